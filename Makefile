@@ -1,0 +1,51 @@
+# Everything a person runs. The first call makes .venv from pyproject.toml; after that nothing touches the network.
+PYTHON ?= python3
+ARGS   ?=
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+
+# Compiled kernels are kept here between tests and between runs.
+export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test check bench docs clean
+.DEFAULT_GOAL := help
+
+help:  ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(STAMP)  ## .venv with Plait and its development tools
+
+demo: $(STAMP)  ## a first look: a small model fitted and explained
+	$(BIN)/plait demo $(ARGS)
+
+test: $(STAMP)  ## all tests, on all cores (ARGS="-k name" for some)
+	$(BIN)/pytest -n auto --maxprocesses 8 $(ARGS)
+
+check: $(STAMP)  ## formatting, lint, types, direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## speed and memory, beside a hand-written kernel and plain NumPy
+	$(BIN)/python -m bench $(ARGS)
+
+docs: $(STAMP)  ## run every code block of README.md and docs/, and every example
+	$(BIN)/pytest tests/test_docs.py $(ARGS)
+
+clean:  ## remove caches and build output (.venv stays)
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@python=; \
+	for candidate in "$(PYTHON)" python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo 'Plait needs Python 3.11 or newer, and "$(PYTHON)" is not. Install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; \
+	fi; \
+	if [ ! -x $(BIN)/pip ]; then echo "making .venv with $$python"; "$$python" -m venv .venv; fi
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,61 @@
+"""Bayesian coupled tensor factorisation and link prediction: models as equations, tables in, links out.
+
+>>> import plait
+>>> model = plait.Model("likes[user, film] = U[user, r] F[film, r]")
+>>> fit = plait.fit(model, {"likes": table}, rank=10, seed=0)  # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from plait.errors import DataError, FitError, ModelError, PlaitError, SettingError
+from plait.model import Model
+
+if TYPE_CHECKING:
+    from plait.data import Exposure, Relation
+    from plait.fitting import fit
+    from plait.infer.prior import Gamma
+    from plait.progress import Progress
+    from plait.result import Fit, Posterior
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "DataError",
+    "Exposure",
+    "Fit",
+    "FitError",
+    "Gamma",
+    "Model",
+    "ModelError",
+    "PlaitError",
+    "Posterior",
+    "Progress",
+    "Relation",
+    "SettingError",
+    "fit",
+]
+
+# Loaded when first used: numba and polars take longer to import than `plait --help` should.
+_LAZY = {
+    "Exposure": "plait.data",
+    "Fit": "plait.result",
+    "Gamma": "plait.infer.prior",
+    "Posterior": "plait.result",
+    "Progress": "plait.progress",
+    "Relation": "plait.data",
+    "fit": "plait.fitting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'plait' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

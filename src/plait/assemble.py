@@ -1,0 +1,168 @@
+"""From bound data and given factors to the parts of a problem: exposures, nonzeros, starting factors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.compile.step import Kind
+from plait.data.bind import BoundRelation, Data, bind_exposure
+from plait.data.weights import Table, Term, Weights
+from plait.errors import DataError, SettingError
+from plait.infer.counts import Nonzeros
+from plait.infer.gamma import Factor, point, posterior
+from plait.infer.problem import Part, Prior
+from plait.infer.start import START, random_factor
+from plait.model import Model
+from plait.result import Fit
+from plait.settings import check_factor_names
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Exposures:
+    """Given factors without latent indices: their names, and by relation their product over all its indices."""
+
+    names: frozenset[str]
+    relations: Mapping[str, Weights]
+
+    def at(self, relation: str, cells: NDArray[np.integer]) -> Array | None:
+        """V at some cells of a relation; None where there is no exposure."""
+        return self.relations[relation].at(cells) if relation in self.relations else None
+
+
+def bind_exposures(model: Model, data: Data, fixed: Mapping[str, Any]) -> Exposures:
+    """Read the given factors without latent indices."""
+    visible = [name for name in fixed if not model.factor(name).latent]
+    bound = {name: bind_exposure(fixed[name], model.factor(name).indices, data, name) for name in visible}
+    products: dict[str, Weights] = {}
+    for equation in model.equations:
+        shape = data.relations[equation.relation].shape
+        for occurrence in equation.occurrences:
+            if occurrence.factor in bound:
+                here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
+                known = products.get(equation.relation)
+                products[equation.relation] = here if known is None else known * here
+    return Exposures(frozenset(visible), products)
+
+
+def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
+    """The same weights under the index names of one equation."""
+    new = dict(zip(weights.indices, indices))
+
+    def rename(term: Term) -> Term:
+        table = term.table
+        if table is not None:
+            table = Table(tuple(new[index] for index in table.indices), table.coords, table.values)
+        return replace(term, vectors={new[index]: vector for index, vector in term.vectors.items()}, table=table)
+
+    return replace(weights, indices=indices, terms=tuple(rename(term) for term in weights.terms))
+
+
+def make_part(data: Data, name: str, exposures: Exposures) -> Part:
+    """One relation as inference needs it; under an exposure the weights are M·V."""
+    relation, equation = data.relations[name], data.model.equation(name)
+    exposure, weights = exposures.at(name, relation.cells), relation.weights
+    if exposure is not None:
+        _check_exposure(relation, data, exposure)
+        weights = weights * exposures.relations[name]
+    return Part(
+        name,
+        cast(Kind, relation.likelihood),
+        relation.indices,
+        dict(zip(relation.indices, relation.shape)),
+        tuple((o.factor, o.indices) for o in equation.occurrences if o.factor not in exposures.names),
+        Nonzeros(relation.cells, relation.values, relation.cell_weights, exposure),
+        weights,
+    )
+
+
+def _check_exposure(relation: BoundRelation, data: Data, exposure: Array) -> None:
+    """A link where V = 0 is impossible under any factors."""
+    bad = np.flatnonzero(exposure <= 0)
+    if len(bad):
+        cell = relation.cells[bad[0]]
+        names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
+        raise DataError(
+            f"{relation.name}: the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such links).\n"
+            "Give these cells a positive exposure, for example a small default."
+        )
+
+
+def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
+    """Given factors with latent indices: ordinary factors that are never updated."""
+    names = [name for name in fixed if model.factor(name).latent]
+    return {name: point(layouts[name], _packed(layouts[name], fixed[name], "fixed", least=0.0)) for name in names}
+
+
+def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array:
+    """An array as written -> stored, checked."""
+    shape = tuple(layout.sizes[layout.inside.index(index)] for index in layout.indices)
+    try:
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(f"{argument}: factor {layout.name} must be an array of numbers, got {type(given).__name__}.") from None
+    if array.shape != shape:
+        wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
+        raise SettingError(f"{argument}: factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).")
+    if not (np.isfinite(array).all() and (array >= least).all()):
+        words = "finite and 0 or more" if least == 0.0 else "finite and positive"
+        raise SettingError(f"{argument}: factor {layout.name} must be {words}.")
+    return layout.pack(layout.moved(array))
+
+
+def start_factors(
+    data: Data,
+    layouts: Mapping[str, Layout],
+    free: Sequence[str],
+    method: str,
+    seed: int,
+    init: Fit | Mapping[str, Any] | None,
+) -> tuple[dict[str, Factor], tuple[str, ...]]:
+    """Every free factor at its start, and which of them are random."""
+    known: Mapping[str, Any] = init.aligned(data, layouts) if isinstance(init, Fit) else (init or {})
+    if not isinstance(init, Fit):
+        check_factor_names(data.model, "init", known)
+        for name in known:
+            if name not in free:
+                raise SettingError(f"init names factor {name}, which is given.\nRemove it from init, or from fixed.")
+    factors, random = {}, []
+    for position, name in enumerate(data.model.factors):
+        if name in free:
+            if name not in known:
+                random.append(name)
+            start = known[name] if name in known else random_factor(layouts[name], position, seed)
+            factors[name] = _start(layouts[name], start, method)
+    return factors, tuple(random)
+
+
+def _start(layout: Layout, start: Any, method: str) -> Factor:
+    """A factor from an array of means or from a posterior (anything with concentration and scale)."""
+    known = hasattr(start, "concentration") and hasattr(start, "scale")
+    if method != "vb":
+        return point(layout, _packed(layout, start.mean if known else start, "init", least=0.0))
+    if known and np.isfinite(np.asarray(start.concentration)).all():
+        C, D = (_packed(layout, a, "init", least=TINIEST) for a in (start.concentration, start.scale))
+        return posterior(layout, C, D)
+    mean = _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST)
+    C = np.where(mean > 0, START, 0.0)
+    return posterior(layout, C, mean / START)
+
+
+TINIEST = 1e-290  # a VB posterior is positive everywhere
+
+
+def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], adapted: Sequence[str]) -> dict[str, Prior]:
+    """The adapted priors of an earlier fit, where they still fit the factor's shape."""
+    result = {}
+    for name in adapted:
+        if name in init.prior and init.same_rows(data, name):
+            layout, prior = layouts[name], init.prior[name]
+            A, B = (np.array(layout.moved(np.asarray(array))) for array in (prior.concentration, prior.mean))
+            if all(n in (1, size) for array in (A, B) for n, size in zip(array.shape, layout.sizes)):
+                result[name] = Prior(A, B)
+    return result

@@ -1,0 +1,147 @@
+"""Kernel source -> a real module in the cache folder -> a compiled function.
+
+Numba caches machine code only for functions whose source is a file of an importable module. So every kernel becomes a file,
+named by the hash of its text, registered in `sys.modules`. Processes that compile the same kernel at the same time write equal
+files by atomic renames. Without a usable folder, kernels are compiled in memory: slower to start, never an error.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from plait import jit
+from plait.compile.source import arguments, kernel_source
+from plait.compile.step import Step
+
+_PREAMBLE = """import math
+
+import numpy as np
+
+from plait.jit import TINY, add, bernoulli_link, fma, kernel, load, log8, mul, splat, store, total
+
+"""
+
+
+class Kernel(NamedTuple):
+    """A compiled step: call `run` with the arguments that `plait.compile.source.arguments` lists."""
+
+    run: Callable[..., None]
+    scratch: int  # doubles of scratch that a call needs
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $PLAIT_CACHE_DIR, else the user's cache folder."""
+    if chosen := os.environ.get("PLAIT_CACHE_DIR"):
+        return Path(chosen)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "plait"
+
+
+@lru_cache(maxsize=1)
+def _toolchain() -> str:
+    """What besides its own text decides a kernel's machine code; numba itself looks at the processor."""
+    text = Path(jit.__file__).read_bytes() if Path(jit.__file__).exists() else b""
+    return hashlib.sha256(text + numba.__version__.encode() + np.__version__.encode()).hexdigest()[:16]
+
+
+_lock = threading.Lock()
+_kernels: dict[Step, Kernel] = {}
+
+
+def compiled(step: Step) -> Kernel:
+    """The kernel of a step, from memory, from the cache folder or freshly compiled."""
+    step = step.renamed()
+    with _lock:
+        if step not in _kernels:
+            _kernels[step] = _build(step)
+        return _kernels[step]
+
+
+def forget() -> None:
+    """Drop the kernels held in memory (benchmarks measure loading with it)."""
+    with _lock:
+        _kernels.clear()
+
+
+def _build(step: Step) -> Kernel:
+    text = f"# jit {_toolchain()}\n{_PREAMBLE}\n{kernel_source(step)}"
+    name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]
+    try:
+        module = _load(name, _write(name, text))
+        run = _warm(module.run, step)
+    except OSError:  # no folder, read-only, full, or gone in between
+        module = ModuleType(name)
+        exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
+        run = _warm(jit.uncached(module.run), step)
+    return Kernel(run, module.SCRATCH)
+
+
+def _write(name: str, text: str) -> Path:
+    """The module's file; an equal one is left alone, since numba's cache goes by its time stamp."""
+    folder = cache_folder()
+    path = folder / f"{name}.py"
+    if path.exists() and path.read_text() == text:
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    loader = SourceFileLoader(name, str(path))
+    spec = spec_from_loader(name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # numba's cache unpickles by module name
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _warm(run: Any, step: Step) -> Callable[..., None]:
+    """Compile for our only argument types by calling with an empty range of fibres."""
+    kinds: dict[str, Any] = {
+        "lo": 0,
+        "hi": 0,
+        "size": 1,
+        "starts": np.zeros(1, np.int64),
+        "rows": np.zeros(1, np.uint32),
+        "entries": np.zeros(1),
+        "log_exposure": np.zeros(1),
+        "z": np.zeros((1, 1)),
+        "shift": np.zeros(1),
+        "grad": np.zeros((1, 1)),
+        "scratch": np.zeros((1, 1)),
+        "value": np.zeros(1),
+        "rare": np.zeros(1, np.int64),
+    }
+    signature = tuple(numba.typeof(kinds[name.rstrip("0123456789")]) for name in arguments(step))
+    run.compile(signature)
+    return run  # type: ignore[no-any-return]

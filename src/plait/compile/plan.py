@@ -1,0 +1,134 @@
+"""Which passes a relation's counts need: the order of its fibre tree, and which factors another tree serves better.
+
+Threads own ranges of root fibres. A factor with the root index is written to directly; the others add into a buffer a thread
+while that is small against the nonzeros, else a second tree with their own index at the root serves them.
+"""
+
+from dataclasses import dataclass
+
+from plait.compile.layout import Layout
+from plait.compile.step import Kind, Operand, Step, chain, make_step
+
+ALONE = "·"  # the index of a relation that has none: one cell
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One walk over a tree: which operands' gradients it gives, and how each is written."""
+
+    order: tuple[str, ...]
+    serves: tuple[int, ...]
+    direct: tuple[int, ...]
+    buffered: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one relation's counts are computed. `print(plan)` shows trees, buffers, memory and cost."""
+
+    relation: str
+    kind: Kind
+    indices: tuple[str, ...]
+    sizes: dict[str, int]
+    names: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    layouts: tuple[Layout, ...]
+    ranks: dict[str, int]
+    entries: int
+    threads: int
+    passes: tuple[Pass, ...]
+    exposed: bool = False
+
+    def step(self, number: int, wanted: tuple[int, ...], *, bound: bool = False) -> Step:
+        """The step of one pass, for some of the operands that it serves."""
+        order = self.passes[number].order
+        return make_step(self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed)
+
+    def tree_bytes(self, number: int) -> int:
+        """Bytes of a tree at rest, at most: a row number a level and entry, a pointer a fibre, the entries."""
+        levels = len(self.passes[number].order)
+        fibres = [min(self.entries, self._cells(number, level)) for level in range(levels)]
+        rows = sum(4 * count for count in fibres)
+        moved = 8 * self.entries if self.passes[number].order != self.indices else 0
+        return rows + sum(8 * (count + 1) for count in fibres[:-1]) + 8 * self.entries + moved
+
+    def _cells(self, number: int, level: int) -> int:
+        count = 1
+        for index in self.passes[number].order[: level + 1]:
+            count *= self.sizes[index]
+        return count
+
+    def buffer_bytes(self, number: int) -> int:
+        """Bytes of gradients and of the threads' buffers while the pass runs."""
+        part = self.passes[number]
+        size = {position: 8 * self.layouts[position].rows * self.layouts[position].columns for position in part.serves}
+        extra = sum(size[position] for position in part.buffered)
+        return sum(size.values()) + extra * (self.threads - 1)
+
+    def multiplications(self, number: int) -> int:
+        """Multiplications of a pass, at most: every product of the chain, forward once and backward twice."""
+        part, cost = self.passes[number], 0
+        for link in chain(self.step(number, part.serves)):
+            extent = 1
+            for index in {*(link.before or ()), *self.operands[link.position].latent}:
+                extent *= self.ranks[index]
+            cost += 3 * extent * (min(self.entries, self._cells(number, link.level)) if link.level >= 0 else 1)
+        return cost
+
+    def __str__(self) -> str:
+        lines = [f"{self.relation}: {self.kind}, {self.entries:,} entries, {self.threads} threads"]
+        for number, part in enumerate(self.passes):
+            lines.append(
+                f"  tree {' > '.join(part.order)}: {self.tree_bytes(number) / 1e6:,.1f} MB, "
+                f"buffers {self.buffer_bytes(number) / 1e6:,.1f} MB, "
+                f"{self.multiplications(number) / 1e6:,.1f} million multiplications a pass"
+            )
+            lines += [f"    {self.names[position]}: direct (has the root index)" for position in part.direct]
+            lines += [f"    {self.names[position]}: one buffer a thread" for position in part.buffered]
+        return "\n".join(lines)
+
+
+def plan_counts(
+    relation: str,
+    kind: Kind,
+    indices: tuple[str, ...],
+    sizes: dict[str, int],
+    operands: tuple[Operand, ...],
+    layouts: tuple[Layout, ...],
+    entries: int,
+    threads: int,
+    *,
+    exposed: bool = False,
+) -> Plan:
+    """Choose trees for a relation: the longest axis at the root, then the others from short to long."""
+    indices = indices or (ALONE,)
+    sizes = {ALONE: 1, **sizes}
+    names = tuple(layout.name for layout in layouts)
+    ranks = {index: size for layout in layouts for index, size in zip(layout.inside, layout.sizes)}
+    root = tree_order(indices, sizes)
+    remaining = list(range(len(operands)))
+    passes = []
+    while remaining or not passes:
+        far = [p for p in remaining if root[0] not in operands[p].visible and _too_large(layouts[p], entries, threads)]
+        far = [p for p in far if operands[p].visible]
+        serves = tuple(p for p in remaining if p not in far)
+        direct = tuple(p for p in serves if root[0] in operands[p].visible)
+        passes.append(Pass(root, serves, direct, tuple(p for p in serves if p not in direct)))
+        remaining = far
+        if far:
+            first = max(operands[far[0]].visible, key=lambda index: sizes[index])
+            root = tree_order(indices, sizes, first)
+    return Plan(
+        relation, kind, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes), exposed
+    )
+
+
+def tree_order(indices: tuple[str, ...], sizes: dict[str, int], root: str | None = None) -> tuple[str, ...]:
+    """The longest axis (or the given one) first: its factor needs no buffer and threads have many roots to share."""
+    root = root or max(indices, key=lambda index: sizes[index])
+    return (root, *sorted((index for index in indices if index != root), key=lambda index: sizes[index]))
+
+
+def _too_large(layout: Layout, entries: int, threads: int) -> bool:
+    """Whether a buffer a thread, cleared and added up every pass, costs more than another walk over the entries."""
+    return threads > 1 and layout.rows * threads > 4 * max(entries, 1) and layout.rows > 1024

@@ -1,0 +1,109 @@
+"""A Step: one sum over the entries of a sparse table, and the chain of products that it walks.
+
+For a table Q over visible indices and operands Z_1 … Z_m, a step gives the gradients
+
+    Δ_a = ∂/∂Z_a  Σ_entries q · Σ_latent Π Z        for the wanted operands a
+
+where q is the entry itself ("linear"), x/Xhat ("poisson") or x·E[n]/Xhat ("bernoulli"). A Step says nothing of names, sizes
+or methods: two relations of the same shape share one compiled kernel.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from plait.jit import WIDTH
+
+Kind = Literal["poisson", "bernoulli", "linear"]
+
+
+def padded(rank: int) -> int:
+    """The next multiple of the vector width."""
+    return -(-rank // WIDTH) * WIDTH
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The indices of one factor in a step: visible ones choose the row, latent ones the column."""
+
+    visible: tuple[str, ...]
+    latent: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a kernel is compiled from. `order` is the fibre tree's, root first; `extents` are the latent sizes."""
+
+    kind: Kind
+    order: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    extents: tuple[tuple[str, int], ...]
+    wanted: tuple[int, ...]
+    bound: bool = False
+    exposed: bool = False
+
+    def extent(self, index: str) -> int:
+        """Number of values that a loop over a latent index visits."""
+        return dict(self.extents)[index]
+
+    def level(self, position: int) -> int:
+        """The level of the tree at which an operand's last visible index is bound; −1: before the root."""
+        return max((self.order.index(index) for index in self.operands[position].visible), default=-1)
+
+    def renamed(self) -> "Step":
+        """The same step under standard index names, so that equal shapes give equal source."""
+        names = {index: f"v{n}" for n, index in enumerate(self.order)}
+        names |= {index: f"l{n}" for n, (index, _) in enumerate(self.extents)}
+
+        def rename(indices: Iterable[str]) -> tuple[str, ...]:
+            return tuple(names[index] for index in indices)
+
+        operands = tuple(Operand(rename(o.visible), rename(o.latent)) for o in self.operands)
+        extents = tuple((names[index], extent) for index, extent in self.extents)
+        return Step(self.kind, rename(self.order), operands, extents, self.wanted, self.bound, self.exposed)
+
+
+def make_step(
+    kind: Kind,
+    order: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    ranks: dict[str, int],
+    wanted: tuple[int, ...],
+    *,
+    bound: bool = False,
+    exposed: bool = False,
+) -> Step:
+    """A step whose kernel serves as many ranks as possible.
+
+    Where every operand has at most one latent index, all loops may run over the padded rank (padding is 0), and R = 17 … 24
+    share one kernel; else an index is looped over in some operand, and the exact rank saves work.
+    """
+    latent = dict.fromkeys(index for operand in operands for index in operand.latent)
+    exact = any(len(operand.latent) > 1 for operand in operands)
+    extents = tuple((index, ranks[index] if exact else padded(ranks[index])) for index in latent)
+    return Step(kind, order, operands, extents, wanted, bound, exposed)
+
+
+@dataclass(frozen=True)
+class Link:
+    """One product of the chain: the product so far × one operand, summed over what nothing later needs."""
+
+    position: int
+    level: int
+    before: tuple[str, ...] | None  # latent indices of the product so far; None: this operand starts the chain
+    after: tuple[str, ...]
+
+
+def chain(step: Step) -> tuple[Link, ...]:
+    """The operands in the order in which the tree meets them, with the latent indices that stay after each."""
+    positions = sorted(range(len(step.operands)), key=lambda position: (step.level(position), position))
+    links: list[Link] = []
+    before: tuple[str, ...] | None = None
+    for n, position in enumerate(positions):
+        needed = {index for later in positions[n + 1 :] for index in step.operands[later].latent}
+        own = step.operands[position].latent
+        merged = [*(before or ()), *(index for index in own if index not in (before or ()))]
+        after = tuple(index for index in merged if index in needed)
+        links.append(Link(position, step.level(position), before, after))
+        before = after
+    return tuple(links)

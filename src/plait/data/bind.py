@@ -1,0 +1,238 @@
+"""Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.arrays import ArraySource
+from plait.data.columns import quoted
+from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
+from plait.data.exposure import bind_exposure
+from plait.data.keys import Array, columns_of, pack
+from plait.data.labels import Counted, Labels, Seen, build
+from plait.data.observe import observe
+from plait.data.relation import Relation, Source
+from plait.data.tables import suggestion
+from plait.data.weights import Weights
+from plait.errors import DataError
+from plait.model.model import Model
+
+Floats = NDArray[np.float64]
+
+__all__ = ["BoundRelation", "Data", "bind", "bind_exposure"]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRelation:
+    """A relation as a fit needs it.
+
+    cells (n, order) sorted, only those with X > 0 and M > 0; values (n,) X; cell_weights (n,) M there; weights: M
+    everywhere. The rest is counts for people: observed_cells have M > 0, unseen entities no unhidden row mentions.
+    """
+
+    name: str
+    indices: tuple[str, ...]
+    shape: tuple[int, ...]
+    cells: Array
+    values: Floats
+    cell_weights: Floats
+    weights: Weights
+    likelihood: str
+    observed_cells: int
+    unseen: Mapping[str, int]
+    summed: int
+
+    @property
+    def total_cells(self) -> int:
+        """How many cells there are, observed or not."""
+        return math.prod(self.shape)
+
+    @property
+    def observed_zeros(self) -> int:
+        """How many cells with M > 0 are 0."""
+        return self.observed_cells - len(self.values)
+
+    @property
+    def missing_cells(self) -> int:
+        """How many cells have M = 0."""
+        return self.total_cells - self.observed_cells
+
+    def __str__(self) -> str:
+        shape = " × ".join(f"{size:,}" for size in self.shape) or "one cell"
+        lines = [f"{self.name}[{', '.join(self.indices)}]: {shape} = {self.total_cells:,} cells"]
+        lines.append(f"observed links  {len(self.values):,}, values adding up to {self.values.sum():g}")
+        lines.append(f"observed zeros  {self.observed_zeros:,}")
+        lines.append(f"missing cells   {self.missing_cells:,}")
+        for index, count in self.unseen.items():
+            if count:
+                lines.append(f"unseen here     {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
+        if self.summed:
+            lines.append(f"duplicates      {self.summed:,} row{'' if self.summed == 1 else 's'} added to another")
+        lines.append(f"likelihood      {self.likelihood}")
+        lines.append(f"weights         {self.weights}")
+        return "\n  ".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """All relations of a model, bound. labels by axis and by index; sizes by visible index; relations by name."""
+
+    model: Model
+    labels: Mapping[str, Labels]
+    sizes: Mapping[str, int]
+    relations: Mapping[str, BoundRelation]
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{axis} {len(self.labels[axis]):,}" for axis in self.model.axes)
+        return "\n".join([f"axes: {axes or 'none'}", *map(str, self.relations.values())])
+
+
+def bind(model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None) -> Data:
+    """Read and check all data of a model; ``labels`` declares entities by axis, first in row order."""
+    relations = _relations(model, data)
+    sources = {name: relation.read(name, model.equation(name).indices) for name, relation in relations.items()}
+    names = _labels(model, sources, _declared(model, labels or {}))
+    sizes = {index: len(names[index]) for index in model.visible}
+    bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
+    return Data(model, names, sizes, bound)
+
+
+def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"data is {type(data).__name__}.\nGive a dict, relation -> table: {{{model.relations[0]!r}: …}}."
+        )
+    for name in data:
+        if name not in model.relations:
+            left = [relation for relation in model.relations if relation not in data]
+            raise DataError(
+                f"there are data for {quoted(name)}, which is no relation of the model.\n"
+                f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}."
+            )
+    for name in model.relations:
+        if name not in data:
+            raise DataError(f"relation {name} has no data.\nAdd {name!r} to the data, or remove its equation.")
+    return {name: _relation(name, data[name]) for name in model.relations}
+
+
+def _relation(name: str, data: Any) -> Relation:
+    if isinstance(data, Relation):
+        return data
+    try:
+        return Relation(data)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Declared names by axis; the user may say index or axis."""
+    declared: dict[str, Any] = {}
+    for index, names in labels.items():
+        if index not in model.visible:
+            raise DataError(
+                f"labels= names {quoted(index)}, which is no visible index of the model.\n"
+                f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}."
+            )
+        axis = model.axis(index)
+        if axis in declared:
+            raise DataError(f"labels= declares axis {axis} twice.\nDeclare it once, under {axis!r}.")
+        declared[axis] = names
+    return declared
+
+
+def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, Any]) -> dict[str, Labels]:
+    """Labels by axis, and by every index on it."""
+    mentions: dict[str, list[Seen | Counted]] = {axis: [] for axis in model.axes}
+    for name, source in sources.items():
+        for k, index in enumerate(model.equation(name).indices):
+            where = mentions[model.axis(index)]
+            if isinstance(source, ArraySource):
+                where.append(Counted(f"{name}, index {index}", source.shape[k]))
+            else:
+                where.append(Seen(f"{name}, column {quoted(source.columns[index])}", source.labels[index]))
+    names = {axis: build(axis, mentions[axis], declared.get(axis)) for axis in model.axes}
+    return {**names, **{index: names[model.axis(index)] for index in model.visible}}
+
+
+def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]) -> BoundRelation:
+    hidden = _hidden(relation, source, indices, names)
+    entries = checked(without_hidden(entries_of(source, indices, names), hidden))
+    seen = _seen(entries)
+    entries, summed = settled(entries, relation.duplicates)
+    if relation.likelihood == "bernoulli":
+        refuse_other_than_links(entries, summed > 0)
+    shape = entries.sizes
+    universe = seen if relation.universe == "relation" else {}
+    weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
+    unlisted = _unlisted_weight(relation, source)
+    own = _own_weights(relation, entries)
+    m = observe(indices, shape, entries.coords, own, unlisted, universe, hidden, weight)
+    links = (entries.values > 0) & (m.listed > 0)
+    return BoundRelation(
+        name=source.name,
+        indices=indices,
+        shape=shape,
+        cells=np.ascontiguousarray(entries.coords[links]),
+        values=entries.values[links],
+        cell_weights=m.listed[links],
+        weights=m.weights,
+        likelihood=relation.likelihood,
+        observed_cells=m.observed_cells,
+        unseen={index: int(np.count_nonzero(~vector)) for index, vector in seen.items()},
+        summed=summed,
+    )
+
+
+def _hidden(
+    relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]
+) -> dict[tuple[str, ...], Array]:
+    """Coordinates of hidden cells, pairs and slices by index set (in the relation's order), each once."""
+    found: dict[tuple[str, ...], list[Array]] = {}
+    for name, labels in relation.read_missing(source.name, indices):
+        ordered = {index: labels[index] for index in indices if index in labels}
+        found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, name))
+    if isinstance(source, ArraySource) and len(source.hidden):
+        found.setdefault(indices, []).append(source.hidden)
+    return {over: _distinct(np.concatenate(tables), [len(names[i]) for i in over]) for over, tables in found.items()}
+
+
+def _distinct(coords: Array, sizes: Sequence[int]) -> Array:
+    _, first = np.unique(pack(columns_of(coords), sizes, len(coords)), return_index=True)
+    return coords[first]
+
+
+def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:
+    """Which entities occur: all those of an array; those that an unhidden row of a table mentions.
+
+    Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
+    """
+    if isinstance(entries.source, ArraySource):
+        return {}
+    by_axis = {labels.axis: np.zeros(len(labels), bool) for _, labels in entries.labels}
+    for k, (_, labels) in enumerate(entries.labels):
+        by_axis[labels.axis][entries.coords[:, k]] = True
+    return {index: by_axis[labels.axis] for index, labels in entries.labels}
+
+
+def _unlisted_weight(relation: Relation, source: Source) -> float:
+    """The weight of a cell that is neither listed nor hidden."""
+    if isinstance(source, ArraySource) and source.unlisted_missing:
+        return 0.0
+    if relation.observed == "all":
+        return 1.0
+    if relation.observed == "listed":
+        # A dense array lists its zeros too, though they are not kept.
+        return 1.0 if isinstance(source, ArraySource) and source.dense else 0.0
+    return float(relation.observed)
+
+
+def _own_weights(relation: Relation, entries: Entries) -> Floats:
+    """The weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
+    if entries.weights is not None:
+        return entries.weights
+    zero = 1.0 if isinstance(relation.observed, str) else float(relation.observed)
+    return np.where(entries.values > 0, 1.0, zero)

@@ -1,0 +1,215 @@
+"""Columns of any kind -> polars series of labels, or NumPy arrays of numbers. Polars is imported when first needed."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LABELS = "Labels are integers, strings, booleans, dates or times"
+
+
+def quoted(label: object) -> str:
+    """A label or column name as an error shows it."""
+    return repr(label) if isinstance(label, str) else str(label)
+
+
+def kind(series: "pl.Series") -> str:
+    """What a series of labels consists of: labels of different kinds cannot be on one axis."""
+    import polars as pl
+
+    dtype = series.dtype
+    if isinstance(dtype, pl.Datetime):
+        return f"times in {dtype.time_zone}" if dtype.time_zone else "times without zone"
+    words = {
+        pl.Int64: "integers",
+        pl.UInt64: "integers",
+        pl.String: "strings",
+        pl.Boolean: "booleans",
+        pl.Date: "dates",
+    }
+    return words.get(dtype.base_type(), "times of day" if dtype == pl.Time else "nothing")
+
+
+def label_series(column: Any, where: str) -> "pl.Series":
+    """The labels of a column, in one type for each kind, without nulls; ``where`` names the column in errors."""
+    import polars as pl
+
+    series = to_polars(column, where)
+    if len(series) == 0:
+        return series.clear() if kind(series) != "nothing" else pl.Series(dtype=pl.Null)
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
+    if series.null_count():
+        row = int(series.is_null().arg_max() or 0)
+        raise DataError(
+            f"{where}, row {row} (counting from 0): the label is missing.\n"
+            f"Every row names its entities; remove the row."
+        )
+    return _one_type(series, where)
+
+
+def _one_type(series: "pl.Series", where: str) -> "pl.Series":
+    import polars as pl
+
+    dtype = series.dtype
+    if dtype.is_integer():
+        return _integers(series, where)
+    if dtype.is_float():
+        # pandas makes floats of integers when a column ever had a gap.
+        whole = (series == series.round()) & (series.abs() < 2.0**53)
+        if whole.all():
+            return series.cast(pl.Int64)
+        row = int((~whole).arg_max() or 0)
+        raise DataError(
+            f"{where}, row {row} (counting from 0): {series[row]} is not a whole number.\n"
+            f"{LABELS}; round the column, or convert it to strings."
+        )
+    if dtype in (pl.Categorical, pl.Enum):
+        return series.cast(pl.String)
+    if isinstance(dtype, pl.Datetime):
+        coarse = series.dt.cast_time_unit("us")
+        if dtype.time_unit == "ns" and not coarse.dt.cast_time_unit("ns").equals(series):
+            raise DataError(
+                f"{where}: times are finer than a microsecond.\nRound the column, or convert it to strings."
+            )
+        return coarse
+    if kind(series) == "nothing":
+        raise DataError(f"{where}: the labels are of type {dtype}.\n{LABELS}; convert the column to strings.")
+    return series
+
+
+def _integers(series: "pl.Series", where: str) -> "pl.Series":
+    import polars as pl
+
+    for dtype in (pl.Int64, pl.UInt64):
+        whole = series.cast(dtype, strict=False)
+        if not whole.null_count():
+            return whole
+    raise _too_wide(series.min(), series.max(), where)
+
+
+def _too_wide(least: object, most: object, where: str) -> DataError:
+    return DataError(
+        f"{where}: integers from {least} to {most} do not fit into 64 bits.\nConvert the column to strings."
+    )
+
+
+def number_array(column: Any, where: str) -> NDArray[np.float64]:
+    """The numbers of a column as float64; null becomes NaN."""
+    import polars as pl
+
+    series = to_polars(column, where)
+    if len(series) == 0:
+        return np.zeros(0)
+    if not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
+        row = int(series.is_not_null().arg_max() or 0)
+        raise DataError(
+            f"{where}, row {row} (counting from 0): {quoted(series[row])} is not a number; the column is of type "
+            f"{series.dtype}.\nConvert the column to numbers."
+        )
+    return series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def to_polars(column: Any, where: str) -> "pl.Series":
+    """Any column as a polars series with the same values; a categorical column by its values."""
+    import narwhals as nw
+    import polars as pl
+
+    if isinstance(column, nw.Series):
+        column = column.to_native()
+    if isinstance(column, pl.Series):
+        return column
+    library = type(column).__module__.partition(".")[0]
+    if library == "pandas":
+        return _from_pandas(column, where)
+    if library == "pyarrow":
+        return _from_arrow(column, where)
+    if isinstance(column, np.ndarray):
+        return _from_numpy(column, where)
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+        raise DataError(f"{where}: wanted a column or list of values, got {quoted(column)}.\nPut it into a list.")
+    return _from_objects(list(column), where)
+
+
+def _from_pandas(column: Any, where: str) -> "pl.Series":
+    import polars as pl
+
+    dtype = column.dtype
+    if str(dtype) == "category":
+        codes = pl.Series(np.asarray(column.cat.codes if hasattr(column, "cat") else column.codes, np.int64))
+        categories = column.cat.categories if hasattr(column, "cat") else column.categories
+        return _from_pandas(categories, where).gather(codes.set(codes < 0, None))
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return _from_numpy(column.to_numpy(), where)
+    zone = getattr(dtype, "tz", None)
+    if zone is not None:
+        # The numbers behind a zoned column are UTC.
+        plain = column.to_numpy(dtype="datetime64[ns]")
+        return _from_numpy(plain, where).dt.replace_time_zone("UTC").dt.convert_time_zone(str(zone))
+    values = column.to_numpy(dtype=object, copy=True)
+    values[np.asarray(column.isna())] = None
+    return _from_objects(values.tolist(), where)
+
+
+def _from_arrow(column: Any, where: str) -> "pl.Series":
+    import polars as pl
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return pl.Series(pl.from_arrow(column))
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise DataError(f"{where}: the column is of type {column.type}.\n{LABELS}.") from error
+
+
+def _from_numpy(column: NDArray[Any], where: str) -> "pl.Series":
+    import polars as pl
+
+    if column.ndim != 1:
+        raise DataError(f"{where}: wanted one column, got an array of shape {column.shape}.\nGive one dimension.")
+    if column.dtype.kind == "O":
+        return _from_objects(column.tolist(), where)
+    if column.dtype.kind == "M" and np.datetime_data(column.dtype)[0] not in ("D", "ms", "us", "ns"):
+        column = column.astype("datetime64[us]")
+    if column.dtype == np.float16:
+        column = column.astype(np.float32)
+    if column.dtype.kind not in "biufUMmS":
+        raise DataError(f"{where}: the array is of type {column.dtype}.\n{LABELS}.")
+    return pl.Series(column)
+
+
+def _from_objects(values: list[Any], where: str) -> "pl.Series":
+    """Python objects of one type, None for a gap."""
+    import polars as pl
+
+    types = {type(value) for value in values} - {type(None)}
+    if float in types and len(types) > 1:  # NaN is how pandas writes a gap
+        values = [None if isinstance(value, float) and value != value else value for value in values]
+        types = {type(value) for value in values} - {type(None)}
+    if len(types) > 1 and not all(_is_number(kind) for kind in types):
+        first, second = sorted(types, key=lambda kind: next(k for k, v in enumerate(values) if type(v) is kind))[:2]
+        row = next(k for k, value in enumerate(values) if type(value) is second)
+        raise DataError(
+            f"{where}, row {row} (counting from 0): {quoted(values[row])} is {second.__name__}, but the column begins "
+            f"with {first.__name__}.\nConvert the column to one type."
+        )
+    try:
+        return pl.Series(values, strict=len(types) <= 1)
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
+        if types == {int}:
+            whole = [value for value in values if value is not None]
+            raise _too_wide(min(whole), max(whole), where) from error
+        names = ", ".join(sorted(kind.__name__ for kind in types))
+        raise DataError(
+            f"{where}: the column holds {names}.\nConvert the column to one of Python's plain types."
+        ) from error
+
+
+def _is_number(kind: type) -> bool:
+    return kind is not bool and issubclass(kind, (int, float, np.integer, np.floating))

@@ -1,0 +1,188 @@
+"""The listed cells of one relation as row numbers: hidden ones dropped, checked, sorted, duplicates settled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.arrays import ArraySource
+from plait.data.columns import quoted
+from plait.data.keys import Array, columns_of, coordinate_type, find, is_rising, pack, pack_pair
+from plait.data.labels import Labels
+from plait.data.tables import TableSource
+from plait.errors import DataError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Listed cells: coords (n, order), values (n,), weights (n,) or None; rows: where each stood in the source."""
+
+    source: TableSource | ArraySource
+    labels: tuple[tuple[str, Labels], ...]
+    coords: Array
+    values: Floats
+    weights: Floats | None
+    rows: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of the relation."""
+        return tuple(len(labels) for _, labels in self.labels)
+
+    def chosen(self, which: Array) -> "Entries":
+        """Some of the entries, by mask or position."""
+        rows = np.arange(len(self)) if self.rows is None else self.rows
+        weights = None if self.weights is None else self.weights[which]
+        return replace(self, coords=self.coords[which], values=self.values[which], weights=weights, rows=rows[which])
+
+    def row(self, entry: int) -> int:
+        """The row of the source that an entry stood in."""
+        return entry if self.rows is None else int(self.rows[entry])
+
+    def named(self, entry: int) -> str:
+        """The labels of an entry: ``user='u1', place=3``."""
+        return ", ".join(
+            f"{index}={quoted(labels[int(row)])}" for (index, labels), row in zip(self.labels, self.coords[entry])
+        )
+
+    def place(self, entry: int, column: str | None = None) -> str:
+        """Where an entry stands, for errors."""
+        if isinstance(self.source, ArraySource):
+            return f"{self.source.name}, cell [{', '.join(map(str, self.coords[entry].tolist()))}]"
+        of = "" if column is None else f", column {quoted(column)}"
+        return f"{self.source.name}{of}, row {self.row(entry)} (counting from 0)"
+
+
+def encode(labels: Mapping[str, object], names: Mapping[str, Labels], columns: Mapping[str, str], name: str) -> Array:
+    """Labels by index -> coordinates (n, k), in the order of the mapping."""
+    encoded = [
+        names[index].encode(series, where=f"{name}, column {quoted(columns.get(index, index))}")
+        for index, series in labels.items()
+    ]
+    coords = np.empty((len(encoded[0]), len(encoded)), coordinate_type([len(names[index]) for index in labels]))
+    for k, rows in enumerate(encoded):
+        coords[:, k] = rows
+    return coords
+
+
+def entries_of(source: TableSource | ArraySource, indices: Sequence[str], names: Mapping[str, Labels]) -> Entries:
+    """All listed cells of a source, in the order of the source."""
+    labels = tuple((index, names[index]) for index in indices)
+    if isinstance(source, ArraySource):
+        return Entries(source, labels, source.coords, source.values, None)
+    if indices:
+        coords = encode(source.labels, names, source.columns, source.name)
+    else:
+        coords = np.zeros((source.rows, 0), np.uint32)
+    return Entries(source, labels, coords, source.values, source.weights)
+
+
+def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], Array]) -> Entries:
+    """The entries that no hidden table covers. After this nothing remembers what the others were."""
+    indices = [index for index, _ in entries.labels]
+    covered = np.zeros(len(entries), bool)
+    for over, coords in hidden.items():
+        places = [indices.index(index) for index in over]
+        columns = [entries.coords[:, k] for k in places]
+        sizes = [entries.sizes[k] for k in places]
+        mine, theirs = pack_pair(columns, columns_of(coords), sizes, (len(entries), len(coords)))
+        covered |= find(mine, np.unique(theirs))[1]
+    return entries.chosen(~covered) if covered.any() else entries
+
+
+CURES = {
+    "value": "Counts and links are finite numbers, 0 or more.",
+    "weight": "A weight is a finite number, 0 or more.",
+    "exposure": "An exposure is a finite number, 0 or more.",
+}
+GAPS = {
+    "value": "Remove the row and name its cell in missing=.",
+    "weight": "Remove the row.",
+    "exposure": "Remove the row.",
+}
+
+
+def checked(entries: Entries, noun: str = "value") -> Entries:
+    """Refuse values and weights that are no numbers ≥ 0; the value of a cell that weighs nothing is not looked at."""
+    source = entries.source
+    if entries.weights is not None and isinstance(source, TableSource):
+        _refuse_bad(entries, entries.weights, source.weight_column, "weight")
+        entries = replace(entries, values=np.where(entries.weights == 0, 0.0, entries.values))
+    _refuse_bad(entries, entries.values, getattr(source, "value_column", "value"), noun)
+    return entries
+
+
+def _refuse_bad(entries: Entries, numbers: Floats, column: str, noun: str) -> None:
+    bad = ~((numbers >= 0) & (numbers < np.inf))
+    if not bad.any():
+        return
+    entry = int(np.argmax(bad))
+    place, number = entries.place(entry, column), numbers[entry]
+    if np.isnan(number):
+        raise DataError(f"{place}: the {noun} is missing.\n{GAPS[noun]}")
+    raise DataError(f"{place}: the {noun} is {number:g}.\n{CURES[noun]}")
+
+
+def refuse_other_than_links(entries: Entries, summed: bool) -> None:
+    """Under the Bernoulli likelihood a value is 0 or 1."""
+    bad = (entries.values != 0) & (entries.values != 1)
+    if not bad.any():
+        return
+    entry = int(np.argmax(bad))
+    what = f"{entries.place(entry, getattr(entries.source, 'value_column', None))}: the value is"
+    if summed:  # no row has this value
+        what = f"{entries.source.name}: the values of {entries.named(entry) or 'the cell'} add up to"
+    raise DataError(
+        f"{what} {entries.values[entry]:g}, but the likelihood is bernoulli.\n"
+        f"Links are 0 or 1; use likelihood='poisson' for counts."
+    )
+
+
+def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+    """The entries sorted, each cell once; and how many were added to another one."""
+    keys = pack(columns_of(entries.coords), entries.sizes, len(entries))
+    if is_rising(keys):
+        return entries, 0
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    same = keys[1:] == keys[:-1]
+    if not same.any():
+        return entries.chosen(order), 0
+    # What a repeated cell means is settled for sparse arrays: SciPy adds them up.
+    if duplicates == "error" and isinstance(entries.source, TableSource):
+        raise _twice(entries, order, keys, same)
+    return _summed(entries.chosen(order), keys), int(same.sum())
+
+
+def _twice(entries: Entries, order: Array, keys: Array, same: Array) -> DataError:
+    second = int(order[1:][same].min())
+    first = int(order[np.searchsorted(keys, keys[np.flatnonzero(order == second)[0]])])
+    rows = f"rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
+    more = int(same.sum()) - 1
+    also = f"; {more} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
+    named = entries.named(first) or "the same cell"
+    sums = isinstance(entries.source, TableSource) and entries.source.spec == "Relation"
+    cure = ", or add them up with plait.Relation(table, duplicates='sum')" if sums else ""
+    return DataError(f"{entries.source.name}: {rows} are both about {named}{also}.\nRemove one{cure}.")
+
+
+def _summed(entries: Entries, keys: Array) -> Entries:
+    """Sorted entries with equal ones added up, smallest value first: the order of rows must not change the last bit."""
+    order = np.lexsort((entries.values, keys))
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    values = np.add.reduceat(entries.values[order], first)
+    if entries.weights is not None:
+        least, most = (f.reduceat(entries.weights, first) for f in (np.minimum, np.maximum))
+        if (least != most).any():
+            entry = int(first[np.argmax(least != most)])
+            raise DataError(
+                f"{entries.source.name}: rows about {entries.named(entry)} are to be summed but have different "
+                f"weights.\nGive rows of one cell the same weight, or sum them before."
+            )
+    return replace(entries.chosen(first), values=values)

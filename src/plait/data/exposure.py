@@ -1,0 +1,82 @@
+"""Given factors over visible indices (MATH.md: V) as Weights."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
+from plait.data.entries import CURES, checked, entries_of, settled
+from plait.data.relation import KINDS, Exposure
+from plait.data.tables import TableSource, is_table, read_table
+from plait.data.weights import Weights
+from plait.errors import DataError
+
+if TYPE_CHECKING:
+    from plait.data.bind import Data
+
+
+def bind_exposure(exposure: Any, factor_indices: Sequence[str], data: "Data", name: str) -> Weights:
+    """V = default + Σ (table − default) of a given factor, over its indices; from an Exposure, a table or an array."""
+    if not isinstance(exposure, Exposure):
+        if not is_array(exposure) and not is_table(exposure):
+            raise DataError(f"{name}: an exposure cannot be read from {type(exposure).__name__}.\n{KINDS}")
+        exposure = Exposure(exposure)
+    indices = tuple(factor_indices)
+    shape = tuple(data.sizes[index] for index in indices)
+    if is_array(exposure.table) and not is_sparse(exposure.table):
+        return _from_array(exposure.table, indices, shape, name)
+    return _from_table(exposure, indices, shape, data, name)
+
+
+def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], name: str) -> Weights:
+    values = as_floats(array, name)
+    _check_shape(values.shape, indices, shape, name)
+    bad = ~((values >= 0) & (values < np.inf))
+    if bad.any():
+        cell = [int(place[0]) for place in np.nonzero(bad)]
+        raise DataError(f"{name}, cell {cell}: the exposure is {values[tuple(cell)]:g}.\n{CURES['exposure']}")
+    if len(indices) == 0:
+        return Weights.constant(indices, shape, float(values))
+    if len(indices) == 1:
+        return Weights.from_vector(indices, shape, indices[0], values)
+    # The most frequent value is the constant, so that the table is short.
+    distinct, counts = np.unique(values, return_counts=True)
+    default = float(distinct[np.argmax(counts)])
+    coords = np.argwhere(values != default)
+    return _spread(indices, shape, coords, values[values != default], default)
+
+
+def _check_shape(got: tuple[int, ...], indices: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
+    if got != shape:
+        wanted = ", ".join(f"{index}: {size}" for index, size in zip(indices, shape)) or "one number"
+        raise DataError(
+            f"{name}: the array has shape {got}, but wanted is {shape} ({wanted}).\nGive one entry per cell."
+        )
+
+
+def _from_table(
+    exposure: Exposure, indices: tuple[str, ...], shape: tuple[int, ...], data: "Data", name: str
+) -> Weights:
+    source: TableSource | ArraySource
+    if is_sparse(exposure.table):
+        source = read_array(exposure.table, name, len(indices))
+        _check_shape(source.shape, indices, shape, name)
+        if len(source.hidden):
+            raise DataError(f"{name}, cell {source.hidden[0].tolist()}: the exposure is nan.\n{CURES['exposure']}")
+        complete = not source.unlisted_missing
+    else:
+        source = read_table(exposure.table, name, indices, exposure.columns or {}, exposure.value, spec="Exposure")
+        complete = source.rows >= math.prod(shape)
+    entries, _ = settled(checked(entries_of(source, indices, data.labels), "exposure"), "error")
+    if exposure.default is None and not complete:
+        raise DataError(
+            f"{name}: the table lists {len(entries):,} of {math.prod(shape):,} cells.\n"
+            f"Say what the others are: plait.Exposure(table, default=1.0)."
+        )
+    return _spread(indices, shape, entries.coords, entries.values, float(exposure.default or 0.0))
+
+
+def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, values: Any, default: float) -> Weights:
+    return Weights.from_table(indices, shape, indices, coords, values - default) + default

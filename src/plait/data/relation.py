@@ -1,0 +1,222 @@
+"""Relation and Exposure: what a user says about data, and reading those data. Binding to a model is bind.py's."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.data.arrays import ArraySource, is_array, is_sparse, read_array
+from plait.data.columns import quoted
+from plait.data.tables import TableSource, column_names, is_table, read_missing, read_table, suggestion
+from plait.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Source = TableSource | ArraySource
+
+KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Data of a relation, and what is known about cells that they do not list.
+
+    data        a table with a column for each index and perhaps one of values; or an array, NaN = missing
+    indices     the indices in the order of the array's dimensions, where it is not the order of the equation
+    columns     index -> column of the table, where the names differ
+    value       the column of values; by default "value" if there is one, else every row is a link of 1
+    observed    "all": a cell not listed is an observed 0; "listed": it is missing; a number w: zeros weigh w
+    missing     a table or several over any of the indices: cells, pairs or whole slices hidden in addition
+    universe    "relation": an entity that no (unhidden) row mentions is missing here; "model": it is zeros
+    likelihood  "poisson" counts, or "bernoulli" links 0 and 1
+    weight      of the whole relation; or a column with the weight of each listed cell
+    duplicates  of a cell: "error" or "sum"
+    """
+
+    data: Any
+    indices: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    value: str | None = None
+    observed: str | float = "all"
+    missing: Any = None
+    universe: str = "relation"
+    likelihood: str = "poisson"
+    weight: float | str = 1.0
+    duplicates: str = "error"
+    # Not the user's: a table is looked at once to tell it from an array.
+    _tabular: bool = field(init=False, repr=False, default=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, Relation):
+            raise DataError("plait.Relation of a plait.Relation.\nGive the data themselves.")
+        tabular = not is_array(self.data) and is_table(self.data)
+        object.__setattr__(self, "_tabular", tabular)
+        if not tabular and not is_array(self.data):
+            raise DataError(f"a relation cannot be read from {type(self.data).__name__}.\n{KINDS}")
+        for option, known in CHOICES.items():
+            _check_choice(option, getattr(self, option), known)
+        _check_observed(self.observed)
+        _check_weight(self.weight)
+        _check_names(self)
+        if not tabular:
+            _check_array_options(self)
+
+    @property
+    def hidden_tables(self) -> tuple[Any, ...]:
+        """The tables of missing cells."""
+        if self.missing is None:
+            return ()
+        return tuple(self.missing) if isinstance(self.missing, (list, tuple)) else (self.missing,)
+
+    def read(self, name: str, indices: Sequence[str]) -> Source:
+        """Read the data; name of the relation for errors, indices as in its equation."""
+        self._check_indices(name, indices)
+        if self._tabular:
+            weight = self.weight if isinstance(self.weight, str) else None
+            return read_table(self.data, name, indices, self.columns or {}, self.value, weight)
+        own = tuple(self.indices or indices)
+        return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices))
+
+    def read_missing(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
+        """The missing tables: for each its name in errors, and labels by index."""
+        tables = self.hidden_tables
+        names = [f"{name}, missing" if len(tables) == 1 else f"{name}, missing[{k}]" for k in range(len(tables))]
+        return [(n, read_missing(table, n, indices, self.columns or {})) for n, table in zip(names, tables)]
+
+    def _check_indices(self, name: str, indices: Sequence[str]) -> None:
+        if self.indices is not None and sorted(self.indices) != sorted(indices):
+            raise DataError(
+                f"{name}: the indices are said to be {', '.join(self.indices)}, but its equation has "
+                f"{', '.join(indices)}.\nName the same indices, in the order of the array's dimensions."
+            )
+        for index in self.columns or {}:
+            if index not in indices:
+                raise DataError(
+                    f"{name}: columns= names {quoted(index)}, which is no index of it.\n"
+                    f"{suggestion(index, indices)}It has {', '.join(indices)}."
+                )
+
+    def __str__(self) -> str:
+        lines = [f"Relation: {_described(self.data, self._tabular)}"]
+        if self.indices:
+            lines.append(f"indices     {', '.join(self.indices)}")
+        if self.columns:
+            lines.append(f"columns     {', '.join(f'{index} = {column}' for index, column in self.columns.items())}")
+        lines.append(f"observed    {observed_words(self.observed)}")
+        if self.missing is not None:
+            tables = len(self.hidden_tables)
+            lines.append(f"missing     {tables} table{'' if tables == 1 else 's'} of hidden cells")
+        lines.append(f"universe    {UNIVERSE_WORDS[self.universe]}")
+        lines.append(f"likelihood  {self.likelihood}")
+        if self.weight != 1:
+            lines.append(f"weight      {self.weight}")
+        return "\n  ".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """A given factor over visible indices: a table with index columns and perhaps ``value``, or an array.
+
+    ``default`` is for the cells that a table does not list; without one it must list all.
+    """
+
+    table: Any
+    default: float | None = None
+    columns: Mapping[str, str] | None = None
+    value: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.default is not None and not _is_weight(self.default):
+            raise DataError(f"Exposure: default is {self.default!r}.\nAn exposure is a finite number, 0 or more.")
+        if not is_array(self.table) and not is_table(self.table):
+            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
+
+
+CHOICES = {
+    "universe": ("relation", "model"),
+    "likelihood": ("poisson", "bernoulli"),
+    "duplicates": ("error", "sum"),
+}
+
+UNIVERSE_WORDS = {
+    "relation": "relation: an entity that occurs only elsewhere is missing here",
+    "model": "model: an entity that occurs only elsewhere is zeros here",
+}
+
+
+def observed_words(observed: str | float) -> str:
+    """What ``observed`` means, for printing."""
+    if observed == "all":
+        return "all: a cell that is not listed is an observed 0"
+    if observed == "listed":
+        return "listed: a cell that is not listed is missing"
+    return f"zeros weigh {observed:g}, links 1"
+
+
+def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        choices = " or ".join(map(repr, known))
+        raise DataError(f"Relation: {option} is {value!r}.\n{suggestion(value, known)}It is {choices}.")
+
+
+def _check_observed(observed: object) -> None:
+    if isinstance(observed, str):
+        if observed not in ("all", "listed"):
+            near = suggestion(observed, ("all", "listed"))
+            raise DataError(
+                f"Relation: observed is {observed!r}.\n{near}It is 'all', 'listed' or the weight of zeros, 0 to 1."
+            )
+    elif not _is_weight(observed) or float(observed) > 1:  # type: ignore[arg-type]
+        raise DataError(f"Relation: observed is {observed!r}.\nAs a number it is the weight of zeros, from 0 to 1.")
+
+
+def _check_weight(weight: object) -> None:
+    if not isinstance(weight, str) and not _is_weight(weight):
+        raise DataError(
+            f"Relation: weight is {weight!r}.\nIt is a finite number, 0 or more, or a column of such numbers."
+        )
+
+
+def _is_weight(value: object) -> bool:
+    """Whether this is a finite number, 0 or more."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return number and 0 <= float(value) < math.inf  # type: ignore[arg-type]
+
+
+def _check_names(relation: Relation) -> None:
+    """Refuse a lone string where names or a mapping are wanted."""
+    if isinstance(relation.indices, str):
+        raise DataError(f"Relation: indices is {relation.indices!r}.\nGive a tuple of names: ({relation.indices!r},).")
+    if relation.columns is not None and not isinstance(relation.columns, Mapping):
+        raise DataError(f"Relation: columns is {relation.columns!r}.\nGive a dict, index -> column: {{'user': 'id'}}.")
+    for table in relation.hidden_tables:
+        if not is_table(table):
+            raise DataError(
+                f"Relation: missing holds {type(table).__name__}.\n"
+                f"Give a table whose columns are some of the indices, or a list of such tables."
+            )
+
+
+def _check_array_options(relation: Relation) -> None:
+    """An option about columns would silently do nothing for an array."""
+    options = {"columns": relation.columns, "value": relation.value}
+    options["weight"] = relation.weight if isinstance(relation.weight, str) else None
+    for option, value in options.items():
+        if value is not None and not (option == "columns" and relation.missing is not None):
+            raise DataError(f"Relation: {option} is {value!r}, but an array has no columns.\nGive a table, or omit it.")
+
+
+def _described(data: Any, tabular: bool) -> str:
+    if tabular:
+        rows = f"{len(data):,} rows, " if hasattr(data, "__len__") else ""
+        return f"table of {rows}columns {', '.join(map(quoted, column_names(data)))}"
+    if np.shape(data) == ():
+        return "one number"
+    shape = " × ".join(map(str, np.shape(data)))
+    if is_sparse(data):
+        return f"sparse array of {shape}, {data.nnz:,} stored"
+    gaps = int(np.isnan(np.asarray(data)).sum()) if np.asarray(data).dtype.kind == "f" else 0
+    return f"array of {shape}" + (f", {gaps:,} missing" if gaps else "")

@@ -1,0 +1,63 @@
+"""What an executor promises: `sum(step, blocks, arrays) -> Stats`, and Stats add up."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.step import Step
+from plait.data.blocks import FibreTree
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Sums over the entries of one or more blocks; blocks on threads, disks or workers just add.
+
+    `gradients`: one stored array for each wanted operand. `value`: the entries' part of the bound, on the rows' scale.
+    Rare entries, whose scaled Xhat underflows, are left out of both and listed by cell (in tree order) instead.
+    """
+
+    gradients: tuple[Array, ...]
+    value: float
+    rare_cells: NDArray[np.int64]
+    rare_entries: Array
+    rare_log_exposure: Array
+
+    def __add__(self, other: "Stats") -> "Stats":
+        return Stats(
+            tuple(a + b for a, b in zip(self.gradients, other.gradients, strict=True)),
+            self.value + other.value,
+            np.concatenate([self.rare_cells, other.rare_cells]),
+            np.concatenate([self.rare_entries, other.rare_entries]),
+            np.concatenate([self.rare_log_exposure, other.rare_log_exposure]),
+        )
+
+    @classmethod
+    def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
+        """The sum over no block."""
+        gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
+        return cls(gradients, 0.0, np.zeros((0, len(step.order)), np.int64), np.zeros(0), np.zeros(0))
+
+    @classmethod
+    def of(cls, gradients: Sequence[Array], value: float, tree: FibreTree, rare: NDArray[np.int64]) -> "Stats":
+        """Sums over one block, whose entries at the positions `rare` were left out."""
+        logs = np.zeros(len(rare)) if tree.log_exposure is None else tree.log_exposure[rare]
+        return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare], logs)
+
+
+class Executor(Protocol):
+    """Sums steps over blocks, and spreads row-by-row work."""
+
+    threads: int
+
+    def sum(
+        self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
+    ) -> Stats:
+        """The sum of a step over all blocks; `arrays` are the stored operands, `shifts` their rows' log-scales."""
+
+    def rows(self, work: Callable[[int, int], float], count: int) -> float:
+        """Run `work(lo, hi)` over ranges that make up 0 … count, and add up what it returns."""

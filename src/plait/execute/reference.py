@@ -1,0 +1,37 @@
+"""The executor that stands in for the compiler in tests: dense einsum, no kernels."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile import reference
+from plait.compile.step import Step
+from plait.data.blocks import FibreTree
+from plait.execute.executor import Stats
+
+Array = NDArray[np.float64]
+
+
+class Reference:
+    """Sums by dense einsum: slow and obvious."""
+
+    threads = 1
+
+    def sum(
+        self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
+    ) -> Stats:
+        """The sum of a step over all blocks."""
+        stats = Stats.zero(step, arrays)
+        for tree in blocks:
+            cells = tree.cells(np.arange(len(tree)))
+            logs = tree.log_exposure if step.exposed else None
+            gradients, value, rare = reference.run(
+                step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), logs
+            )
+            stats += Stats.of(gradients, value, tree, rare)
+        return stats
+
+    def rows(self, work: Callable[[int, int], float], count: int) -> float:
+        """Run the work in one piece."""
+        return work(0, count)

@@ -1,0 +1,100 @@
+"""`plait.fit`: wires model, data, plan, executor and loop."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from plait import settings
+from plait.assemble import bind_exposures, given_factors, make_part, start_factors, warm_priors
+from plait.data.bind import Data, bind
+from plait.errors import SettingError
+from plait.execute import Executor, Threads
+from plait.infer.hyper import fix_gauge
+from plait.infer.prior import Gamma
+from plait.infer.problem import Method, Problem
+from plait.infer.run import Order, Settings, run
+from plait.infer.start import match_totals
+from plait.model import Model
+from plait.progress import Callback, Progress, as_progress, watching
+from plait.result import Fit
+
+Tie = str | Sequence[str]
+
+DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
+
+
+def fit(
+    model: Model | str,
+    data: Mapping[str, Any] | Data,
+    *,
+    rank: int | Mapping[str, int] | None = None,
+    method: str = "vb",
+    prior: Gamma | Mapping[str, Gamma] = DEFAULT_PRIOR,
+    adapt: Tie | Mapping[str, Tie | None] | None = "factor",
+    order: str = "one-pass",
+    sweeps: int = 200,
+    tol: float = 1e-6,
+    seed: int | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Sequence[Any]] | None = None,
+    init: Fit | Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    dtype: str = "float64",
+    executor: Executor | None = None,
+    progress: Progress | bool | Callback | None = None,
+    checkpoint: None = None,
+    prune: bool = False,
+) -> Fit:
+    """Fit a model to data and return the posterior.
+
+    model: a `plait.Model` or its text. data: by relation, a table, an array or a `plait.Relation`; or what
+    `model.bind(data)` gave. rank: the size of every latent index, or a dict by index. method: "vb" (variational Bayes),
+    "em" (maximum likelihood) or "map". prior: a `plait.Gamma`, or a dict by factor. adapt (VB only): None, "factor",
+    "component", "entity", "rank-one" (entity × component means), a tuple of index names, or a dict by factor. order:
+    "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of its
+    size. fixed: given factors by name. labels: entities beyond those seen, by axis. init: a Fit, or arrays (or posteriors) by
+    factor. prune (VB only): remove components that explain nothing. progress: None (a bar on a terminal), True, False, a
+    callable, or a `plait.Progress`.
+    """
+    model = model if isinstance(model, Model) else Model(model)
+    settings.check_words(method, order, dtype)
+    settings.check_numbers(sweeps, tol, seed, threads)
+    if checkpoint is not None:
+        raise SettingError("checkpoint is not available in this version: fits cannot be saved yet.")
+    if prune and method != "vb":
+        raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
+    given = settings.fixed_names(model, fixed)
+    free = tuple(name for name in model.factors if name not in given)
+    ranks = settings.ranks(model, rank)
+    settings.check_tie_indices(model, adapt)
+    ties = settings.ties(model, adapt, method, free)
+    bound = _bind(model, data, labels)
+    layouts = settings.layouts(model, bound, ranks)
+    settings.check_memory(layouts, free)
+    priors = settings.priors(model, prior, DEFAULT_PRIOR, method, layouts, free)
+    executor = executor or Threads(threads)
+    report = as_progress(progress)
+    seed = secrets.randbits(63) if seed is None else int(seed)
+
+    exposures = bind_exposures(model, bound, {name: value for name, value in (fixed or {}).items() if name in given})
+    factors = given_factors(model, layouts, fixed or {})
+    starts, random = start_factors(bound, layouts, free, method, seed, init)
+    if isinstance(init, Fit):
+        priors |= warm_priors(init, bound, layouts, tuple(ties))
+    parts = [make_part(bound, name, exposures) for name in model.relations]
+    problem = Problem(cast(Method, method), parts, factors | starts, free, priors, executor)
+    match_totals(problem, random)
+    with watching(report, sweeps) as watch:
+        outcome = run(problem, Settings(cast(Order, order), sweeps, tol, ties, prune), watch)
+    fix_gauge(outcome.problem, tuple(ties))
+    return Fit.of(bound, outcome, exposures, seed)
+
+
+def _bind(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
+    if not isinstance(data, Data):
+        return bind(model, data, labels)
+    if data.model != model:
+        raise SettingError("data was bound to another model.\nBind it anew: model.bind(data).")
+    if labels is not None:
+        raise SettingError("labels is given with data that is bound already.\nGive it to model.bind(data, labels=…).")
+    return data

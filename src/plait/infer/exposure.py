@@ -1,0 +1,258 @@
+"""Exposure of one relation: Δ_α(M·V) for each factor, from weights that are a sum of terms.
+
+A term without a table is a contraction of sums. A term with a table is one pass over its entries; factors whose visible
+indices the table lacks are summed over them first, and their gradients are spread over them afterwards. Differences of
+terms cancel: what is below 1e-12 of the positive terms is 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import opt_einsum
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.compile.plan import tree_order
+from plait.compile.step import Operand, make_step
+from plait.data.blocks import Forest
+from plait.data.weights import Term, Weights
+from plait.execute import Executor
+from plait.infer.gamma import Factor
+
+Array = NDArray[np.float64]
+Indices = tuple[str, ...]
+
+CANCELLED = 1e-12
+
+
+@dataclass(frozen=True)
+class Member:
+    """A factor's occurrence in a relation: its inside indices under the names that the equation uses."""
+
+    name: str
+    visible: Indices
+    latent: Indices
+    layout: Layout
+
+    @property
+    def indices(self) -> Indices:
+        """Visible, then latent."""
+        return self.visible + self.latent
+
+
+class Einsum:
+    """A contraction over named indices whose path is found once; output indices that no input has get length 1."""
+
+    def __init__(self, inputs: Sequence[Indices], output: Indices, sizes: Mapping[str, int]) -> None:
+        names = list(dict.fromkeys(index for indices in inputs for index in indices))
+        letter = {index: opt_einsum.get_symbol(n) for n, index in enumerate(names)}
+        present = [index for index in output if index in letter]
+        self.shape = tuple(sizes[index] if index in letter else 1 for index in output)
+        text = ",".join("".join(letter[i] for i in indices) for indices in inputs)
+        text += "->" + "".join(letter[i] for i in present)
+        shapes = [tuple(sizes[index] for index in indices) for indices in inputs]
+        self._call: Any = opt_einsum.contract_expression(text, *shapes, optimize="greedy") if inputs else None
+
+    def __call__(self, *arrays: Array) -> Array:
+        if self._call is None:
+            return np.ones(self.shape)
+        return np.asarray(self._call(*arrays)).reshape(self.shape)
+
+
+class Exposure:
+    """Δ(M·V) of every factor of one relation."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        weights: Weights,
+        sizes: Mapping[str, int],
+        executor: Executor,
+        forest: Forest,
+    ) -> None:
+        self.members = {member.name: member for member in members}
+        self.terms = [_term(term, members, sizes, executor, forest) for term in weights.terms]
+        self.mixed = len({term.sign for term in self.terms}) > 1
+        self.total = weights.total() if not members else 0.0
+
+    def __call__(self, name: str, factors: Mapping[str, Factor]) -> Array:
+        """Exposure of one factor from the newest means of all others: (rows or 1) × (columns or 1)."""
+        layout = self.members[name].layout
+        zero = np.zeros((1, 1))
+        if not self.terms:
+            return zero
+        parts = [term(name, layout, factors) for term in self.terms]
+        result = parts[0] if len(parts) == 1 else sum(parts, zero)
+        if not self.mixed:
+            return result
+        most = sum((part for part, term in zip(parts, self.terms) if term.sign > 0), zero)
+        return np.where(result < CANCELLED * most, 0.0, result)
+
+    def rate(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
+        """Σ M·V·Xhat_E over all cells; an exposure known already saves work."""
+        if not self.members:
+            return self.total
+        name = name or next(iter(self.members))
+        exposure = self(name, factors) if exposure is None else exposure
+        mean = factors[name].mean
+        if exposure.shape[0] == 1:
+            return float(np.sum(mean.sum(axis=0, keepdims=True) * exposure))
+        return float(np.einsum("rc,rc->", mean, np.broadcast_to(exposure, mean.shape)))
+
+
+def _term(
+    term: Term,
+    members: Sequence[Member],
+    sizes: Mapping[str, int],
+    executor: Executor,
+    forest: Forest,
+) -> "_DenseTerm | _TableTerm":
+    if term.table is None:
+        return _DenseTerm(term, members, sizes)
+    return _TableTerm(term, members, sizes, executor, forest)
+
+
+class _DenseTerm:
+    """A constant × vectors: sums of the factors over their own visible indices, contracted."""
+
+    def __init__(self, term: Term, members: Sequence[Member], sizes: Mapping[str, int], keep: Indices = ()) -> None:
+        self.sign = np.sign(term.coefficient)
+        self.coefficient = term.coefficient
+        self.vectors = dict(term.vectors)
+        self.members = {member.name: member for member in members}
+        self.sizes = sizes
+        self.keep = keep  # indices that a table will sum over
+        self._einsums: dict[Any, Einsum] = {}
+        self._kept: dict[str, tuple[int, Array]] = {}
+
+    def private(self, name: str) -> Indices:
+        """Visible indices of a member that no other member and no table has."""
+        others = {i for member in self.members.values() if member.name != name for i in member.visible}
+        return tuple(i for i in self.members[name].visible if i not in others and i not in self.keep)
+
+    def left(self, name: str) -> Indices:
+        """Indices of a member after its private ones are summed."""
+        private = self.private(name)
+        return tuple(index for index in self.members[name].indices if index not in private)
+
+    def einsum(self, key: Any, inputs: Sequence[Indices], output: Indices) -> Einsum:
+        """A contraction, planned at its first use."""
+        if key not in self._einsums:
+            self._einsums[key] = Einsum(inputs, output, self.sizes)
+        return self._einsums[key]
+
+    def reduced(self, name: str, factors: Mapping[str, Factor]) -> Array:
+        """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
+        factor, member = factors[name], self.members[name]
+        if name not in self._kept or self._kept[name][0] != factor.version:
+            vectors = self.vectors_of(self.private(name))
+            einsum = self.einsum(("reduced", name), [member.indices, *vectors], self.left(name))
+            mean = member.layout.unpack(factor.mean)
+            self._kept[name] = (factor.version, einsum(mean, *vectors.values()))
+        return self._kept[name][1]
+
+    def vectors_of(self, indices: Sequence[str]) -> dict[Indices, Array]:
+        """The term's vectors over some indices."""
+        return {(index,): self.vectors[index] for index in indices if index in self.vectors}
+
+    def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
+        """The term's part of a factor's exposure."""
+        others = [other for other in self.members if other != name]
+        shared = {i for other in self.members for i in self.left(other) if i in self.vectors}
+        vectors = self.vectors_of(sorted(shared | set(self.private(name))))
+        einsum = self.einsum(name, [*(self.left(o) for o in others), *vectors], self.members[name].indices)
+        result = einsum(*(self.reduced(other, factors) for other in others), *vectors.values())
+        return layout.spread(result * self.coefficient)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Members joined by visible indices that the table lacks: one operand of the pass over its entries."""
+
+    names: tuple[str, ...]
+    layout: Layout
+    plain: bool  # a single member with nothing summed: its stored array is used as it is
+
+
+class _TableTerm:
+    """A table × vectors: one pass over the table's entries for each factor."""
+
+    def __init__(
+        self,
+        term: Term,
+        members: Sequence[Member],
+        sizes: Mapping[str, int],
+        executor: Executor,
+        forest: Forest,
+    ) -> None:
+        table = term.table
+        assert table is not None
+        self.sign = np.sign(term.coefficient) * (1.0 if (table.values >= 0).all() else -1.0)
+        self.dense = _DenseTerm(term, members, sizes, table.indices)
+        self.executor = executor
+        self.groups = _groups(members, table.indices, sizes)
+        order = tree_order(table.indices, dict(sizes))
+        self.tree = forest.tree(table.indices, dict(sizes), table.coords, table.values * term.coefficient, order)
+
+    def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
+        """The term's part of a factor's exposure."""
+        position = next(n for n, group in enumerate(self.groups) if name in group.names)
+        operands = tuple(Operand(group.layout.visible, group.layout.latent) for group in self.groups)
+        ranks = {i: n for group in self.groups for i, n in zip(group.layout.inside, group.layout.sizes)}
+        step = make_step("linear", self.tree.order, operands, ranks, (position,))
+        arrays = [self._operand(group, factors) for group in self.groups]
+        (gradient,) = self.executor.sum(step, [self.tree], arrays).gradients
+        group = self.groups[position]
+        return gradient if group.plain else layout.spread(self._spread_back(name, group, gradient, factors))
+
+    def _operand(self, group: _Group, factors: Mapping[str, Factor]) -> Array:
+        if group.plain:
+            return factors[group.names[0]].mean
+        dense = self.dense
+        vectors = dense.vectors_of(self._joining(group))
+        einsum = dense.einsum(group.names, [*(dense.left(n) for n in group.names), *vectors], group.layout.inside)
+        inside = einsum(*(dense.reduced(name, factors) for name in group.names), *vectors.values())
+        return group.layout.pack(inside)
+
+    def _joining(self, group: _Group) -> list[str]:
+        """Visible indices that tie the group together and that the table lacks."""
+        left = dict.fromkeys(i for name in group.names for i in self.dense.left(name))
+        visible = {i for name in group.names for i in self.dense.members[name].visible}
+        return [i for i in left if i in visible and i not in group.layout.visible]
+
+    def _spread_back(self, name: str, group: _Group, gradient: Array, factors: Mapping[str, Factor]) -> Array:
+        """From the gradient of the group's operand to that of one member."""
+        dense = self.dense
+        others = [other for other in group.names if other != name]
+        vectors = dense.vectors_of([*self._joining(group), *dense.private(name)])
+        inputs = [group.layout.inside, *(dense.left(other) for other in others), *vectors]
+        einsum = dense.einsum(("back", name), inputs, dense.members[name].indices)
+        arrays = (group.layout.unpack(gradient), *(dense.reduced(other, factors) for other in others))
+        return einsum(*arrays, *vectors.values())
+
+
+def _groups(members: Sequence[Member], table: Indices, sizes: Mapping[str, int]) -> list[_Group]:
+    """Members that share a visible index outside the table belong together."""
+    remaining, groups = list(members), []
+    while remaining:
+        group = [remaining.pop(0)]
+        for member in group:
+            joined = [m for m in remaining if set(m.visible) & set(member.visible) - set(table)]
+            group += joined
+            remaining = [m for m in remaining if m not in joined]
+        groups.append(_group(group, members, table, sizes))
+    return groups
+
+
+def _group(group: Sequence[Member], members: Sequence[Member], table: Indices, sizes: Mapping[str, int]) -> _Group:
+    visible = tuple(dict.fromkeys(i for member in group for i in member.visible if i in table))
+    latent = tuple(dict.fromkeys(i for member in group for i in member.latent))
+    plain = len(group) == 1 and set(group[0].visible) <= set(table)
+    if len(group) > 1:
+        outside = {i for member in members if member not in group for i in member.latent}
+        latent = tuple(index for index in latent if index in outside)
+    inside = visible + latent
+    layout = Layout("+".join(m.name for m in group), inside, visible, latent, tuple(sizes[i] for i in inside))
+    return _Group(tuple(member.name for member in group), layout, plain)

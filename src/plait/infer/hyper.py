@@ -1,0 +1,121 @@
+"""A new prior from the posterior (empirical Bayes), tied over groups of a factor's entries, and the gauge of its scale.
+
+With E and log L averaged over a group:  B = mean(E),  and A solves  log A − ψ(A) = log B − mean(log L).
+Each raises the bound. All arrays here are *inside* (visible indices, then latent ones).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, polygamma
+
+from plait.compile.layout import Layout
+from plait.infer.gamma import Factor
+from plait.infer.problem import Prior, Problem
+
+Array = NDArray[np.float64]
+
+SMALLEST = 8  # a group of fewer entries adapts its mean only: one of a single entry would push A up without end
+LOWEST, HIGHEST = 1e-3, 1e4
+RANK_ONE = "rank-one"  # the tying B(entity, component) = b · c
+
+
+def tied_indices(adapt: str | Sequence[str], layout: Layout) -> tuple[str, ...] | None:
+    """The indices by whose values priors differ; None for rank-one means."""
+    words: dict[str, tuple[str, ...]] = {"factor": (), "component": layout.latent, "entity": layout.visible}
+    if isinstance(adapt, str):
+        return None if adapt == RANK_ONE else words[adapt]
+    return tuple(adapt)
+
+
+def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]]) -> None:
+    """New priors for the factors named in `ties`, in place."""
+    for name, tie in ties.items():
+        factor = problem.factors[name]
+        groups = tied_indices(tie, factor.layout)
+        if groups is None:
+            problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name])
+        else:
+            problem.priors[name] = _grouped(factor, problem.priors[name], groups, problem.exposed[name])
+
+
+def _grouped(factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_]) -> Prior:
+    layout = factor.layout
+    axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
+    E, log_L = layout.unpack(factor.mean), layout.unpack(factor.log_geomean)
+    mean = E.mean(axis=axes, keepdims=True)
+    size = int(np.prod([layout.sizes[n] for n in axes], dtype=np.int64))
+    unseen = ~_any_exposed(layout, exposed, axes, mean.shape)
+    mean = _averaged(mean, unseen)
+    concentration = np.broadcast_to(old.concentration, np.broadcast_shapes(old.concentration.shape, mean.shape))
+    if size >= SMALLEST and concentration.shape == mean.shape:
+        gap = np.log(E.mean(axis=axes, keepdims=True)) - log_L.mean(axis=axes, keepdims=True)
+        concentration = _averaged(solve_concentration(gap, concentration), unseen)
+    return Prior(np.array(concentration), mean)
+
+
+def _any_exposed(layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Which groups have an entry that some observed cell depends on."""
+    visible = len(layout.visible)
+    rows = exposed.reshape(layout.sizes[:visible] + (1,) * len(layout.latent))
+    some = rows.any(axis=tuple(n for n in axes if n < visible), keepdims=True)
+    return np.broadcast_to(some, shape)
+
+
+def _averaged(values: Array, unseen: NDArray[np.bool_]) -> Array:
+    """Groups that nothing was observed of take the average of the others: their own posterior only echoes the prior."""
+    if not unseen.any() or unseen.all():
+        return values
+    return np.where(unseen, values[~unseen].mean(), values)
+
+
+def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
+    """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor."""
+    layout = factor.layout
+    E = layout.unpack(factor.mean).reshape(layout.rows, -1)
+    log_L = layout.unpack(factor.log_geomean).reshape(layout.rows, -1)
+    B = np.broadcast_to(old.mean, layout.sizes).reshape(E.shape)
+    seen = exposed if exposed.any() else np.ones(layout.rows, bool)
+    c = B[seen].mean(axis=0) / B[seen].mean()
+    for _ in range(2):
+        b = (E / c).mean(axis=1)
+        c = (E[seen] / b[seen, None]).mean(axis=0)
+    b = np.where(seen, b, b[seen].mean())
+    B = b[:, None] * c
+    gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
+    A = np.broadcast_to(old.concentration, (1,) * len(layout.sizes)) if old.concentration.size == 1 else old.concentration
+    if E[seen].size >= SMALLEST and A.size == 1:
+        A = solve_concentration(np.full(A.shape, gap), A)
+    return Prior(np.array(A), B.reshape(layout.sizes))
+
+
+def solve_concentration(gap: Array, start: Array) -> Array:
+    """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
+    A = np.clip(np.array(np.broadcast_to(start, gap.shape)), LOWEST, HIGHEST)
+    gap = np.maximum(gap, 0.5 / HIGHEST * 0.5)  # beyond the clip the equation has no solution worth finding
+    for _ in range(100):
+        step = (np.log(A) - digamma(A) - gap) / (1.0 / A - polygamma(1, A))
+        new = np.where(A - step > 0, A - step, A / 2)
+        new = np.clip(new, LOWEST, HIGHEST)
+        if np.all(np.abs(new - A) <= 1e-13 * A):
+            break
+        A = new
+    return A
+
+
+def fix_gauge(problem: Problem, adapted: Sequence[str]) -> None:
+    """Choose the scales that the model leaves free, so that priors read the same whatever the start was.
+
+    Scales may move between adapted factors as long as every relation's product stays: log-scales s with R s = 0. Of all
+    those, take the one that brings the factors' log means as close together as can be.
+    """
+    if not adapted:
+        return
+    R = np.array([[float(name in relation.names) for name in adapted] for relation in problem.relations])
+    logs = np.log([problem.factors[name].layout.unpack(problem.factors[name].mean).mean() for name in adapted])
+    free = np.eye(len(adapted)) - np.linalg.pinv(R) @ R
+    for name, shift in zip(adapted, -free @ logs):
+        problem.rescale(name, float(shift))
+        prior = problem.priors[name]
+        problem.priors[name] = Prior(prior.concentration, prior.mean * np.exp(shift))

@@ -1,0 +1,38 @@
+"""The Gamma prior that a user writes, and its arrays while a fit adapts them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plait.errors import SettingError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Gamma:
+    """Gamma distribution by concentration A and mean B (scale B/A, rate A/B, sd B/√A).
+
+    Both may be numbers or arrays that broadcast to the factor as written.
+    """
+
+    concentration: ArrayLike = 0.5
+    mean: ArrayLike = 10.0
+
+    def __post_init__(self) -> None:
+        for word in ("concentration", "mean"):
+            given = getattr(self, word)
+            try:
+                value = np.asarray(given, np.float64)
+            except (TypeError, ValueError):
+                raise SettingError(f"Gamma: {word} must be a number or an array of numbers, got {given!r}.") from None
+            if not (np.isfinite(value).all() and (value > 0).all()):
+                raise SettingError(f"Gamma: {word} must be positive and finite, got {given!r}.")
+            object.__setattr__(self, word, value)
+
+    def __repr__(self) -> str:
+        def show(value: Array) -> str:
+            return f"{value.item():g}" if value.size == 1 else f"array of shape {value.shape}"
+
+        return f"Gamma(concentration={show(self.concentration)}, mean={show(self.mean)})"  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""A fit's working set: the relations' sums and the factors' state, and the terms of the bound that go with them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from plait.compile.layout import Layout
+from plait.compile.plan import Plan, plan_counts
+from plait.compile.step import Kind, Operand
+from plait.data.blocks import Forest
+from plait.data.weights import Weights
+from plait.execute import Executor
+from plait.infer.counts import Counted, Counts, Nonzeros
+from plait.infer.exposure import Exposure, Member
+from plait.infer.gamma import Evidence, Factor, divergence, log_density, update_em, update_map, update_vb
+
+Array = NDArray[np.float64]
+Method = Literal["vb", "em", "map"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One relation as inference needs it: which factors, which nonzeros, which weights M·V."""
+
+    name: str
+    kind: Kind
+    indices: tuple[str, ...]
+    sizes: dict[str, int]  # of its visible indices
+    factors: tuple[tuple[str, tuple[str, ...]], ...]  # factor, indices as written in this equation
+    nonzeros: Nonzeros
+    weights: Weights
+
+
+@dataclass
+class Prior:
+    """A factor's prior as it stands: A and B inside, broadcastable (axes of length 1 where tied)."""
+
+    concentration: Array
+    mean: Array
+
+
+class Relation:
+    """The sums of one relation: counts and exposure, for given sizes and ranks."""
+
+    def __init__(self, part: Part, layouts: Mapping[str, Layout], executor: Executor, forest: Forest) -> None:
+        self.part = part
+        self.members = [_member(layouts[name], indices) for name, indices in part.factors]
+        self.names = frozenset(member.name for member in self.members)
+        sizes = dict(part.sizes)
+        for member in self.members:
+            sizes |= dict(zip(member.indices, member.layout.sizes))
+        self.exposure = Exposure(self.members, part.weights, sizes, executor, forest)
+        self.executor = executor
+        self.plan = self._plan() if self.members else None
+        self.counts = Counts(self.plan, part.nonzeros, forest) if self.plan else None
+
+    def _plan(self) -> Plan:
+        part = self.part
+        operands = tuple(Operand(member.visible, member.latent) for member in self.members)
+        layouts = tuple(member.layout for member in self.members)
+        exposed = part.kind == "bernoulli" and part.nonzeros.exposure is not None
+        return plan_counts(
+            part.name, part.kind, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
+            self.executor.threads, exposed=exposed,
+        )  # fmt: skip
+
+    def count(self, factors: Mapping[str, Factor], wanted: Sequence[str], *, bound: bool) -> Counted:
+        """Gradients of F for the wanted factors, and F itself if asked for."""
+        if self.counts is None:
+            return Counted({}, {}, self._known() if bound else 0.0)
+        return self.counts(factors, self.executor, wanted, bound=bound)
+
+    def _known(self) -> float:
+        """F of a relation whose factors are all exposures: nothing latent is left."""
+        _, values, weights, exposure = self.part.nonzeros
+        rate = np.ones(len(values)) if exposure is None else exposure
+        if self.part.kind == "bernoulli":
+            return float(weights @ (rate + np.log(-np.expm1(-rate))))
+        return float(weights @ (values * np.log(rate) - gammaln(values + 1.0)))
+
+
+def _member(layout: Layout, indices: tuple[str, ...]) -> Member:
+    """An occurrence: the factor's inside indices under this equation's names."""
+    here = dict(zip(layout.indices, indices))
+    return Member(layout.name, tuple(here[i] for i in layout.visible), tuple(here[i] for i in layout.latent), layout)
+
+
+@dataclass
+class Problem:
+    """Relations, factors and priors of a fit. `free` are the factors that are updated, in the model's order."""
+
+    method: Method
+    parts: Sequence[Part]
+    factors: dict[str, Factor]
+    free: tuple[str, ...]
+    priors: dict[str, Prior]
+    executor: Executor
+    forest: Forest = field(default_factory=Forest)
+
+    def __post_init__(self) -> None:
+        layouts = {name: factor.layout for name, factor in self.factors.items()}
+        self.relations = [Relation(part, layouts, self.executor, self.forest) for part in self.parts]
+        self.rates = [0.0] * len(self.relations)  # G of every relation, as of the end of the last sweep
+        self._last = [next((f for f in reversed(self.free) if f in r.names), None) for r in self.relations]
+        self.divergences = dict.fromkeys(self.free, 0.0)
+        self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor that any observed cell depends on
+
+    def measure(self) -> None:
+        """Compute every G and KL afresh (after initialisation and pruning; updates keep them in step)."""
+        self.rates = [relation.exposure.rate(self.factors) for relation in self.relations]
+        for name in self.free:
+            self.divergences[name] = self._divergence(name)
+
+    def _divergence(self, name: str) -> float:
+        if self.method == "em":
+            return 0.0
+        A, B = self.spread(name)
+        return (divergence if self.method == "vb" else log_density)(self.factors[name], A, B)
+
+    def spread(self, name: str) -> tuple[Array, Array]:
+        """A factor's A and B as (rows or 1) × (columns or 1)."""
+        layout, prior = self.factors[name].layout, self.priors[name]
+        return layout.spread(prior.concentration), layout.spread(prior.mean)
+
+    def rescale(self, name: str, log_scale: float) -> None:
+        """Multiply a factor by a constant."""
+        factor = self.factors[name]
+        factor.mean *= np.exp(log_scale)
+        if factor.scale is not None:
+            factor.scale *= np.exp(log_scale)
+        factor.log_geomean += log_scale
+        factor.shift += log_scale
+        factor.version += 1
+
+    def count(self, *, bound: bool = True) -> list[Counted]:
+        """One counts pass over every relation, for all free factors."""
+        return [relation.count(self.factors, self.free, bound=bound) for relation in self.relations]
+
+    def bound(self, counted: Sequence[Counted]) -> float:
+        """𝓑 of the state at which the counts were taken (EM: log-likelihood, MAP: log joint)."""
+        return sum(c.value for c in counted) - sum(self.rates) + sum(self.divergences.values())
+
+    def update(self, name: str, counted: Sequence[Counted]) -> None:
+        """One coordinate update: the factor's new posterior, its KL, and G of the relations it is the last of."""
+        factor = self.factors[name]
+        exposures = {n: r.exposure(name, self.factors) for n, r in enumerate(self.relations) if name in r.names}
+        evidence = _evidence(name, [counted[n] for n in exposures], list(exposures.values()))
+        self.exposed[name] = np.broadcast_to((evidence.exposure > 0).any(axis=1), (factor.layout.rows,))
+        if self.method == "vb":
+            self.divergences[name] = update_vb(factor, evidence, *self.spread(name), self.executor)
+        elif self.method == "map":
+            self.divergences[name] = update_map(factor, evidence, *self.spread(name), self.executor)
+        else:
+            update_em(factor, evidence, self.executor)
+        for n, exposure in exposures.items():
+            if self._last[n] == name:  # all other factors of the relation are as new as this one
+                self.rates[n] = self.relations[n].exposure.rate(self.factors, name, exposure)
+
+
+def _evidence(name: str, counted: Sequence[Counted], exposures: Sequence[Array]) -> Evidence:
+    """All relations' gradients, rare counts and exposures of one factor, added up."""
+    gradient, exposure = counted[0].gradients[name], exposures[0]
+    for more, exposed in zip(counted[1:], exposures[1:]):
+        gradient, exposure = gradient + more.gradients[name], exposure + exposed
+    extras = [c.extras[name] for c in counted if name in c.extras]
+    return Evidence(gradient, np.sum(extras, axis=0) if extras else None, exposure)

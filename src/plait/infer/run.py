@@ -1,0 +1,109 @@
+"""The only loop: count, bound, stop or go on, adapt, update."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from plait.errors import FitError
+from plait.infer.counts import Counted
+from plait.infer.hyper import adapt
+from plait.infer.problem import Problem
+from plait.infer.prune import prune
+
+Order = Literal["one-pass", "per-factor"]
+
+ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
+PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
+
+
+class Record(NamedTuple):
+    """One sweep: the bound after it, its relative change, its seconds, and the ranks then."""
+
+    sweep: int
+    bound: float
+    change: float
+    seconds: float
+    rank: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the loop needs to know."""
+
+    order: Order
+    sweeps: int
+    tol: float
+    ties: Mapping[str, str | Sequence[str]]  # adapted factors
+    prune: bool = False
+
+
+class Outcome(NamedTuple):
+    """How the loop ended: the final state, the history, and the reason as a sentence."""
+
+    problem: Problem
+    history: list[Record]
+    stop: str
+
+
+Watch = Callable[[Record], str | None]  # sees every record; a sentence stops the fit
+
+
+def run(problem: Problem, settings: Settings, watch: Watch) -> Outcome:
+    """Sweep until the bound stands still, the sweeps are used up or the watcher says stop."""
+    history: list[Record] = []
+    problem.measure()
+    pause, began = 0, time.perf_counter()
+    while True:
+        counted: Sequence[Counted] = problem.count()
+        sweep, pause = len(history), pause - 1
+        if settings.prune and sweep > ADAPT_AFTER and pause <= 0:
+            if (smaller := prune(problem, counted)) is None:
+                pause = PRUNE_PAUSE
+            else:
+                problem, counted = smaller
+        record = _record(problem, counted, history, time.perf_counter() - began)
+        began = time.perf_counter()
+        history.append(record)
+        stop = watch(record) or _stop(history, settings)
+        if stop:
+            return Outcome(problem, history, stop)
+        if settings.ties and sweep >= ADAPT_AFTER:
+            adapt(problem, settings.ties)
+        _sweep(problem, counted, settings.order)
+
+
+def _sweep(problem: Problem, counted: Sequence[Counted], order: Order) -> None:
+    """Update every free factor once; per factor, with counts taken anew before each."""
+    for position, name in enumerate(problem.free):
+        if position and order == "per-factor":
+            counted = [relation.count(problem.factors, (name,), bound=False) for relation in problem.relations]
+        problem.update(name, counted)
+
+
+def _record(problem: Problem, counted: Sequence[Counted], history: list[Record], seconds: float) -> Record:
+    bound = problem.bound(counted)
+    if not math.isfinite(bound):
+        raise FitError(
+            f"the bound is {bound} after {len(history)} sweeps.\n"
+            "Values or weights beyond what doubles can hold? Scale them down."
+        )
+    change = (bound - history[-1].bound) / max(abs(bound), 1.0) if history else math.inf
+    rank = {i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent}
+    return Record(len(history), bound, change, seconds, rank)
+
+
+def _stop(history: list[Record], settings: Settings) -> str | None:
+    sweep, _, change, *_ = history[-1]
+    settled = sweep > (ADAPT_AFTER + 1 if settings.ties else 0)
+    if settled and abs(change) < settings.tol:
+        return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
+    if sweep >= settings.sweeps:
+        if settings.sweeps == 0:
+            return "not updated: sweeps=0 asks for the start itself."
+        return (
+            f"stopped after {sweep} sweeps; the last one changed the bound by {change:.1e} of its size "
+            f"(tol={settings.tol:g}). Raise sweeps= to go on."
+        )
+    return None

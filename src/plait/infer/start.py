@@ -1,0 +1,41 @@
+"""Where a fit starts: random factors, seeded by position, scaled so that every relation's expected total is the data's."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.infer.problem import Problem, Relation
+
+Array = NDArray[np.float64]
+
+NOISE = 1.0  # concentration of the random start: smaller is rougher
+START = 10.0  # posterior concentration that VB gives to a random start
+
+
+def random_factor(layout: Layout, position: int, seed: int) -> Array:
+    """Gamma numbers of mean 1 as written; they depend on the seed, the factor's position in the model and its shape."""
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,)))
+    shape = [layout.sizes[layout.inside.index(index)] for index in layout.indices]
+    return generator.gamma(NOISE, 1.0 / NOISE, shape)
+
+
+def match_totals(problem: Problem, movable: Sequence[str]) -> None:
+    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows."""
+    pairs = [(relation, _total(relation)) for relation in problem.relations]
+    pairs = [(relation, total) for relation, total in pairs if total > 0 and relation.names & set(movable)]
+    rates = [relation.exposure.rate(problem.factors) for relation, _ in pairs]
+    pairs = [(relation, total / rate) for (relation, total), rate in zip(pairs, rates) if rate > 0]
+    if not pairs:
+        return
+    R = np.array([[float(name in relation.names) for name in movable] for relation, _ in pairs])
+    wanted = np.log([ratio for _, ratio in pairs])
+    logs, *_ = np.linalg.lstsq(R, wanted, rcond=None)
+    for name, log_scale in zip(movable, logs):
+        problem.rescale(name, float(log_scale))
+
+
+def _total(relation: Relation) -> float:
+    nonzeros = relation.part.nonzeros
+    return float(nonzeros.weights @ nonzeros.values)

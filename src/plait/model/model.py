@@ -1,0 +1,379 @@
+"""What a model means: Occurrence, Equation, Factor and Model, checked once and printable as text."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import ModelError
+from plait.model.syntax import Declaration, EquationStatement, Statement, Term, Token, mistake, parse
+
+# Tables of data and predictions have columns of these names.
+RESERVED = frozenset({"value", "mean", "sd", "probability", "low", "high", "rate", "weight"})
+
+ONE_SHAPE = "A factor has one shape in the whole model"
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One use of a factor in an equation, ``A[i, r]``."""
+
+    factor: str
+    indices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _bracket(self.factor, self.indices)
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A relation as a product of factors, summed over the indices that the relation does not have.
+
+    ``relation[indices] = occurrence occurrence …``
+    """
+
+    relation: str
+    indices: tuple[str, ...]
+    occurrences: tuple[Occurrence, ...]
+
+    @property
+    def latent(self) -> tuple[str, ...]:
+        """The indices summed out, in order of first use."""
+        used = chain.from_iterable(occurrence.indices for occurrence in self.occurrences)
+        return _unique(index for index in used if index not in self.indices)
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The names of the factors, as written."""
+        return tuple(occurrence.factor for occurrence in self.occurrences)
+
+    def __str__(self) -> str:
+        return f"{_bracket(self.relation, self.indices)} = {' '.join(map(str, self.occurrences))}"
+
+
+@dataclass(frozen=True)
+class Factor:
+    """An unknown (or given) array; its indices as first written, and which of them are visible and latent."""
+
+    name: str
+    indices: tuple[str, ...]
+    visible: tuple[str, ...]
+    latent: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _bracket(self.name, self.indices)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Model:
+    """Relations as products of shared factors, read from text.
+
+    One equation a line, ``name[index, …] = Factor[index, …] Factor[…] …``; ``axis: other_axis`` says that two axes
+    have the same entities; ``#`` begins a comment. Two models are equal when their equations and axes are, however
+    they were written.
+
+    >>> model = Model("X[i, j] = A[i, r] B[j, r]; Y[i] = A[i, r]")
+    >>> model.R.tolist()
+    [[1, 1], [1, 0]]
+    """
+
+    equations: tuple[Equation, ...]
+    # (index, its axis) for each index that is declared to be another one, in order of first use.
+    _declared: tuple[tuple[str, str], ...]
+
+    def __init__(self, text: str):
+        if not isinstance(text, str):
+            cure = 'Write one equation a line: Model("X[i, j] = A[i, r] B[j, r]").'
+            raise ModelError(f"a model is a text (str), not {type(text).__name__}.\n{cure}")
+        statements = parse(text)
+        axes = _check(statements)
+        equations = tuple(_equation(statement) for statement in statements if isinstance(statement, EquationStatement))
+        # The class is frozen for everyone else.
+        object.__setattr__(self, "equations", equations)
+        object.__setattr__(self, "_declared", tuple((i, axes[i]) for i in self.visible if axes.get(i, i) != i))
+
+    @cached_property
+    def relations(self) -> tuple[str, ...]:
+        """The names of the relations: the rows of R."""
+        return tuple(equation.relation for equation in self.equations)
+
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The names of the factors in order of first use: the columns of R."""
+        return _unique(chain.from_iterable(equation.factors for equation in self.equations))
+
+    @cached_property
+    def indices(self) -> tuple[str, ...]:
+        """All index names in order of first use."""
+        return _unique(chain.from_iterable((*equation.indices, *equation.latent) for equation in self.equations))
+
+    @cached_property
+    def visible(self) -> tuple[str, ...]:
+        """The indices of relations, in order of first use."""
+        return _unique(chain.from_iterable(equation.indices for equation in self.equations))
+
+    @cached_property
+    def latent(self) -> tuple[str, ...]:
+        """The indices summed out, in order of first use."""
+        return _unique(chain.from_iterable(equation.latent for equation in self.equations))
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the visible indices; indices declared to be the same share one, named by the last of them."""
+        return _unique(map(self.axis, self.visible))
+
+    def axis(self, index: str) -> str:
+        """The axis of an index: where its declarations lead; itself if it has none, or is latent."""
+        if index not in self.indices:
+            raise _no_such("index", index, self.indices)
+        return dict(self._declared).get(index, index)
+
+    def equation(self, name: str) -> Equation:
+        """The equation of a relation."""
+        if name not in self.relations:
+            raise _no_such("relation", name, self.relations)
+        return self.equations[self.relations.index(name)]
+
+    def factor(self, name: str) -> Factor:
+        """A factor, with its indices as first written."""
+        if name not in self.factors:
+            raise _no_such("factor", name, self.factors)
+        occurrences = chain.from_iterable(equation.occurrences for equation in self.equations)
+        indices = next(occurrence.indices for occurrence in occurrences if occurrence.factor == name)
+        visible = tuple(index for index in indices if index in self.visible)
+        return Factor(name, indices, visible, tuple(index for index in indices if index in self.latent))
+
+    @cached_property
+    def R(self) -> NDArray[np.int64]:
+        """The coupling matrix, relations × factors: 1 where the factor occurs in the relation, else 0. Read-only."""
+        rows = [[factor in equation.factors for factor in self.factors] for equation in self.equations]
+        R = np.array(rows, dtype=np.int64)
+        R.flags.writeable = False
+        return R
+
+    def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Any:
+        """Check data against the model: labels, sizes and weights of every relation."""
+        from plait.data.bind import bind
+
+        return bind(self, data, labels=labels)
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.equations), *(f"{index}: {axis}" for index, axis in self._declared)])
+
+    def __repr__(self) -> str:
+        lines = str(self).split("\n")
+        if len(lines) == 1:
+            return f'Model("{lines[0]}")'
+        return "\n".join(['Model("""', *(f"    {line}" for line in lines), '""")'])
+
+    def __reduce__(self) -> tuple[type["Model"], tuple[str]]:
+        # The text is the model: a pickle needs nothing else, and R stays read-only.
+        return Model, (str(self),)
+
+
+def _bracket(name: str, indices: Iterable[str]) -> str:
+    return f"{name}[{', '.join(indices)}]"
+
+
+def _unique(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _texts(tokens: Iterable[Token]) -> tuple[str, ...]:
+    return tuple(token.text for token in tokens)
+
+
+def _no_such(kind: str, name: object, known: Sequence[str]) -> ModelError:
+    """The error for a name that the model does not have."""
+    return ModelError(f"the model has no {kind} {name}.\n{_similar(name, known)}It has {', '.join(known) or 'none'}.")
+
+
+def _similar(name: object, known: Iterable[str]) -> str:
+    """``Did you mean …? `` where a known name is close, else nothing."""
+    close = get_close_matches(str(name), list(known), n=1)
+    return f"Did you mean {close[0]}? " if close else ""
+
+
+def _equation(statement: EquationStatement) -> Equation:
+    occurrences = tuple(Occurrence(term.name.text, _texts(term.indices)) for term in statement.right)
+    return Equation(statement.left.name.text, _texts(statement.left.indices), occurrences)
+
+
+# The meaning checks. Each raises at the first thing wrong; their order is the order in which a person would want
+# to hear of them, since one slip often breaks several rules.
+
+
+def _check(statements: Sequence[Statement]) -> dict[str, str]:
+    """Refuse statements that make no sense together; gives the axis of every declared index."""
+    equations = [statement for statement in statements if isinstance(statement, EquationStatement)]
+    declarations = [statement for statement in statements if isinstance(statement, Declaration)]
+    if not equations:
+        raise ModelError("the model has no equation.\nWrite at least one, such as X[i, j] = A[i, r] B[j, r].")
+    _check_spelling(statements)
+    _check_names(equations)
+    for equation in equations:
+        _check_equation(equation)
+    visible = _check_roles(equations)
+    axes = _check_declarations(declarations, visible)
+    _check_shapes(equations, axes, visible)
+    return axes
+
+
+def _terms(equation: EquationStatement) -> tuple[Term, ...]:
+    return (equation.left, *equation.right)
+
+
+def _names(statements: Iterable[Statement]) -> Iterator[Token]:
+    """Every name in the model, as written."""
+    for statement in statements:
+        if isinstance(statement, Declaration):
+            yield from (statement.axis, statement.other)
+        else:
+            for term in _terms(statement):
+                yield from (term.name, *term.indices)
+
+
+def _check_spelling(statements: Iterable[Statement]) -> None:
+    """Refuse names that are printed alike and yet differ, such as é in one character and in two."""
+    spelling: dict[str, str] = {}
+    for name in _names(statements):
+        if spelling.setdefault(unicodedata.normalize("NFC", name.text), name.text) != name.text:
+            what = f"{name.text} looks like an earlier name but is made of other characters."
+            raise mistake(what, name.span, "Copy one of the two over the other.")
+
+
+def _check_names(equations: Sequence[EquationStatement]) -> None:
+    """A relation has one equation, and is not a factor."""
+    relations: set[str] = set()
+    for equation in equations:
+        name = equation.left.name
+        if name.text in relations:
+            what = f"relation {name.text} has two equations."
+            raise mistake(what, name.span, "A relation has one equation; rename one of the two.")
+        relations.add(name.text)
+    for equation in equations:
+        for term in equation.right:
+            if term.name.text in relations:
+                cure = "A relation is data, a factor is unknown; rename one of the two."
+                raise mistake(f"{term.name.text} is both a relation and a factor.", term.name.span, cure)
+
+
+def _check_equation(equation: EquationStatement) -> None:
+    """What can be said of one equation alone."""
+    for term in _terms(equation):
+        _check_bracket(term)
+    relation = equation.left.name.text
+    factors: set[str] = set()
+    for term in equation.right:
+        name = term.name.text
+        if name in factors:
+            # The equation would not be linear in the factor, and the updates rest on that.
+            cure = "Symmetric data need another treatment; give the two sides their own factors."
+            raise mistake(f"factor {name} is twice in the equation of {relation}.", term.span, cure)
+        factors.add(name)
+    used = _texts(chain.from_iterable(term.indices for term in equation.right))
+    for index in equation.left.indices:
+        if index.text not in used:
+            cure = f"{_similar(index.text, used)}Add it to a factor, or remove it from {relation}."
+            raise mistake(f"index {index.text} of {relation} is in no factor.", index.span, cure)
+
+
+def _check_bracket(term: Term) -> None:
+    """An index is not reserved, and stands once in a bracket."""
+    seen: set[str] = set()
+    for index in term.indices:
+        if index.text in RESERVED:
+            cure = "Tables have a column of that name; rename the index."
+            raise mistake(f"{index.text} is reserved and cannot be an index.", index.span, cure)
+        if index.text in seen:
+            cure = "The two sides need names of their own; if they have the same entities, declare it: other: axis."
+            raise mistake(f"index {index.text} is twice in the bracket of {term.name.text}.", index.span, cure)
+        seen.add(index.text)
+
+
+def _check_roles(equations: Sequence[EquationStatement]) -> dict[str, bool]:
+    """An index is visible everywhere or latent everywhere; gives which, by name."""
+    visible: dict[str, bool] = {}
+    where: dict[str, str] = {}
+    for equation in equations:
+        relation, outer = equation.left.name.text, _texts(equation.left.indices)
+        for index in chain.from_iterable(term.indices for term in _terms(equation)):
+            here = index.text in outer
+            there = where.setdefault(index.text, relation)
+            if visible.setdefault(index.text, here) != here:
+                role, other = ("visible", "latent") if here else ("latent", "visible")
+                what = f"index {index.text} is {other} in {there} but {role} in {relation}."
+                latent = there if here else relation
+                cure = f"Rename it in one of the two, or add it to the bracket of {latent}."
+                raise mistake(what, index.span, cure)
+    return visible
+
+
+def _check_declarations(declarations: Sequence[Declaration], visible: Mapping[str, bool]) -> dict[str, str]:
+    """Declarations join visible indices, without circles; gives the last axis that each declared one leads to."""
+    step: dict[str, str] = {}
+    for declaration in declarations:
+        for token in (declaration.axis, declaration.other):
+            _check_axis(token, visible)
+        axis, other = declaration.axis.text, declaration.other.text
+        if step.get(axis, other) != other:
+            what = f"{axis} is declared twice, to be {step[axis]} and {other}."
+            cure = f"Keep one; if {step[axis]} and {other} have the same entities too, declare {step[axis]}: {other}."
+            raise mistake(what, declaration.span, cure)
+        if _end(step, other) == axis:
+            what = f"{axis} is declared to be {'itself' if axis == other else f'{other}, which is already {axis}'}."
+            raise mistake(what, declaration.span, "Remove this declaration.")
+        step[axis] = other
+    return {axis: _end(step, axis) for axis in step}
+
+
+def _end(step: Mapping[str, str], axis: str) -> str:
+    while axis in step:
+        axis = step[axis]
+    return axis
+
+
+def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
+    """A declared name is a visible index."""
+    if token.text not in visible:
+        cure = f"{_similar(token.text, visible)}A declaration names indices of relations."
+        raise mistake(f"{token.text} is an index of no equation.", token.span, cure)
+    if not visible[token.text]:
+        cure = "Only indices of relations have entities to share; remove the declaration."
+        raise mistake(f"{token.text} is a latent index.", token.span, cure)
+
+
+def _check_shapes(equations: Sequence[EquationStatement], axes: Mapping[str, str], visible: Mapping[str, bool]) -> None:
+    """A factor has the same axes, in the same order, wherever it occurs."""
+    first: dict[str, tuple[Term, str]] = {}
+    for equation in equations:
+        relation = equation.left.name.text
+        for term in equation.right:
+            name = term.name.text
+            other, there = first.setdefault(name, (term, relation))
+            old, new = _texts(other.indices), _texts(term.indices)
+            if len(old) != len(new):
+                count = f"{len(old)} {'index' if len(old) == 1 else 'indices'}"
+                what = f"factor {name} has {count} in {there} but {len(new)} in {relation}."
+                raise mistake(what, term.span, f"{ONE_SHAPE}; rename one of the two.")
+            for place, (was, now) in enumerate(zip(old, new)):
+                if axes.get(was, was) != axes.get(now, now):
+                    what = f"index {place + 1} of factor {name} is {was} in {there} but {now} in {relation}."
+                    cure = _shape_cure(old, new, place, visible)
+                    raise mistake(what, term.indices[place].span, cure)
+
+
+def _shape_cure(old: tuple[str, ...], new: tuple[str, ...], place: int, visible: Mapping[str, bool]) -> str:
+    """What to do about a factor whose indices differ first at this place."""
+    was, now = old[place], new[place]
+    if sorted(old) == sorted(new):
+        return f"{ONE_SHAPE}; write its indices in one order."
+    if visible[was] and visible[now]:
+        return f"If the two have the same entities, declare {now}: {was}; else rename one of the two factors."
+    return f"{ONE_SHAPE}; write {was} in both, or rename one of the two."

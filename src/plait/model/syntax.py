@@ -1,0 +1,303 @@
+"""Text -> statements with source spans; grammar errors only.
+
+::
+
+    text        = { statement }                        separated by line ends or ";"; "#" begins a comment
+    statement   = equation | declaration
+    equation    = term "=" term { ["*"] term }         X[i, j] = A[i, r] B[j, r]
+    declaration = name ":" name                        friend: user
+    term        = name "[" [ name { "," name } ] "]"   A[i, r]   b[i]   c[]
+
+A name is what ``str.isidentifier`` says. What the statements mean is none of this module's business.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from plait.errors import ModelError
+
+MARKS = frozenset("[],=*:;")
+
+ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] …"
+BRACKET = "Indices are names with commas between them, in one bracket: A[i, r]."
+
+# A mark where neither a factor nor the end of the equation can be: what is wrong, and the cure.
+STRAY = {
+    "=": ("the equation has a second =.", "Write one equation a line."),
+    ",": ("there is a comma outside brackets.", "Factors stand side by side: A[i, r] B[j, r]."),
+    ":": ("there is a : in an equation.", "A declaration, axis: other_axis, stands on a line of its own."),
+    "[": ("this bracket follows no name.", BRACKET),
+    "]": ("this bracket was not opened.", BRACKET),
+}
+
+# What people type that is not in the language, and what they most likely want.
+HINTS = (
+    ("+", "An equation is one product of factors; sums are made by latent indices."),
+    ("-", "Names are letters, digits and _; factors are never subtracted."),
+    (".·⋅×", "Factors stand side by side, or with * between them: A[i, r] B[j, r]."),
+    ("(){}<>", "Indices stand in square brackets: A[i, r]."),
+    ("'\"`", "Names are written without quotes."),
+    ("~∼≈", "Write = between a relation and its factors; the likelihood belongs to plait.Relation."),
+)
+LANGUAGE = "Names are letters, digits and _; the marks are [ ] , = * : ; and # before a comment."
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the model, stripped; its number, if the model has several."""
+
+    text: str
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a line: characters start…stop−1."""
+
+    line: Line
+    start: int
+    stop: int
+
+    @property
+    def text(self) -> str:
+        """The piece as the user wrote it."""
+        return self.line.text[self.start : self.stop]
+
+    def through(self, other: "Span") -> "Span":
+        """From the start of this span to the end of the other, on the same line."""
+        return Span(self.line, self.start, other.stop)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A name, a mark, or "" behind the last token of a statement."""
+
+    text: str
+    span: Span
+
+    @property
+    def is_name(self) -> bool:
+        """Whether this is a name rather than a mark."""
+        return self.text.isidentifier()
+
+
+@dataclass(frozen=True)
+class Term:
+    """A name with its bracket, ``A[i, r]``."""
+
+    name: Token
+    indices: tuple[Token, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class EquationStatement:
+    """``left = right right …``."""
+
+    left: Term
+    right: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """``axis: other``."""
+
+    axis: Token
+    other: Token
+
+    @property
+    def span(self) -> Span:
+        """The whole declaration."""
+        return self.axis.span.through(self.other.span)
+
+
+Statement = EquationStatement | Declaration
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """Read the statements of a model's text, in order; ModelError with a caret where the grammar is broken."""
+    return tuple(_Reader(tokens).statement() for line in _lines(text) for tokens in _split(_tokens(line)))
+
+
+def mistake(what: str, span: Span, cure: str) -> ModelError:
+    """An error that says what is wrong, shows where with a caret under the line, and names a cure."""
+    line = span.line
+    prefix = "  " if line.number is None else f"  line {line.number}: "
+    start, stop = (_width(_shown(line.text[:at])) for at in (span.start, span.stop))
+    carets = " " * (len(prefix) + start) + "^" * max(1, stop - start)
+    return ModelError(f"{what}\n{prefix}{_shown(line.text)}\n{carets}\n{cure}")
+
+
+def _shown(text: str) -> str:
+    """The text as it can be printed: tabs expanded, nothing that moves the cursor or cannot be encoded."""
+    plain = (c if c.isprintable() or c == "\t" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(plain).expandtabs(4)
+
+
+def _width(text: str) -> int:
+    """Columns that the text takes on a terminal: combining marks none, wide East Asian characters two."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
+
+
+def _lines(text: str) -> Iterator[Line]:
+    """The lines of the text. Not str.splitlines: a form feed or U+2028 is no new line to an editor."""
+    lines = [line.strip() for line in re.split(r"\r\n?|\n", text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))]
+    several = sum(map(bool, lines)) > 1
+    # The line break behind an opening triple quote is not a line of the model.
+    first = 1 if lines[0] else 0
+    for number, line in enumerate(lines, first):
+        yield Line(line, number if several else None)
+
+
+def _tokens(line: Line) -> Iterator[Token]:
+    """Names and marks of one line, without its comment."""
+    at, text = 0, line.text
+    while at < len(text) and text[at] != "#":
+        stop = at + 1
+        while _in_name(text[at]) and stop < len(text) and _in_name(text[stop]):
+            stop += 1
+        token = Token(text[at:stop], Span(line, at, stop))
+        if token.is_name or token.text in MARKS:
+            yield token
+        elif not text[at].isspace():
+            raise _unknown(line, at)
+        at = stop
+
+
+def _in_name(char: str) -> bool:
+    # Not the regex \w, which leaves out combining marks and so half of the world's scripts.
+    return f"_{char}".isidentifier()
+
+
+def _unknown(line: Line, at: int) -> ModelError:
+    """The error for a character that is in no token, or a word that begins with a digit."""
+    if number := re.compile(r"\d[\w.]*").match(line.text, at):
+        cure = "Names begin with a letter or _; a constant is a factor without indices, such as c[]."
+        return mistake(f"{number[0]} begins with a digit.", Span(line, at, number.end()), cure)
+    char = line.text[at]
+    printed = f"'{char}'" if char.isprintable() and _width(char) else f"U+{ord(char):04X}"
+    cure = next((cure for chars, cure in HINTS if char in chars), LANGUAGE)
+    return mistake(f"unexpected character {printed}.", Span(line, at, at + 1), cure)
+
+
+def _split(tokens: Iterator[Token]) -> Iterator[list[Token]]:
+    """The tokens of each statement of a line; empty statements are skipped."""
+    statement: list[Token] = []
+    for token in tokens:
+        if token.text != ";":
+            statement.append(token)
+        elif statement:
+            yield statement
+            statement = []
+    if statement:
+        yield statement
+
+
+class _Reader:
+    """Reads one statement from its tokens, from left to right."""
+
+    def __init__(self, tokens: list[Token]):
+        last = tokens[-1].span
+        self.tokens = [*tokens, Token("", Span(last.line, last.stop, last.stop))]
+        self.at = 0
+
+    @property
+    def next(self) -> Token:
+        """The token to be read next."""
+        return self.tokens[self.at]
+
+    def take(self, mark: str | None = None) -> Token | None:
+        """Read a name, or the given mark, if that is what comes next."""
+        token = self.next
+        if token.text != mark if mark else not token.is_name:
+            return None
+        self.at += 1
+        return token
+
+    def statement(self) -> Statement:
+        """``equation | declaration``."""
+        name = self.next
+        if not name.is_name:
+            raise mistake(f"a statement cannot begin with {name.text}.", name.span, ONE_LINE)
+        if self.tokens[1].text == ":":
+            return self.declaration()
+        left = self.term("relation", "i, j", "a single cell")
+        if equals := self.take("="):
+            return EquationStatement(left, self.factors(equals))
+        if self.next.text in STRAY:
+            raise self.stray()
+        raise mistake(f"there is no = after {left.span.text}.", left.span, ONE_LINE)
+
+    def declaration(self) -> Declaration:
+        """``name ":" name``."""
+        axis, colon = self.tokens[:2]
+        self.at = 2
+        other = self.take()
+        if other is None:
+            what = f"{axis.text} is declared to be nothing."
+            raise mistake(what, axis.span.through(colon.span), "A declaration names two axes: axis: other_axis.")
+        if self.next.text:
+            what = f"the declaration of {axis.text} goes on after {other.text}."
+            raise mistake(what, self.next.span, "Write one declaration a line, two names: axis: other_axis.")
+        return Declaration(axis, other)
+
+    def factors(self, before: Token) -> tuple[Term, ...]:
+        """``term { ["*"] term }`` to the end of the statement; ``before`` is the mark ahead of it."""
+        terms: list[Term] = []
+        while True:
+            if self.next.text in STRAY:
+                raise self.stray()
+            if not self.next.is_name:
+                raise mistake(f"there is no factor after {before.text}.", before.span, ONE_LINE)
+            terms.append(self.term("factor", "i, r", "a single number"))
+            if star := self.take("*"):
+                before = star
+            elif not self.next.text:
+                return tuple(terms)
+
+    def term(self, kind: str, example: str, scalar: str) -> Term:
+        """``name "[" [ name { "," name } ] "]"``, begun by a name; the words are for its errors."""
+        name = self.next
+        self.at += 1
+        if not self.take("["):
+            cure = f"Write its indices, as in {name.text}[{example}], or {name.text}[] if it is {scalar}."
+            raise mistake(f"{kind} {name.text} has no brackets.", name.span, cure)
+        indices: list[Token] = []
+        close = self.take("]")
+        while close is None:
+            index = self.take()
+            if index is None:
+                raise self.no_index(name)
+            indices.append(index)
+            close = self.take("]")
+            if close is None and not self.take(","):
+                raise self.no_comma(name)
+        return Term(name, tuple(indices), name.span.through(close.span))
+
+    def stray(self) -> ModelError:
+        """The error for a mark that cannot be where it is."""
+        what, cure = STRAY[self.next.text]
+        return mistake(what, self.next.span, cure)
+
+    def no_index(self, name: Token) -> ModelError:
+        """The error for something else where an index of ``name`` must be."""
+        if self.next.text in (",", "]"):
+            return mistake(f"an index of {name.text} is missing here.", self.next.span, BRACKET)
+        return self.not_closed(name)
+
+    def no_comma(self, name: Token) -> ModelError:
+        """The error for something else where a comma or the end of the bracket of ``name`` must be."""
+        last, following = self.tokens[self.at - 1], self.next
+        # In A[i r B[j r] the name B is the next factor, not a second index without its comma.
+        if not following.is_name or self.tokens[self.at + 1].text == "[":
+            return self.not_closed(name)
+        what = f"there is no comma between {last.text} and {following.text}."
+        return mistake(what, last.span.through(following.span), BRACKET)
+
+    def not_closed(self, name: Token) -> ModelError:
+        """The error for a bracket without its end."""
+        read = name.span.through(self.tokens[self.at - 1].span)
+        return mistake(f"the bracket of {name.text} is not closed.", read, BRACKET)

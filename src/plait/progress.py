@@ -1,0 +1,104 @@
+"""What a person sees while a fit runs, and what Ctrl-C does.
+
+On a terminal a bar on stderr, in a pipe nothing, a callable for anything else. A callable gets every `Record`; returning False
+stops the fit.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from plait.errors import SettingError
+from plait.infer.run import Record, Watch
+
+Callback = Callable[[Record], Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a fit reports.
+
+    bar: True, False, or None for "on a terminal only". callback: sees every record; returning False stops the fit.
+    interrupt: what Ctrl-C does: "raise" KeyboardInterrupt at once, or "return" the fit so far at the end of the sweep
+    (a second Ctrl-C raises).
+    """
+
+    bar: bool | None = None
+    callback: Callback | None = None
+    interrupt: Literal["raise", "return"] = "raise"
+
+    def __post_init__(self) -> None:
+        if self.interrupt not in ("raise", "return"):
+            raise SettingError(f'Progress: interrupt must be "raise" or "return", got {self.interrupt!r}.')
+
+
+def as_progress(given: "Progress | bool | Callback | None") -> Progress:
+    """The `progress=` argument in its full form."""
+    if isinstance(given, Progress):
+        return given
+    if given is None or isinstance(given, bool):
+        return Progress(bar=given)
+    if callable(given):
+        return Progress(bar=False, callback=given)
+    raise SettingError(f"progress must be None, True, False, a callable or a plait.Progress, got {given!r}.")
+
+
+@contextmanager
+def watching(progress: Progress, sweeps: int) -> Iterator[Watch]:
+    """A watcher for the loop, with its bar and its Ctrl-C handler while it runs."""
+    show = sys.stderr.isatty() if progress.bar is None else progress.bar
+    with _bar(sweeps, show) as advance, _interrupts(progress.interrupt) as interrupted:
+
+        def watch(record: Record) -> str | None:
+            advance(record)
+            if progress.callback is not None and progress.callback(record) is False:
+                return f"stopped by the progress callable after {record.sweep} sweeps."
+            if interrupted.is_set():
+                return f"interrupted after {record.sweep} sweeps; this is the fit so far."
+            return None
+
+        yield watch
+
+
+@contextmanager
+def _bar(sweeps: int, show: bool) -> Iterator[Callable[[Record], None]]:
+    if not show:
+        yield lambda record: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("sweep"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("compiling", total=sweeps)
+
+        def advance(record: Record) -> None:
+            text = f"bound {record.bound:,.6g}" + (f"  change {record.change:.1e}" if record.sweep else "")
+            bar.update(task, completed=record.sweep, description=text)
+
+        yield advance
+
+
+@contextmanager
+def _interrupts(mode: str) -> Iterator[threading.Event]:
+    """With "return": the first Ctrl-C only sets a flag, so that no update is ever cut in two."""
+    pressed = threading.Event()
+    if mode == "raise" or threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: Any) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

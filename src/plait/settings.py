@@ -1,0 +1,237 @@
+"""The arguments of `plait.fit`, checked against model and data before anything is computed."""
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.data.bind import Data
+from plait.errors import SettingError
+from plait.infer.hyper import RANK_ONE
+from plait.infer.prior import Gamma
+from plait.infer.problem import Method, Prior
+from plait.infer.run import Order
+from plait.model import Factor, Model
+
+Tie = str | Sequence[str]
+
+ARRAYS = 8  # arrays of a factor's size that a fit holds at its peak
+
+
+def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
+    """Refuse a word that is none of the choices, with the closest one."""
+    if given in choices:
+        return
+    close = difflib.get_close_matches(str(given), [str(c) for c in choices], 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.{hint}")
+
+
+def check_words(method: str, order: str, dtype: str) -> None:
+    """Method, order and dtype are words we know."""
+    one_of("method", method, get_args(Method))
+    one_of("order", order, get_args(Order))
+    if dtype != "float64":
+        raise SettingError(f'dtype must be "float64" in this version, got {dtype!r}.')
+
+
+def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None) -> None:
+    """Sweeps, tol, seed and threads are in range."""
+    _whole("sweeps", sweeps, 0)
+    if not (isinstance(tol, (int, float)) and tol >= 0):
+        raise SettingError(f"tol must be a number, 0 or more, got {tol!r}.")
+    if seed is not None:
+        _whole("seed", seed, 0)
+    if threads is not None:
+        _whole("threads", threads, 1)
+
+
+def _whole(name: str, given: Any, least: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
+        raise SettingError(f"{name} must be a whole number, {least} or more, got {given!r}.")
+
+
+def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
+    """Every latent index's size."""
+    if isinstance(rank, Mapping):
+        for index in rank:
+            if index not in model.latent:
+                what = "is visible: its size comes from the data" if index in model.visible else "is not in the model"
+                raise SettingError(
+                    f"rank is given for {index!r}, which {what}.\nLatent indices are {_listed(model.latent)}."
+                )
+        missing = [index for index in model.latent if index not in rank]
+        if missing:
+            raise SettingError(f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}.")
+        chosen = {index: rank[index] for index in model.latent}
+    elif rank is None and model.latent:
+        raise SettingError(f"rank is missing: the model has the latent indices {_listed(model.latent)}.\nSay rank=10.")
+    elif rank is not None and not model.latent:
+        raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
+    else:
+        chosen = dict.fromkeys(model.latent, rank or 0)
+    for index, size in chosen.items():
+        _whole(f"rank of {index}", size, 1)
+    return {index: int(size) for index, size in chosen.items()}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Layout]:
+    """The layout of every factor, each of which must fit into memory."""
+    result = {}
+    for name in model.factors:
+        factor = model.factor(name)
+        sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
+        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes)
+    return result
+
+
+def check_memory(layouts: Mapping[str, Layout], free: Sequence[str]) -> None:
+    """Refuse factors that cannot fit, before trying to allocate them."""
+    room = _memory()
+    for name in free:
+        layout = layouts[name]
+        need = 8 * ARRAYS * layout.rows * layout.columns
+        if room is not None and need > room:
+            shape = " × ".join(f"{layout.sizes[layout.inside.index(i)]:,}" for i in layout.indices)
+            raise SettingError(
+                f"factor {name} is too large: {shape} needs about {need / 1e9:,.1f} GB, this machine has {room / 1e9:,.1f} GB.\n"
+                "Use a smaller rank, or a model in which no factor has so many visible indices."
+            )
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Names of the given factors; and no factor that was most likely meant to be given is missing."""
+    fixed = fixed or {}
+    check_factor_names(model, "fixed", fixed)
+    for name in model.factors:
+        factor = model.factor(name)
+        if name not in fixed and len(factor.indices) >= 2 and not factor.latent:
+            raise SettingError(
+                f"factor {name}[{', '.join(factor.indices)}] has visible indices only and is not given: it would have one free "
+                f"number for every cell.\nGive it, fixed={{{name!r}: plait.Exposure(table, default=…)}}, or let it have a latent index."
+            )
+    return tuple(name for name in model.factors if name in fixed)
+
+
+def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) -> None:
+    """Refuse names that are no factor of the model."""
+    if not isinstance(given, Mapping):
+        raise SettingError(f"{argument} must be a dict by factor name, got {type(given).__name__}.")
+    for name in given:
+        if name not in model.factors:
+            close = difflib.get_close_matches(str(name), model.factors, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise SettingError(
+                f"{argument} names {name!r}, which is no factor of the model.{hint}\nFactors are {_listed(model.factors)}."
+            )
+
+
+def priors(
+    model: Model,
+    prior: Gamma | Mapping[str, Gamma],
+    default: Gamma,
+    method: str,
+    layouts: Mapping[str, Layout],
+    free: Sequence[str],
+) -> dict[str, Prior]:
+    """The prior of every free factor, inside and broadcastable."""
+    if method == "em":
+        if prior is not default:
+            raise SettingError('method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".')
+        return {}
+    chosen = _by_factor(model, prior, default, free)
+    result = {}
+    for name in free:
+        A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
+        if method == "map" and (A < 1).any():
+            raise SettingError(
+                f'method="map" needs a concentration of 1 or more for factor {name}, got {float(A.min()):g}: below 1 the posterior '
+                'has no mode.\nSay prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".'
+            )
+        result[name] = Prior(A, B)
+    return result
+
+
+def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) -> dict[str, Gamma]:
+    if isinstance(prior, Gamma):
+        return dict.fromkeys(free, prior)
+    if not isinstance(prior, Mapping):
+        raise SettingError(f"prior must be a plait.Gamma or a dict of them by factor, got {prior!r}.")
+    check_factor_names(model, "prior", prior)
+    for name, value in prior.items():
+        if name not in free:
+            raise SettingError(f"factor {name} is given, so it has no prior.\nRemove it from prior, or from fixed.")
+        if not isinstance(value, Gamma):
+            raise SettingError(f"prior of {name} must be a plait.Gamma, got {value!r}.")
+    return {name: prior.get(name, default) for name in free}
+
+
+def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A prior array that broadcasts to the factor as written -> inside, with an axis for every index."""
+    shape = tuple(layout.sizes[layout.inside.index(index)] for index in layout.indices)
+    try:
+        np.broadcast_to(value, shape)
+    except ValueError:
+        raise SettingError(
+            f"prior of {layout.name}: {word} has shape {value.shape}, which does not broadcast to the factor's {shape}."
+        ) from None
+    full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    return np.array(layout.moved(full), np.float64)
+
+
+def ties(
+    model: Model, adapt: Tie | Mapping[str, Tie | None] | None, method: str, free: Sequence[str]
+) -> dict[str, Tie]:
+    """How each adapted factor's prior is tied."""
+    if method != "vb":
+        if adapt not in (None, "factor"):
+            raise SettingError(f'adapt is for method="vb" only, got method={method!r}.\nLeave adapt out.')
+        return {}
+    if isinstance(adapt, Mapping):
+        check_factor_names(model, "adapt", adapt)
+        for name, tie in adapt.items():
+            if name not in free and tie is not None:
+                raise SettingError(f"factor {name} is both given and adapted.\nRemove it from fixed, or from adapt.")
+    by_factor = adapt if isinstance(adapt, Mapping) else dict.fromkeys(free, adapt)
+    chosen = {name: by_factor[name] for name in free if by_factor.get(name) is not None}
+    return {name: _tie(model.factor(name), tie) for name, tie in chosen.items()}
+
+
+def _tie(factor: Factor, tie: Any) -> Tie:
+    words = ("factor", "component", "entity", RANK_ONE)
+    if isinstance(tie, str):
+        one_of("adapt", tie, words)
+        if tie == RANK_ONE and not (factor.visible and factor.latent):
+            return "factor"  # one side only: there is no product to take
+        return tie
+    if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
+        raise SettingError(f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}.")
+    here = tuple(index for index in tie if index in factor.indices)
+    return here
+
+
+def check_tie_indices(model: Model, adapt: Any) -> None:
+    """Index names in adapt= exist; one given for a single factor is an index of that factor."""
+    given = adapt.items() if isinstance(adapt, Mapping) else [(None, adapt)]
+    for name, tie in given:
+        if isinstance(tie, (tuple, list)):
+            known = model.indices if name is None else model.factor(name).indices
+            for index in tie:
+                if index not in known:
+                    where = "the model" if name is None else f"factor {name}"
+                    raise SettingError(f"adapt names the index {index!r}, which {where} does not have: {_listed(known)}.")
