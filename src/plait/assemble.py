@@ -105,7 +105,9 @@ def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
-        raise SettingError(f"{argument}: factor {layout.name} must be an array of numbers, got {type(given).__name__}.") from None
+        raise SettingError(
+            f"{argument}: factor {layout.name} must be an array of numbers, got {type(given).__name__}."
+        ) from None
     if array.shape != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
         raise SettingError(f"{argument}: factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).")

@@ -70,7 +70,14 @@ def _bar(sweeps: int, show: bool) -> Iterator[Callable[[Record], None]]:
         yield lambda record: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (TextColumn("sweep"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
     console = Console(stderr=True)

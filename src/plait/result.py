@@ -38,7 +38,11 @@ class Posterior:
     @cached_property
     def sd(self) -> Array:
         """Standard deviation: √concentration · scale."""
-        return np.zeros(self.mean.shape) if np.isinf(self.concentration).any() else np.sqrt(self.concentration) * self.scale
+        return (
+            np.zeros(self.mean.shape)
+            if np.isinf(self.concentration).any()
+            else np.sqrt(self.concentration) * self.scale
+        )
 
     def __repr__(self) -> str:
         return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"

@@ -66,7 +66,9 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
                 )
         missing = [index for index in model.latent if index not in rank]
         if missing:
-            raise SettingError(f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}.")
+            raise SettingError(
+                f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
+            )
         chosen = {index: rank[index] for index in model.latent}
     elif rank is None and model.latent:
         raise SettingError(f"rank is missing: the model has the latent indices {_listed(model.latent)}.\nSay rank=10.")
@@ -152,7 +154,9 @@ def priors(
     """The prior of every free factor, inside and broadcastable."""
     if method == "em":
         if prior is not default:
-            raise SettingError('method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".')
+            raise SettingError(
+                'method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".'
+            )
         return {}
     chosen = _by_factor(model, prior, default, free)
     result = {}
@@ -220,7 +224,9 @@ def _tie(factor: Factor, tie: Any) -> Tie:
             return "factor"  # one side only: there is no product to take
         return tie
     if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
-        raise SettingError(f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}.")
+        raise SettingError(
+            f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}."
+        )
     here = tuple(index for index in tie if index in factor.indices)
     return here
 
@@ -234,4 +240,6 @@ def check_tie_indices(model: Model, adapt: Any) -> None:
             for index in tie:
                 if index not in known:
                     where = "the model" if name is None else f"factor {name}"
-                    raise SettingError(f"adapt names the index {index!r}, which {where} does not have: {_listed(known)}.")
+                    raise SettingError(
+                        f"adapt names the index {index!r}, which {where} does not have: {_listed(known)}."
+                    )

@@ -178,7 +178,9 @@ class _Kernel:
                 for b in p.blocks
                 if b.array.startswith("z") and self._entry_level(b) == n
             }
-            level.loads = [b for b in {**used, **deeper}.values() if (b.named or b.scalar) and self._entry_level(b) == n]
+            level.loads = [
+                b for b in {**used, **deeper}.values() if (b.named or b.scalar) and self._entry_level(b) == n
+            ]
 
     def _entry_level(self, operand: Block) -> int:
         return self.step.level(int(operand.name[1:]))

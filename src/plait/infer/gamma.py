@@ -45,12 +45,16 @@ def posterior(layout: Layout, concentration: Array, scale: Array) -> Factor:
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
     shape = concentration.shape
     factor = Factor(
-        layout, concentration * scale, np.full(shape, -np.inf), np.zeros(shape), np.zeros(layout.rows), concentration, scale
+        layout,
+        concentration * scale,
+        np.full(shape, -np.inf),
+        np.zeros(shape),
+        np.zeros(layout.rows),
+        concentration,
+        scale,
     )
     columns = layout.real, layout.pad
-    _settle_posterior(
-        0, layout.rows, *columns, concentration, scale, factor.log_geomean, factor.geomean, factor.shift
-    )
+    _settle_posterior(0, layout.rows, *columns, concentration, scale, factor.log_geomean, factor.geomean, factor.shift)
     return factor
 
 
@@ -91,13 +95,13 @@ def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor:
     return _update_point(factor, evidence, A, B, executor)
 
 
-def _update_point(
-    factor: Factor, evidence: Evidence, A: Array | None, B: Array | None, executor: Executor
-) -> float:
+def _update_point(factor: Factor, evidence: Evidence, A: Array | None, B: Array | None, executor: Executor) -> float:
     spread, columns = _spreader(factor), (factor.layout.real, factor.layout.pad)
     flat = A is None or B is None  # no prior: A = 1 with infinite mean, whose density is left out
     one = np.ones((1, 1))
-    a, b, log_gamma = (spread(one), spread(one * np.inf), spread(one)) if flat else (spread(A), spread(B), spread(_lgamma(A)))  # type: ignore[arg-type]
+    a, b, log_gamma = (
+        (spread(one), spread(one * np.inf), spread(one)) if flat else (spread(A), spread(B), spread(_lgamma(A)))
+    )  # type: ignore[arg-type]
     extra, exposure = spread(_or_zero(evidence.extra)), spread(evidence.exposure)
 
     def work(lo: int, hi: int) -> float:

@@ -55,7 +55,9 @@ def _grouped(factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArr
     return Prior(np.array(concentration), mean)
 
 
-def _any_exposed(layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _any_exposed(
+    layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...], shape: tuple[int, ...]
+) -> NDArray[np.bool_]:
     """Which groups have an entry that some observed cell depends on."""
     visible = len(layout.visible)
     rows = exposed.reshape(layout.sizes[:visible] + (1,) * len(layout.latent))
@@ -84,7 +86,11 @@ def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
     b = np.where(seen, b, b[seen].mean())
     B = b[:, None] * c
     gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
-    A = np.broadcast_to(old.concentration, (1,) * len(layout.sizes)) if old.concentration.size == 1 else old.concentration
+    A = (
+        np.broadcast_to(old.concentration, (1,) * len(layout.sizes))
+        if old.concentration.size == 1
+        else old.concentration
+    )
     if E[seen].size >= SMALLEST and A.size == 1:
         A = solve_concentration(np.full(A.shape, gap), A)
     return Prior(np.array(A), B.reshape(layout.sizes))

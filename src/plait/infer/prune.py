@@ -21,7 +21,7 @@ def prune(problem: Problem, counted: Sequence[Counted]) -> tuple[Problem, Sequen
     for index, counts in component_counts(problem, counted).items():
         weak = np.flatnonzero(counts < FEW)
         weak = weak[np.argsort(counts[weak])][: len(counts) - 1]  # at least one stays
-        for trial in ([weak, weak[:1]] if len(weak) > 1 else [weak]):
+        for trial in [weak, weak[:1]] if len(weak) > 1 else [weak]:
             if len(trial):
                 smaller = without(problem, index, trial)
                 smaller.measure()
@@ -53,10 +53,10 @@ def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, 
 def without(problem: Problem, index: str, gone: NDArray[np.integer]) -> Problem:
     """The same state with some components of a latent index left out."""
     factors = {name: _cut(factor, index, gone) for name, factor in problem.factors.items()}
-    priors = {name: _cut_prior(problem.factors[name].layout, prior, index, gone) for name, prior in problem.priors.items()}
-    smaller = Problem(
-        problem.method, problem.parts, factors, problem.free, priors, problem.executor, problem.forest
-    )
+    priors = {
+        name: _cut_prior(problem.factors[name].layout, prior, index, gone) for name, prior in problem.priors.items()
+    }
+    smaller = Problem(problem.method, problem.parts, factors, problem.free, priors, problem.executor, problem.forest)
     smaller.exposed = dict(problem.exposed)
     return smaller
 
@@ -71,7 +71,8 @@ def _cut(factor: Factor, index: str, gone: NDArray[np.integer]) -> Factor:
     assert factor.concentration is not None
     assert factor.scale is not None
     C, D = (
-        smaller.pack(np.delete(layout.unpack(stored), gone, axis=axis)) for stored in (factor.concentration, factor.scale)
+        smaller.pack(np.delete(layout.unpack(stored), gone, axis=axis))
+        for stored in (factor.concentration, factor.scale)
     )
     return posterior(smaller, C, D)
 

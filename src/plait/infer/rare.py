@@ -20,7 +20,9 @@ Array = NDArray[np.float64]
 CHUNK = 1 << 22  # doubles of the latent tensor worked on at a time
 
 
-def rare_counts(plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[Factor]) -> tuple[list[Array], float]:
+def rare_counts(
+    plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[Factor]
+) -> tuple[list[Array], float]:
     """Counts of the rare entries for every operand (stored arrays), and their part of the bound on the rows' scale."""
     counts = [np.zeros(operand.mean.shape) for operand in operands]
     latent = list(dict.fromkeys(index for operand in plan.operands for index in operand.latent))

@@ -90,7 +90,9 @@ def _record(problem: Problem, counted: Sequence[Counted], history: list[Record],
             "Values or weights beyond what doubles can hold? Scale them down."
         )
     change = (bound - history[-1].bound) / max(abs(bound), 1.0) if history else math.inf
-    rank = {i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent}
+    rank = {
+        i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent
+    }
     return Record(len(history), bound, change, seconds, rank)
 
 
