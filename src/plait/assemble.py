@@ -1,7 +1,6 @@
 """From bound data and given factors to the parts of a problem: exposures, nonzeros, starting factors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,13 +8,14 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.compile.step import Kind
-from plait.data.bind import BoundRelation, Data, bind_exposure
-from plait.data.weights import Table, Term, Weights
+from plait.data.bind import BoundRelation, Data
+from plait.data.exposure import Exposures
 from plait.errors import DataError, SettingError
+from plait.execute import Executor
 from plait.infer.counts import Nonzeros
 from plait.infer.gamma import Factor, point, posterior
-from plait.infer.problem import Part, Prior
-from plait.infer.start import START, random_factor
+from plait.infer.problem import Method, Part, Prior, Problem
+from plait.infer.start import START, match_totals, random_factor
 from plait.model import Model
 from plait.result import Fit
 from plait.settings import check_factor_names
@@ -23,47 +23,28 @@ from plait.settings import check_factor_names
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Exposures:
-    """Given factors without latent indices: their names, and by relation their product over all its indices."""
-
-    names: frozenset[str]
-    relations: Mapping[str, Weights]
-
-    def at(self, relation: str, cells: NDArray[np.integer]) -> Array | None:
-        """V at some cells of a relation; None where there is no exposure."""
-        return self.relations[relation].at(cells) if relation in self.relations else None
-
-
-def bind_exposures(model: Model, data: Data, fixed: Mapping[str, Any]) -> Exposures:
-    """Read the given factors without latent indices."""
-    visible = [name for name in fixed if not model.factor(name).latent]
-    bound = {name: bind_exposure(fixed[name], model.factor(name).indices, data, name) for name in visible}
-    products: dict[str, Weights] = {}
-    for equation in model.equations:
-        shape = data.relations[equation.relation].shape
-        for occurrence in equation.occurrences:
-            if occurrence.factor in bound:
-                here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
-                known = products.get(equation.relation)
-                products[equation.relation] = here if known is None else known * here
-    return Exposures(frozenset(visible), products)
+def make_problem(
+    data: Data,
+    layouts: Mapping[str, Layout],
+    method: Method,
+    priors: dict[str, Prior],
+    exposures: Exposures,
+    fixed: Mapping[str, Any],
+    init: Fit | Mapping[str, Any] | None,
+    seed: int,
+    executor: Executor,
+) -> Problem:
+    """Everything that the loop works on, at its start."""
+    free = tuple(name for name in data.model.factors if name not in fixed)
+    factors = _given_factors(data.model, layouts, fixed)
+    starts, random = _start_factors(data, layouts, free, method, seed, init)
+    parts = [_part(data, name, exposures) for name in data.model.relations]
+    problem = Problem(method, parts, factors | starts, free, priors, executor)
+    match_totals(problem, random)
+    return problem
 
 
-def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
-    """The same weights under the index names of one equation."""
-    new = dict(zip(weights.indices, indices))
-
-    def rename(term: Term) -> Term:
-        table = term.table
-        if table is not None:
-            table = Table(tuple(new[index] for index in table.indices), table.coords, table.values)
-        return replace(term, vectors={new[index]: vector for index, vector in term.vectors.items()}, table=table)
-
-    return replace(weights, indices=indices, terms=tuple(rename(term) for term in weights.terms))
-
-
-def make_part(data: Data, name: str, exposures: Exposures) -> Part:
+def _part(data: Data, name: str, exposures: Exposures) -> Part:
     """One relation as inference needs it; under an exposure the weights are M·V."""
     relation, equation = data.relations[name], data.model.equation(name)
     exposure, weights = exposures.at(name, relation.cells), relation.weights
@@ -93,7 +74,7 @@ def _check_exposure(relation: BoundRelation, data: Data, exposure: Array) -> Non
         )
 
 
-def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
+def _given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
     """Given factors with latent indices: ordinary factors that are never updated."""
     names = [name for name in fixed if model.factor(name).latent]
     return {name: point(layouts[name], _packed(layouts[name], fixed[name], "fixed", least=0.0)) for name in names}
@@ -117,7 +98,7 @@ def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array
     return layout.pack(layout.moved(array))
 
 
-def start_factors(
+def _start_factors(
     data: Data,
     layouts: Mapping[str, Layout],
     free: Sequence[str],

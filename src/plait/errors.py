@@ -8,8 +8,8 @@
      ├── SettingError    an argument of plait.fit and friends: rank, prior, adapt, fixed, init, …
      └── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
 
-``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what was
-got and wanted, and one cure.
+``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what
+was got and wanted, and one cure.
 """
 
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from plait import settings
-from plait.assemble import bind_exposures, given_factors, make_part, start_factors, warm_priors
+from plait.assemble import make_problem, warm_priors
 from plait.data.bind import Data, bind
+from plait.data.exposure import bind_exposures
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.infer.hyper import fix_gauge
 from plait.infer.prior import Gamma
-from plait.infer.problem import Method, Problem
+from plait.infer.problem import Method
 from plait.infer.run import Order, Settings, run
-from plait.infer.start import match_totals
 from plait.model import Model
 from plait.progress import Callback, Progress, as_progress, watching
 from plait.result import Fit
@@ -51,10 +51,10 @@ def fit(
     `model.bind(data)` gave. rank: the size of every latent index, or a dict by index. method: "vb" (variational Bayes),
     "em" (maximum likelihood) or "map". prior: a `plait.Gamma`, or a dict by factor. adapt (VB only): None, "factor",
     "component", "entity", "rank-one" (entity × component means), a tuple of index names, or a dict by factor. order:
-    "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of its
-    size. fixed: given factors by name. labels: entities beyond those seen, by axis. init: a Fit, or arrays (or posteriors) by
-    factor. prune (VB only): remove components that explain nothing. progress: None (a bar on a terminal), True, False, a
-    callable, or a `plait.Progress`.
+    "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
+    its size. fixed: given factors by name. labels: entities beyond those seen, by axis. init: a Fit, or arrays (or
+    posteriors) by factor. prune (VB only): remove components that explain nothing. progress: None (a bar on a
+    terminal), True, False, a callable, or a `plait.Progress`.
     """
     model = model if isinstance(model, Model) else Model(model)
     settings.check_words(method, order, dtype)
@@ -76,14 +76,10 @@ def fit(
     report = as_progress(progress)
     seed = secrets.randbits(63) if seed is None else int(seed)
 
-    exposures = bind_exposures(model, bound, {name: value for name, value in (fixed or {}).items() if name in given})
-    factors = given_factors(model, layouts, fixed or {})
-    starts, random = start_factors(bound, layouts, free, method, seed, init)
     if isinstance(init, Fit):
         priors |= warm_priors(init, bound, layouts, tuple(ties))
-    parts = [make_part(bound, name, exposures) for name in model.relations]
-    problem = Problem(cast(Method, method), parts, factors | starts, free, priors, executor)
-    match_totals(problem, random)
+    exposures = bind_exposures(bound, fixed or {})
+    problem = make_problem(bound, layouts, cast(Method, method), priors, exposures, fixed or {}, init, seed, executor)
     with watching(report, sweeps) as watch:
         outcome = run(problem, Settings(cast(Order, order), sweeps, tol, ties, prune), watch)
     fix_gauge(outcome.problem, tuple(ties))

@@ -1,19 +1,21 @@
 """All numba policy in one file: flags, explicit vectors, the cache guard, and the scalar functions that kernels share.
 
-Numba's auto-vectoriser does badly on short latent loops, so generated kernels name their vectors: `load`, `store`, `splat`,
-`mul`, `fma`, `total`, `log8` compile to LLVM vector instructions of WIDTH doubles. Rows are padded to a multiple of WIDTH.
+Numba's auto-vectoriser does badly on short latent loops, so generated kernels name their vectors: `load`, `store`,
+`splat`, `mul`, `fma`, `total`, `log8` compile to LLVM vector instructions of WIDTH doubles. Rows are padded to a
+multiple of WIDTH.
 """
 
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic, models, register_model
+from numba import extending, njit, types
 from numba.np.arrayobj import make_array
 
 WIDTH = 8
+LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
 TINY = 1e-290  # a scaled Xhat below this cannot be divided by: such a nonzero takes the log-sum-exp path
 
 # Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
@@ -25,31 +27,35 @@ _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_njit: Any = njit
+_make_array: Any = make_array
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": set(FLAGS), "boundscheck": False, "error_model": "numpy"}
 
 
 def kernel(function: Function) -> Function:
     """Compile without the GIL and with a cache on disk; where no folder can be written, without the cache."""
     try:
-        compiled: Function = njit(cache=True, **_OPTIONS)(function)
+        return _njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # numba found no place for its cache
-        compiled = uncached(function)
-    return compiled
+        return uncached(function)
 
 
 def uncached(function: Function) -> Function:
     """Compile without the GIL, in memory only."""
-    compiled: Function = njit(**_OPTIONS)(function)
-    return compiled
+    return _njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that numba replaces by the LLVM code that it returns."""
+    return extending.intrinsic(function)
 
 
 def inlined(function: Function) -> Function:
     """Compile a scalar function that kernels call; exact arithmetic, the caller decides about flags."""
-    compiled: Function = njit(nogil=True, error_model="numpy")(function)
-    return compiled
+    return _njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
 
 
-class Vector(types.Type):  # type: ignore[misc]
+class Vector(types.Type):
     """WIDTH doubles in registers."""
 
     def __init__(self) -> None:
@@ -59,15 +65,15 @@ class Vector(types.Type):  # type: ignore[misc]
 vector = Vector()
 
 
-@register_model(Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+@extending.register_model(Vector)
+class _VectorModel(extending.models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _DOUBLES)
+        super().__init__(manager, kind, _DOUBLES)  # type: ignore[no-untyped-call]
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, row: Any, column: Any) -> Any:
     """Pointer to WIDTH doubles of a C-contiguous 2-d array; rows are unsigned, so no wrap-around test is emitted."""
-    struct = make_array(kind)(context, builder, array)
+    struct = _make_array(kind)(context, builder, array)
     i64 = ir.IntType(64)
     row = builder.zext(row, i64) if row.type.width < 64 else row
     column = builder.sext(column, i64) if column.type.width < 64 else column
@@ -164,7 +170,8 @@ def total(typingctx: Any, x: Any) -> Any:
     return types.float64(x), codegen
 
 
-# log(1 + f) = f - (f²/2 - s (f²/2 + R(s²))), s = f / (2 + f): the polynomial R of FreeBSD's e_log.c (error below 1 ulp).
+# log(1 + f) = f - (f²/2 - s (f²/2 + R(s²))), s = f / (2 + f): the polynomial R of FreeBSD's e_log.c (error below 1
+# ulp).
 _LOG_POLYNOMIAL = (
     0.6666666666666735130,
     0.3999999999940941908,
@@ -208,6 +215,31 @@ def _log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def log8(typingctx: Any, x: Any) -> Any:
     """Natural logarithms of WIDTH positive, finite, normal doubles."""
     return vector(x), _log_codegen
+
+
+@intrinsic
+def load_flat(typingctx: Any, array: Any, position: Any) -> Any:
+    """Read WIDTH doubles from a 1-d array at a position that is not negative."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        struct = _make_array(signature.args[0])(context, builder, args[0])
+        return builder.load(builder.bitcast(builder.gep(struct.data, [args[1]]), _DOUBLES.as_pointer()), align=8)
+
+    return vector(array, position), codegen
+
+
+@inlined
+def weighted_logs(values: Any, entries: Any, begin: int, end: int) -> float:
+    """Σ entries[n] · log values[0, n mod LOGS] over n = begin … end − 1, within one block of LOGS."""
+    sums = splat(0.0)
+    while begin + WIDTH <= end:
+        sums = fma(load_flat(entries, begin), log8(load(values, np.uint64(0), begin & (LOGS - 1))), sums)
+        begin += WIDTH
+    result = total(sums)
+    while begin < end:
+        result += entries[begin] * math.log(values[0, begin & (LOGS - 1)])
+        begin += 1
+    return result  # type: ignore[no-any-return]
 
 
 @inlined

@@ -1,7 +1,7 @@
 """What a person sees while a fit runs, and what Ctrl-C does.
 
-On a terminal a bar on stderr, in a pipe nothing, a callable for anything else. A callable gets every `Record`; returning False
-stops the fit.
+On a terminal a bar on stderr, in a pipe nothing, a callable for anything else. A callable gets every `Record`;
+returning False stops the fit.
 """
 
 import signal

@@ -3,21 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.data.bind import Data
+from plait.data.exposure import Exposures
 from plait.data.labels import Labels
 from plait.infer.gamma import Factor
 from plait.infer.prior import Gamma
 from plait.infer.run import Outcome, Record
 from plait.model import Model
-
-if TYPE_CHECKING:
-    from plait.assemble import Exposures
 
 Array = NDArray[np.float64]
 
@@ -61,9 +59,9 @@ def _posterior(factor: Factor) -> Posterior:
 class Fit:
     """A fitted model.
 
-    factors: posteriors by name. prior: what they were fitted under, after adaptation (VB, MAP). labels: names by axis and
-    by index, in row order. bound: the evidence bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one
-    `Record` a sweep, the start first. stop: why it stopped, a sentence.
+    factors: posteriors by name. prior: what they were fitted under, after adaptation (VB, MAP). labels: names by axis
+    and by index, in row order. bound: the evidence bound (EM: log-likelihood, MAP: log joint) of exactly this state.
+    history: one `Record` a sweep, the start first. stop: why it stopped, a sentence.
     """
 
     model: Model
@@ -77,10 +75,10 @@ class Fit:
     stop: str
     seed: int
     likelihood: dict[str, str]
-    exposures: "Exposures"
+    exposures: Exposures
 
     @classmethod
-    def of(cls, data: Data, outcome: Outcome, exposures: "Exposures", seed: int) -> "Fit":
+    def of(cls, data: Data, outcome: Outcome, exposures: Exposures, seed: int) -> "Fit":
         """The public view of a finished loop."""
         problem, last = outcome.problem, outcome.history[-1]
         priors = {}

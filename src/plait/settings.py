@@ -104,7 +104,8 @@ def check_memory(layouts: Mapping[str, Layout], free: Sequence[str]) -> None:
         if room is not None and need > room:
             shape = " × ".join(f"{layout.sizes[layout.inside.index(i)]:,}" for i in layout.indices)
             raise SettingError(
-                f"factor {name} is too large: {shape} needs about {need / 1e9:,.1f} GB, this machine has {room / 1e9:,.1f} GB.\n"
+                f"factor {name} is too large: {shape} needs about {need / 1e9:,.1f} GB, "
+                f"this machine has {room / 1e9:,.1f} GB.\n"
                 "Use a smaller rank, or a model in which no factor has so many visible indices."
             )
 
@@ -124,8 +125,9 @@ def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...
         factor = model.factor(name)
         if name not in fixed and len(factor.indices) >= 2 and not factor.latent:
             raise SettingError(
-                f"factor {name}[{', '.join(factor.indices)}] has visible indices only and is not given: it would have one free "
-                f"number for every cell.\nGive it, fixed={{{name!r}: plait.Exposure(table, default=…)}}, or let it have a latent index."
+                f"factor {name}[{', '.join(factor.indices)}] has visible indices only and is not given: it would have "
+                f"one free number for every cell.\n"
+                f"Give it, fixed={{{name!r}: plait.Exposure(table, default=…)}}, or let it have a latent index."
             )
     return tuple(name for name in model.factors if name in fixed)
 
@@ -139,7 +141,8 @@ def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) ->
             close = difflib.get_close_matches(str(name), model.factors, 1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise SettingError(
-                f"{argument} names {name!r}, which is no factor of the model.{hint}\nFactors are {_listed(model.factors)}."
+                f"{argument} names {name!r}, which is no factor of the model.{hint}\n"
+                f"Factors are {_listed(model.factors)}."
             )
 
 
@@ -164,8 +167,9 @@ def priors(
         A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
         if method == "map" and (A < 1).any():
             raise SettingError(
-                f'method="map" needs a concentration of 1 or more for factor {name}, got {float(A.min()):g}: below 1 the posterior '
-                'has no mode.\nSay prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".'
+                f'method="map" needs a concentration of 1 or more for factor {name}, got {float(A.min()):g}: '
+                "below 1 the posterior has no mode.\n"
+                'Say prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".'
             )
         result[name] = Prior(A, B)
     return result

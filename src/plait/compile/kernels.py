@@ -1,8 +1,9 @@
 """Kernel source -> a real module in the cache folder -> a compiled function.
 
-Numba caches machine code only for functions whose source is a file of an importable module. So every kernel becomes a file,
-named by the hash of its text, registered in `sys.modules`. Processes that compile the same kernel at the same time write equal
-files by atomic renames. Without a usable folder, kernels are compiled in memory: slower to start, never an error.
+Numba caches machine code only for functions whose source is a file of an importable module. So every kernel becomes a
+file, named by the hash of its text, registered in `sys.modules`. Processes that compile the same kernel at the same
+time write equal files by atomic renames. Without a usable folder, kernels are compiled in memory: slower to start,
+never an error.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ _PREAMBLE = """import math
 
 import numpy as np
 
-from plait.jit import TINY, add, bernoulli_link, fma, kernel, load, log8, mul, splat, store, total
+from plait.jit import TINY, add, bernoulli_link, fma, kernel, load, log8, mul, splat, store, total, weighted_logs
 
 """
 
@@ -142,6 +143,7 @@ def _warm(run: Any, step: Step) -> Callable[..., None]:
         "value": np.zeros(1),
         "rare": np.zeros(1, np.int64),
     }
-    signature = tuple(numba.typeof(kinds[name.rstrip("0123456789")]) for name in arguments(step))
+    typeof: Any = numba.typeof
+    signature = tuple(typeof(kinds[name.rstrip("0123456789")]) for name in arguments(step))
     run.compile(signature)
     return run  # type: ignore[no-any-return]

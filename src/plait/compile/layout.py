@@ -1,7 +1,7 @@
 """How a factor is stored inside: visible indices as rows, latent ones as columns, the last padded to the vector width.
 
-Three shapes of the same factor: *written* (as in the equation), *inside* (visible indices first, then latent ones, exact
-ranks) and *stored* (rows × columns, padding 0).
+Three shapes of the same factor: *written* (as in the equation), *inside* (visible indices first, then latent ones,
+exact ranks) and *stored* (rows × columns, padding 0).
 """
 
 import math
@@ -50,7 +50,7 @@ class Layout:
         """Columns as stored."""
         return math.prod(self.sizes[len(self.visible) : -1]) * self.pad if self.latent else 1
 
-    def moved(self, written: NDArray[np.generic]) -> NDArray[np.generic]:
+    def moved(self, written: Array) -> Array:
         """Written order -> inside order (a view)."""
         return written.transpose([self.indices.index(index) for index in self.inside])
 

@@ -1,7 +1,7 @@
 """Which passes a relation's counts need: the order of its fibre tree, and which factors another tree serves better.
 
-Threads own ranges of root fibres. A factor with the root index is written to directly; the others add into a buffer a thread
-while that is small against the nonzeros, else a second tree with their own index at the root serves them.
+Threads own ranges of root fibres. A factor with the root index is written to directly; the others add into a buffer a
+thread while that is small against the nonzeros, else a second tree with their own index at the root serves them.
 """
 
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ def plan_counts(
     ranks = {index: size for layout in layouts for index, size in zip(layout.inside, layout.sizes)}
     root = tree_order(indices, sizes)
     remaining = list(range(len(operands)))
-    passes = []
+    passes: list[Pass] = []
     while remaining or not passes:
         far = [p for p in remaining if root[0] not in operands[p].visible and _too_large(layouts[p], entries, threads)]
         far = [p for p in far if operands[p].visible]

@@ -1,5 +1,7 @@
 """Runs a step by dense einsum: slow, obvious, the oracle of every kernel."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +9,8 @@ from plait.compile.step import Operand, Step, padded
 from plait.jit import TINY
 
 Array = NDArray[np.float64]
+
+einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 
 
 def run(
@@ -31,7 +35,7 @@ def run(
     if step.kind != "linear":
         operands = [x for pair in zip(dense, labels) for x in pair]
         ones = [x for level, size in enumerate(sizes) for x in (np.ones(size), [level])]
-        xhat = np.einsum(*operands, *ones, visible, optimize=True)[at]
+        xhat = einsum(*operands, *ones, visible, optimize=True)[at]
         rare = np.flatnonzero(xhat < TINY)
         fine = np.where(xhat < TINY, 1.0, xhat)
         weights, terms = _likelihood(step, sizes, at, entries, fine, shifts, log_exposure)
@@ -78,7 +82,7 @@ def _gradient(step: Step, position: int, table: Array, dense: list[Array], label
     target, own = dense[position], labels[position]
     present = {label for n in range(len(dense)) if n != position for label in labels[n]} | set(range(len(step.order)))
     kept = [label for label in own if label in present]
-    small = np.einsum(table, list(range(len(step.order))), *others, kept, optimize=True)
+    small = einsum(table, list(range(len(step.order))), *others, kept, optimize=True)
     full = np.broadcast_to(small.reshape([n if k in kept else 1 for k, n in zip(own, target.shape)]), target.shape)
     operand = step.operands[position]
     if not operand.latent:

@@ -4,8 +4,8 @@ For a table Q over visible indices and operands Z_1 … Z_m, a step gives the gr
 
     Δ_a = ∂/∂Z_a  Σ_entries q · Σ_latent Π Z        for the wanted operands a
 
-where q is the entry itself ("linear"), x/Xhat ("poisson") or x·E[n]/Xhat ("bernoulli"). A Step says nothing of names, sizes
-or methods: two relations of the same shape share one compiled kernel.
+where q is the entry itself ("linear"), x/Xhat ("poisson") or x·E[n]/Xhat ("bernoulli"). A Step says nothing of names,
+sizes or methods: two relations of the same shape share one compiled kernel.
 """
 
 from collections.abc import Iterable
@@ -75,8 +75,8 @@ def make_step(
 ) -> Step:
     """A step whose kernel serves as many ranks as possible.
 
-    Where every operand has at most one latent index, all loops may run over the padded rank (padding is 0), and R = 17 … 24
-    share one kernel; else an index is looped over in some operand, and the exact rank saves work.
+    Where every operand has at most one latent index, all loops may run over the padded rank (padding is 0), and R =
+    17 … 24 share one kernel; else an index is looped over in some operand, and the exact rank saves work.
     """
     latent = dict.fromkeys(index for operand in operands for index in operand.latent)
     exact = any(len(operand.latent) > 1 for operand in operands)

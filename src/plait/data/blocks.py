@@ -1,11 +1,12 @@
 """A sparse table as a fibre tree: the form in which kernels walk it.
 
-Entries are sorted by an order of the visible indices and stored level by level (compressed sparse fibres): `rows[l]` are the
-row numbers of level l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]` of level l + 1. The
-last level holds one row number an entry.
+Entries are sorted by an order of the visible indices and stored level by level (compressed sparse fibres): `rows[l]`
+are the row numbers of level l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]` of level
+l + 1. The last level holds one row number an entry.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +38,10 @@ class FibreTree:
         self, entries: NDArray[np.float64], log_exposure: NDArray[np.float64] | None = None
     ) -> "FibreTree":
         """The same cells with other values, given in the table's order."""
-        arrange = (lambda a: a) if self.permutation is None else (lambda a: a[self.permutation])
-        logs = None if log_exposure is None else arrange(log_exposure)
-        return replace(self, entries=arrange(entries), log_exposure=logs)
+        if self.permutation is not None:
+            entries = entries[self.permutation]
+            log_exposure = None if log_exposure is None else log_exposure[self.permutation]
+        return replace(self, entries=entries, log_exposure=log_exposure)
 
     def cuts(self, parts: int) -> list[int]:
         """Boundaries of `parts` ranges of root fibres with about equally many entries each."""
@@ -111,7 +113,7 @@ def grow(
         new[1:] |= column[1:] != column[:-1]
         firsts.append(np.flatnonzero(new))
     rows = [_unsigned(column[first]) for column, first in zip(columns, firsts)] + [_unsigned(columns[-1])]
-    starts = [np.append(np.searchsorted(below, first), len(below)) for first, below in zip(firsts, firsts[1:])]
+    starts = [np.append(np.searchsorted(below, first), len(below)) for first, below in pairwise(firsts)]
     starts += [np.append(first, len(entries)) for first in firsts[-1:]]
     return FibreTree(order, tuple(sizes[i] for i in order), tuple(rows), tuple(starts), entries, permutation)
 

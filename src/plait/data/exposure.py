@@ -1,16 +1,18 @@
 """Given factors over visible indices (MATH.md: V) as Weights."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
 from plait.data.entries import CURES, checked, entries_of, settled
 from plait.data.relation import KINDS, Exposure
 from plait.data.tables import TableSource, is_table, read_table
-from plait.data.weights import Weights
+from plait.data.weights import Table, Term, Weights
 from plait.errors import DataError
 
 if TYPE_CHECKING:
@@ -80,3 +82,44 @@ def _from_table(
 
 def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, values: Any, default: float) -> Weights:
     return Weights.from_table(indices, shape, indices, coords, values - default) + default
+
+
+@dataclass(frozen=True, eq=False)
+class Exposures:
+    """Given factors without latent indices: their names, and by relation their product over all its indices."""
+
+    names: frozenset[str]
+    relations: Mapping[str, Weights]
+
+    def at(self, relation: str, cells: NDArray[np.integer]) -> NDArray[np.float64] | None:
+        """V at some cells of a relation; None where there is no exposure."""
+        return self.relations[relation].at(cells) if relation in self.relations else None
+
+
+def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
+    """Read the given factors without latent indices."""
+    model = data.model
+    visible = [name for name in fixed if not model.factor(name).latent]
+    bound = {name: bind_exposure(fixed[name], model.factor(name).indices, data, name) for name in visible}
+    products: dict[str, Weights] = {}
+    for equation in model.equations:
+        shape = data.relations[equation.relation].shape
+        for occurrence in equation.occurrences:
+            if occurrence.factor in bound:
+                here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
+                known = products.get(equation.relation)
+                products[equation.relation] = here if known is None else known * here
+    return Exposures(frozenset(visible), products)
+
+
+def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
+    """The same weights under the index names of one equation."""
+    new = dict(zip(weights.indices, indices))
+
+    def rename(term: Term) -> Term:
+        table = term.table
+        if table is not None:
+            table = Table(tuple(new[index] for index in table.indices), table.coords, table.values)
+        return replace(term, vectors={new[index]: vector for index, vector in term.vectors.items()}, table=table)
+
+    return replace(weights, indices=indices, terms=tuple(rename(term) for term in weights.terms))

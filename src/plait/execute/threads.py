@@ -65,7 +65,10 @@ class Threads:
 
         def call(part: int, gradients: list[Array], room: int) -> tuple[float, NDArray[np.int64]]:
             value, rare = np.zeros(1), np.zeros(room + 1, np.int64)
-            outputs = [*gradients, np.zeros((1, kernel.scratch))]  # zeros: a block's padding is read, never written
+            outputs: list[Any] = [
+                *gradients,
+                np.zeros((1, kernel.scratch)),
+            ]  # zeros: a block's padding is read, never written
             outputs += [] if step.kind == "linear" else [value, rare]
             kernel.run(cuts[part], cuts[part + 1], *inputs, *outputs)
             return float(value[0]), rare

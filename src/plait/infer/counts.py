@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Counted:
-    """Sums of one relation: gradients by factor, counts of rare entries by factor, and F (0 if it was not asked for)."""
+    """Sums of one relation: gradients and counts of rare entries by factor, and F (0 if not asked for)."""
 
     gradients: dict[str, Array]
     extras: dict[str, Array]
@@ -65,7 +65,7 @@ class Counts:
         row = np.zeros(len(entries), np.int64)
         for index in operand.visible:
             row = row * plan.sizes[index] + cells[:, plan.indices.index(index)]
-        return np.bincount(row, entries, minlength=plan.layouts[position].rows)
+        return np.bincount(row, entries, minlength=plan.layouts[position].rows).astype(np.float64, copy=False)
 
     def __call__(
         self, factors: Mapping[str, Factor], executor: Executor, wanted: Sequence[str], *, bound: bool

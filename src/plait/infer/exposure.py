@@ -56,6 +56,7 @@ class Einsum:
         self._call: Any = opt_einsum.contract_expression(text, *shapes, optimize="greedy") if inputs else None
 
     def __call__(self, *arrays: Array) -> Array:
+        """Contract."""
         if self._call is None:
             return np.ones(self.shape)
         return np.asarray(self._call(*arrays)).reshape(self.shape)

@@ -1,11 +1,11 @@
 """Entries whose scaled Xhat underflows: their counts by log-sum-exp, cell by cell.
 
-Rows that peak at different components can underflow together although each is scaled. There are few such entries; this path
-is slow, and right whatever the numbers.
+Rows that peak at different components can underflow together although each is scaled. There are few such entries;
+this path is slow, and right whatever the numbers.
 """
 
 from collections.abc import Sequence
-from itertools import count as counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from plait.execute import Stats
 from plait.infer.gamma import Factor
 
 Array = NDArray[np.float64]
+
+einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 
 CHUNK = 1 << 22  # doubles of the latent tensor worked on at a time
 
@@ -103,8 +105,8 @@ def _scatter(
 ) -> None:
     """Add the shares, summed over what the operand does not have, to its rows."""
     own, layout = plan.operands[position].latent, operand.layout
-    letters = {index: n for n, index in zip(counter(1), latent)}
-    block = np.einsum(share, [0, *letters.values()], [0, *(letters[index] for index in own)])
+    letters = {index: n for n, index in enumerate(latent, start=1)}
+    block = einsum(share, [0, *letters.values()], [0, *(letters[index] for index in own)])
     stored = np.zeros((len(rows), layout.columns))
     if own:
         stored.reshape(*block.shape[:-1], layout.pad)[..., : layout.real] = block

@@ -71,10 +71,10 @@ def run(problem: Problem, settings: Settings, watch: Watch) -> Outcome:
             return Outcome(problem, history, stop)
         if settings.ties and sweep >= ADAPT_AFTER:
             adapt(problem, settings.ties)
-        _sweep(problem, counted, settings.order)
+        sweep_once(problem, counted, settings.order)
 
 
-def _sweep(problem: Problem, counted: Sequence[Counted], order: Order) -> None:
+def sweep_once(problem: Problem, counted: Sequence[Counted], order: Order) -> None:
     """Update every free factor once; per factor, with counts taken anew before each."""
     for position, name in enumerate(problem.free):
         if position and order == "per-factor":

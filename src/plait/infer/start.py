@@ -1,6 +1,6 @@
-"""Where a fit starts: random factors, seeded by position, scaled so that every relation's expected total is the data's."""
+"""Where a fit starts: random factors, seeded by position, scaled to the totals of the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from plait.infer.problem import Problem, Relation
 
 Array = NDArray[np.float64]
 
-NOISE = 1.0  # concentration of the random start: smaller is rougher
+NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START = 10.0  # posterior concentration that VB gives to a random start
 
 

@@ -1,0 +1,181 @@
+"""A step -> the loop nest of its kernel: which products stand at which level of the tree, and where each block lives.
+
+On the way down operands are multiplied as their rows become known (`chain`), on the way up gradients are returned.
+Latent blocks of one index live in registers, larger ones in a scratch row. What the wanted gradients do not need is
+left out.
+"""
+
+from dataclasses import dataclass, field
+
+from plait.compile.step import Link, Step, chain, padded
+from plait.jit import LOGS, WIDTH
+
+UNROLL = 8  # vectors of one block that are named; beyond that, loops
+
+
+@dataclass
+class Block:
+    """A latent tensor inside the kernel: a scalar, a few named vectors, or memory at array[row, offset:]."""
+
+    name: str
+    latent: tuple[str, ...]
+    array: str = ""
+    row: str = ""
+    offset: int = 0
+    named: bool = False  # in registers: the vectors are called name_0, name_1, …
+    looped: bool = False  # some product visits its elements one by one, so it cannot live in registers only
+
+    @property
+    def scalar(self) -> bool:
+        """Whether there is no latent index left."""
+        return not self.latent
+
+
+@dataclass
+class Product:
+    """target (+)= Σ left · right over the latent indices that target lacks; `right` None: a plain sum or copy."""
+
+    target: Block
+    left: Block
+    right: Block | None
+    add: bool
+    vector: str | None = None
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks, the target first."""
+        return [block for block in (self.target, self.left, self.right) if block is not None]
+
+    @property
+    def indices(self) -> list[str]:
+        """All latent indices."""
+        return list(dict.fromkeys(index for block in self.blocks for index in block.latent))
+
+
+@dataclass
+class Level:
+    """What happens at one level of the tree: loads and products going down, products going up."""
+
+    loads: list[Block] = field(default_factory=list)
+    down: list[Product] = field(default_factory=list)
+    zero: list[Block] = field(default_factory=list)
+    up: list[Product] = field(default_factory=list)
+
+
+class Nest:
+    """The loop nest of a step (renamed). Level −1 is before the root, level depth − 1 that of the entries."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.depth = len(step.order)
+        self.links = chain(step)
+        self.forward = step.kind != "linear"
+        self.levels = {level: Level() for level in range(-1, self.depth)}
+        self.logged = step.bound and step.kind == "poisson"
+        self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with values of Xhat for the bound
+        self.values: list[Block] = []  # the product so far, after each link of the chain
+        self._plan()
+        self._place()
+
+    def size(self, block: Block) -> int:
+        """Doubles that a block takes, padding included."""
+        size = padded(self.step.extent(block.latent[-1]))
+        for index in block.latent[:-1]:
+            size *= self.step.extent(index)
+        return size
+
+    def _plan(self) -> None:
+        wanted = [n for n, link in enumerate(self.links) if link.position in self.step.wanted]
+        first, last = (wanted[0], wanted[-1]) if wanted else (len(self.links), -1)
+        for n, link in enumerate(self.links):
+            operand, before = self._operand(link), (self.values[-1] if self.values else None)
+            after = self._value(n, link, operand, before)
+            self.values.append(after)
+            needed = self.forward or n < last
+            if needed and after is not operand:
+                self._down(link, after, operand, before)
+        self._plan_up(first)
+
+    def _plan_up(self, first: int) -> None:
+        """Gradients from the entry upwards, as far as the first wanted operand."""
+        outer = Block("q", ())
+        for n in range(len(self.links) - 1, first - 1, -1):
+            link, operand = self.links[n], self._operand(self.links[n])
+            before = self.values[n - 1] if n else None
+            level = self.levels[link.level]
+            if link.position in self.step.wanted:
+                target = Block("", operand.latent, f"grad{link.position}", operand.row)
+                level.up.append(Product(target, outer, before, add=True))
+            if before is not None and n > first:
+                inner = Block(f"d{n - 1}", before.latent)
+                here = self.links[n - 1].level == link.level
+                level.up.append(Product(inner, outer, operand, add=not here))
+                if not here:
+                    self.levels[self.links[n - 1].level].zero.append(inner)
+                outer = inner
+
+    def _operand(self, link: Link) -> Block:
+        operand = self.step.operands[link.position]
+        row = f"at{link.position}" if operand.visible else "top"
+        return Block(f"a{link.position}", operand.latent, f"z{link.position}", row)
+
+    def _value(self, n: int, link: Link, operand: Block, before: Block | None) -> Block:
+        """The product so far; the first operand itself where nothing of it is summed at once."""
+        if before is None and set(link.after) == set(operand.latent):
+            return operand
+        return Block(f"t{n}", link.after)
+
+    def _down(self, link: Link, after: Block, operand: Block, before: Block | None) -> None:
+        product = Product(after, operand, None, add=False) if before is None else Product(after, before, operand, False)
+        self.levels[link.level].down.append(product)
+
+    def _place(self) -> None:
+        """Choose every product's vector index, then which blocks live in registers and which in scratch."""
+        products = [p for level in self.levels.values() for p in (*level.down, *level.up)]
+        shared: dict[str, Block] = {}
+        looped: set[str] = set()
+        for product in products:
+            product.vector = self._vector_index(product)
+            for block in product.blocks:
+                if block.latent and block.latent != (product.vector,):
+                    looped.add(block.name)
+        for level in self.levels.values():
+            for block in [b for p in (*level.down, *level.up) for b in p.blocks] + level.zero:
+                block.looped = block.name in looped
+                self._locate(block, shared)
+        for n, level in self.levels.items():
+            used = {b.name: b for p in (*level.down, *level.up) for b in p.blocks if b.array.startswith("z")}
+            deeper = {
+                b.name: b
+                for below in range(n + 1, self.depth)
+                for p in (*self.levels[below].down, *self.levels[below].up)
+                for b in p.blocks
+                if b.array.startswith("z") and self._entry_level(b) == n
+            }
+            level.loads = [
+                b for b in {**used, **deeper}.values() if (b.named or b.scalar) and self._entry_level(b) == n
+            ]
+
+    def _entry_level(self, operand: Block) -> int:
+        return self.step.level(int(operand.name[1:]))
+
+    def _locate(self, block: Block, shared: dict[str, Block]) -> None:
+        if block.scalar or block.array.startswith("grad"):
+            return
+        small = len(block.latent) == 1 and padded(self.step.extent(block.latent[0])) <= WIDTH * UNROLL
+        if block.array:  # an operand: in memory anyway, and in registers too where that helps
+            block.named = small and not block.looped
+        elif small and not block.looped:
+            block.named = True
+        elif block.name in shared:
+            block.array, block.row, block.offset = "scratch", "top", shared[block.name].offset
+        else:
+            block.array, block.row, block.offset = "scratch", "top", self.scratch
+            self.scratch += self.size(block)
+            shared[block.name] = block
+
+    def _vector_index(self, product: Product) -> str | None:
+        """An index that is contiguous in every block that has it; one that stays in the target, if possible."""
+        good = [i for i in product.indices if all(i not in b.latent or b.latent[-1] == i for b in product.blocks)]
+        kept = [index for index in good if index in product.target.latent]
+        return next(iter(kept or good), None)

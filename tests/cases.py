@@ -1,0 +1,104 @@
+"""Small fitted problems: data for Plait beside the oracle's problem of the same data, and a fit's state as the oracle's."""
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import plait
+from tests import oracle
+from tests.models import EXPOSED, MODELS, RANKS, SIZES
+from tests.observed import observe
+
+PRIOR = {"vb": plait.Gamma(0.7, 1.3), "map": plait.Gamma(1.6, 1.3)}
+
+
+class Start:
+    """A posterior handed over as a start."""
+
+    def __init__(self, concentration, scale):
+        self.concentration, self.scale = concentration, scale
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with data: bound for Plait, dense for the oracle."""
+
+    model: plait.Model
+    data: Any
+    problem: oracle.Problem
+    fixed: dict[str, Any] | None
+
+    @property
+    def rank(self):
+        return {index: RANKS[index] for index in self.model.latent} or None
+
+    def fit(self, method="vb", **settings):
+        """A fit that stops for nothing but `sweeps`, on one thread, seeded."""
+        if method in PRIOR:
+            settings = {"prior": PRIOR[method]} | settings
+        settings = {"rank": self.rank, "fixed": self.fixed, "tol": 0.0, "seed": 0, "threads": 1} | settings
+        return plait.fit(self.model, self.data, method=method, **settings)
+
+    def start(self, seed, method="vb"):
+        """A random state, as the oracle has it."""
+        return oracle.start(self.problem, SIZES | RANKS, np.random.default_rng(seed), method)
+
+    def under(self, fit):
+        """The oracle's problem under the priors that a fit reports."""
+        return replace(self.problem, prior={name: (p.concentration, p.mean) for name, p in fit.prior.items()})
+
+    def objective(self, fit):
+        """The bound, log-likelihood or log joint of a fit's state, from scratch and dense."""
+        return oracle.objective(self.under(fit), state_of(fit, self.problem.free), fit.method)
+
+    def slack(self, fit):
+        """|F| + |G| + |KL| of a fit's state: what tolerances are relative to."""
+        problem, state = self.under(fit), state_of(fit, self.problem.free)
+        if fit.method == "vb":
+            return oracle.bound_terms(problem, state).scale
+        rate = oracle.total_rate(problem, state | dict(problem.given))
+        prior = oracle.log_prior(problem, state) if fit.method == "map" else 0.0
+        return abs(oracle.log_likelihood(problem, state) + rate) + rate + abs(prior)
+
+
+def make(name, way="all", likelihood="poisson", *, exposed=False):
+    """The named model of tests.models with data drawn from it, seen in one of the ways of tests.observed."""
+    model = plait.Model((EXPOSED if exposed else MODELS)[name])
+    plain = oracle.from_model(model)
+    rng = np.random.default_rng(zlib.crc32(f"{name} {way} {likelihood} {exposed}".encode()))
+    given = ("V",) if exposed else ()
+    drawn = oracle.instance(plain, SIZES | RANKS, rng, likelihood=likelihood, missing=0.0, given=given)
+    data, M = {}, {}
+    for relation, indices, _ in plain:
+        data[relation], M[relation] = observe(way, tuple(indices), drawn.X[relation], likelihood, rng)
+    bound = model.bind(data, labels={axis: range(SIZES[axis]) for axis in model.axes})
+    return Case(model, bound, replace(drawn, M=M), {"V": drawn.given["V"]} if exposed else None)
+
+
+def starts(state):
+    """The oracle's state as `init=`."""
+    return {name: Start(*value) if isinstance(value, tuple) else value for name, value in state.items()}
+
+
+def state_of(fit, free):
+    """A fit's factors as the oracle's state."""
+    if fit.method == "vb":
+        return {name: (fit.factors[name].concentration, fit.factors[name].scale) for name in free}
+    return {name: fit.factors[name].mean for name in free}
+
+
+def bits(fit):
+    """Everything a fit found, as bytes: for claims of exact equality."""
+    arrays = [a for f in fit.factors.values() for a in (f.concentration, f.scale, f.mean, f.geomean)]
+    arrays += [a for p in fit.prior.values() for a in (p.concentration, p.mean)]
+    return [a.tobytes() for a in arrays], [record.bound for record in fit.history]
+
+
+def assert_same(fit, other, rtol=1e-9):
+    """Two fits agree to rounding."""
+    assert other.bound == fit.bound or abs(other.bound - fit.bound) <= rtol * abs(fit.bound)
+    for name in fit.factors:
+        np.testing.assert_allclose(other.factors[name].mean, fit.factors[name].mean, rtol=rtol, err_msg=name)
+        np.testing.assert_allclose(other.factors[name].sd, fit.factors[name].sd, rtol=rtol, err_msg=name)

@@ -1,0 +1,150 @@
+"""Steps with random operands and entries, built from the equations of tests/models.py."""
+
+import math
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plait.compile.layout import Layout
+from plait.compile.plan import ALONE, plan_counts
+from plait.compile.step import Operand, Step, make_step
+from plait.data.blocks import FibreTree, grow
+from tests import oracle
+from tests.models import MODELS, RANKS, SIZES
+
+
+def equations():
+    """Every equation of tests/models.py, those of couplings too, without those that give the same step."""
+    seen, found = set(), {}
+    for name, text in MODELS.items():
+        for relation, indices, occurrences in oracle.from_text(text):
+            shape = Equation(indices, tuple(inside for _, inside in occurrences))
+            step = shape.step("linear", shape.order, ()).renamed()
+            if step not in seen:
+                seen.add(step)
+                found[name if relation == "X" else f"{name}.{relation}"] = shape
+    return found
+
+
+@dataclass(frozen=True)
+class Equation:
+    """The indices of a relation and of its factors, as written; sizes by visible, ranks by latent index."""
+
+    indices: tuple[str, ...]
+    factors: tuple[tuple[str, ...], ...]
+    sizes: dict[str, int] | None = None
+    ranks: dict[str, int] | None = None
+
+    @classmethod
+    def read(cls, text, sizes=None, ranks=None):
+        (_, indices, occurrences), *_ = oracle.from_text(text)
+        return cls(indices, tuple(inside for _, inside in occurrences), sizes, ranks)
+
+    def size(self, index):
+        return {ALONE: 1, **SIZES, **RANKS, **(self.sizes or {}), **(self.ranks or {})}[index]
+
+    @property
+    def order(self):
+        return self.indices or (ALONE,)
+
+    @property
+    def layouts(self):
+        found = []
+        for n, factor in enumerate(self.factors):
+            visible = tuple(index for index in factor if index in self.indices)
+            latent = tuple(index for index in factor if index not in self.indices)
+            found.append(Layout(f"Z{n}", factor, visible, latent, tuple(self.size(i) for i in visible + latent)))
+        return tuple(found)
+
+    @property
+    def operands(self):
+        return tuple(Operand(layout.visible, layout.latent) for layout in self.layouts)
+
+    def step(self, kind, order, wanted, **more) -> Step:
+        ranks = {index: self.size(index) for factor in self.factors for index in factor if index not in self.indices}
+        return make_step(kind, tuple(order), self.operands, ranks, tuple(wanted), **more)
+
+    def plan(self, kind, entries, threads, *, exposed=False):
+        sizes = {index: self.size(index) for index in self.indices}
+        return plan_counts(
+            "X", kind, self.indices, sizes, self.operands, self.layouts, entries, threads, exposed=exposed
+        )
+
+    def cells(self, rng, count, dtype=np.uint32):
+        """Sorted distinct cells, at most `count` of them."""
+        shape = [self.size(index) for index in self.order]
+        total = math.prod(shape)
+        flat = np.sort(rng.choice(total, size=min(count, total), replace=False))
+        return np.stack(np.unravel_index(flat, shape), axis=1).astype(dtype)
+
+    def tree(self, cells, entries, order, log_exposure=None) -> FibreTree:
+        sizes = {index: self.size(index) for index in self.order}
+        tree = grow(self.order, sizes, cells, entries, tuple(order))
+        return tree if log_exposure is None else tree.with_entries(entries, log_exposure)
+
+    def arrays(self, rng):
+        """Stored operands as inference has them (rows scaled to maximum 1, padding 0), and the rows' log-scales."""
+        arrays, shifts = [], []
+        for layout in self.layouts:
+            inside = rng.gamma(0.7, 1.0, layout.sizes) + 1e-3
+            over = tuple(range(len(layout.visible), inside.ndim))
+            largest = inside.max(axis=over, keepdims=True) if over else inside
+            arrays.append(layout.pack(inside / largest))
+            shifts.append(np.log(largest).reshape(layout.rows) - 0.5)
+        return arrays, shifts
+
+
+def seeded(*parts):
+    """A generator that depends on the test's own parameters only."""
+    return np.random.default_rng(zlib.crc32(" ".join(map(str, parts)).encode()))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of an executor."""
+
+    equation: Equation
+    step: Step
+    cells: np.ndarray  # in the order of the relation's indices
+    entries: np.ndarray
+    log_exposure: np.ndarray | None
+    arrays: list[np.ndarray]
+    shifts: list[np.ndarray] | None
+
+    @classmethod
+    def draw(cls, equation, step, rng, count=400, dtype=np.uint32):
+        cells = equation.cells(rng, count, dtype)
+        arrays, shifts = equation.arrays(rng)
+        entries = rng.gamma(2.0, 1.0, len(cells))
+        logs = rng.normal(size=len(cells)) if step.exposed else None
+        return cls(equation, step, cells, entries, logs, arrays, shifts if step.kind == "bernoulli" else None)
+
+    def tree(self, chosen=slice(None)):
+        logs = None if self.log_exposure is None else self.log_exposure[chosen]
+        return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, logs)
+
+    def sum(self, executor, blocks=None):
+        return executor.sum(self.step, [self.tree()] if blocks is None else blocks, self.arrays, self.shifts)
+
+    def with_entries(self, entries):
+        return replace(self, entries=entries)
+
+
+def assert_equal_stats(case, actual, expected, rtol=1e-12):
+    """Equal to rounding; padding columns mean nothing and are not looked at."""
+    layouts = [case.equation.layouts[position] for position in case.step.wanted]
+    assert len(actual.gradients) == len(expected.gradients) == len(layouts)
+    for layout, a, e in zip(layouts, actual.gradients, expected.gradients):
+        a, e = layout.unpack(a), layout.unpack(e)
+        scale = float(np.abs(e).max(initial=0.0))
+        np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-15 * scale, err_msg=f"gradient of {layout.name}")
+    if case.step.kind == "bernoulli" or case.step.bound:
+        np.testing.assert_allclose(actual.value, expected.value, rtol=rtol, atol=1e-12 * len(case.entries))
+    for a, e in zip(sorted_rare(actual), sorted_rare(expected)):
+        np.testing.assert_array_equal(a, e)
+
+
+def sorted_rare(stats):
+    order = np.lexsort(stats.rare_cells.T[::-1])
+    return stats.rare_cells[order], stats.rare_entries[order], stats.rare_log_exposure[order]

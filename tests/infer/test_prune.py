@@ -1,0 +1,105 @@
+"""Components that explain nothing go, one bound at a time: how the model order is found."""
+
+import numpy as np
+import pytest
+
+import plait
+from plait.infer import prune as pruning
+
+CP3 = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
+
+
+def true_rank_3(seed=0):
+    rng = np.random.default_rng(seed)
+    A, B, C = (rng.gamma(0.4, 4.0, (n, 3)) for n in (18, 15, 12))
+    return rng.poisson(np.einsum("ir,jr,kr->ijk", A, B, C)).astype(float)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    common = {"rank": 8, "adapt": "component", "seed": 0, "sweeps": 400, "tol": 1e-8}
+    data = {"X": true_rank_3()}
+    return plait.fit(CP3, data, prune=True, **common), plait.fit(CP3, data, **common)
+
+
+def test_components_beyond_the_true_rank_go(fits):
+    pruned, whole = fits
+    assert 3 <= pruned.rank["r"] <= 4
+    assert whole.rank["r"] == 8
+    for factor in pruned.factors.values():
+        assert factor.mean.shape[-1] == factor.concentration.shape[-1] == pruned.rank["r"]
+    for prior in pruned.prior.values():
+        assert prior.mean.shape == (1, pruned.rank["r"])
+
+
+def test_bound_of_the_pruned_fit_is_no_lower(fits):
+    pruned, whole = fits
+    assert pruned.bound >= whole.bound - 1e-6 * abs(whole.bound)
+
+
+def test_bound_rises_through_pruning_and_ranks_only_fall(fits):
+    pruned, _ = fits
+    bounds = np.array([record.bound for record in pruned.history])
+    assert np.diff(bounds).min() >= -1e-9 * np.abs(bounds).max()
+    ranks = [record.rank["r"] for record in pruned.history]
+    assert ranks[0] == 8
+    assert (np.diff(ranks) <= 0).all()
+    assert ranks[-1] == pruned.rank["r"]
+
+
+def test_bound_of_a_pruned_fit_is_that_of_its_state(fits):
+    pruned, _ = fits
+    again = plait.fit(
+        CP3, {"X": true_rank_3()}, rank=pruned.rank["r"], init=pruned, prior=pruned.prior, adapt=None, sweeps=0
+    )
+    assert again.bound == pytest.approx(pruned.bound, rel=1e-11)
+
+
+@pytest.mark.parametrize("X", [np.zeros((5, 4, 3)), np.full((5, 4, 3), np.nan), np.eye(5, 4)[:, :, None] * np.ones(3)])
+def test_at_least_one_component_stays(X):
+    fit = plait.fit(CP3, {"X": X}, rank=6, adapt="component", prune=True, seed=0, sweeps=80)
+    assert 1 <= fit.rank["r"] <= 6
+    assert all(np.isfinite(factor.mean).all() for factor in fit.factors.values())
+
+
+def test_ranks_of_several_latent_indices_fall_separately():
+    rng = np.random.default_rng(1)
+    A, B = rng.gamma(0.5, 3.0, (20, 1)), rng.gamma(0.5, 3.0, (16, 1))
+    X = rng.poisson(A @ B.T).astype(float)
+    fit = plait.fit(
+        "X[i,j] = A[i,p] G[p,q] B[j,q]", {"X": X}, rank={"p": 5, "q": 4}, adapt="component", prune=True, seed=0,
+        sweeps=300,
+    )  # fmt: skip
+    assert fit.factors["G"].mean.shape == (fit.rank["p"], fit.rank["q"])
+    assert fit.rank["p"] < 5
+    assert fit.rank["q"] < 4
+    bounds = np.array([record.bound for record in fit.history])
+    assert np.diff(bounds).min() >= -1e-9 * np.abs(bounds).max()
+
+
+def test_a_component_of_a_given_factor_may_explain_nothing_and_the_fit_goes_on():
+    rng = np.random.default_rng(2)
+    B = rng.gamma(2.0, 1.0, (10, 3)) * [1.0, 1.0, 1e-9]
+    X = rng.poisson(rng.gamma(1.0, 2.0, (12, 3)) @ B.T).astype(float)
+    common = {"rank": 3, "fixed": {"B": B}, "adapt": "component", "seed": 0, "sweeps": 60}
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, prune=True, **common)
+    whole = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, **common)
+    assert fit.bound >= whole.bound - 1e-6 * abs(whole.bound)
+
+
+def test_a_component_with_counts_is_never_a_candidate(monkeypatch):
+    tried = []
+    without = pruning.without
+    monkeypatch.setattr(pruning, "without", lambda *a: tried.append(a[2]) or without(*a))
+    X = np.zeros((6, 6))
+    X[:3, :3] = X[3:, 3:] = 20.0
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, adapt="component", prune=True, seed=0, sweeps=60)
+    assert tried == []
+    assert fit.rank == {"r": 2}
+
+
+@pytest.mark.parametrize("method", ["em", "map"])
+def test_pruning_is_refused_without_a_posterior(method):
+    with pytest.raises(plait.SettingError) as error:
+        plait.fit(CP3, {"X": np.ones((2, 2, 2))}, rank=2, method=method, prune=True)
+    assert str(error.value) == f"prune is for method=\"vb\" only, got method='{method}'."

@@ -1,0 +1,269 @@
+"""Vectors and scalar functions that kernels share, against long doubles and SciPy."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from plait import jit
+
+wide = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs a long double that is longer than a double")
+
+
+@jit.uncached
+def copy(source, target):
+    for row in range(source.shape[0]):
+        for m in range(source.shape[1] // 8):
+            jit.store(target, np.uint64(row), m * 8, jit.load(source, np.uint64(row), m * 8))
+
+
+@jit.uncached
+def copy_row(source, row, column, target):
+    jit.store(target, np.uint64(0), 0, jit.load(source, row, column))
+
+
+@jit.uncached
+def arithmetic(x, y, z, scalar, out):
+    top = np.uint64(0)
+    a, b, c = jit.load(x, top, 0), jit.load(y, top, 0), jit.load(z, top, 0)
+    jit.store(out, np.uint64(0), 0, jit.splat(scalar))
+    jit.store(out, np.uint64(1), 0, jit.mul(a, b))
+    jit.store(out, np.uint64(2), 0, jit.add(a, b))
+    jit.store(out, np.uint64(3), 0, jit.fma(a, b, c))
+    return jit.total(a)
+
+
+@jit.uncached
+def logarithms(x, out):
+    for m in range(x.shape[1] // 8):
+        jit.store(out, np.uint64(0), m * 8, jit.log8(jit.load(x, np.uint64(0), m * 8)))
+
+
+def log8(x):
+    padded = np.ones((1, -(-len(x) // 8) * 8))
+    padded[0, : len(x)] = x
+    out = np.full(padded.shape, np.nan)
+    logarithms(padded, out)
+    return out[0, : len(x)]
+
+
+def ulps(actual, exact):
+    """Distance in units of the last place of the exact value's double."""
+    return np.abs((actual.astype(np.longdouble) - exact) / np.spacing(np.abs(exact.astype(float))))
+
+
+# vectors --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_stored_is_what_was_loaded_bit_for_bit():
+    source = np.random.default_rng(0).normal(size=(5, 24))
+    source[1, :4] = [np.inf, -np.inf, -0.0, 5e-324]
+    source[2, 3] = np.nan
+    target = np.zeros(source.shape)
+    copy(source, target)
+    assert target.tobytes() == source.tobytes()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_rows_are_unsigned_numbers_of_any_width(kind):
+    source = np.arange(256 * 16.0).reshape(256, 16)
+    target = np.zeros((1, 8))
+    copy_row(source, kind(200), 8, target)
+    assert target[0].tolist() == source[200, 8:].tolist()
+
+
+def test_a_column_need_not_be_a_multiple_of_the_width():
+    source = np.arange(32.0).reshape(2, 16)
+    target = np.zeros((1, 8))
+    copy_row(source, np.uint64(1), 3, target)
+    assert target[0].tolist() == source[1, 3:11].tolist()
+
+
+def test_splat_mul_add_fma_and_total_are_those_of_the_eight_numbers():
+    x, y, z = (np.array([numbers], float) for numbers in (range(1, 9), range(11, 19), range(-4, 4)))
+    out = np.zeros((4, 8))
+    assert arithmetic(x, y, z, 2.5, out) == 36.0
+    assert out[0].tolist() == [2.5] * 8
+    assert out[1].tolist() == (x * y)[0].tolist()
+    assert out[2].tolist() == (x + y)[0].tolist()
+    assert out[3].tolist() == (x * y + z)[0].tolist()
+
+
+def test_vectors_keep_nan_and_infinity():
+    x, y, z = np.ones((1, 8)), np.ones((1, 8)), np.zeros((1, 8))
+    x[0, 3], x[0, 5] = np.nan, np.inf
+    out = np.zeros((4, 8))
+    assert math.isnan(arithmetic(x, y, z, math.inf, out))
+    assert np.isinf(out[0]).all()
+    assert np.isnan(out[3, 3])
+    assert np.isinf(out[3, 5])
+
+
+def test_a_function_without_a_file_is_compiled_without_a_cache():
+    names = {"kernel": jit.kernel}
+    exec(compile("@kernel\ndef double(x):\n    return 2.0 * x\n", "<nowhere>", "exec"), names)
+    assert names["double"](21.0) == 42.0
+
+
+# logarithms -----------------------------------------------------------------------------------------------------------
+
+
+@wide
+def test_log8_is_within_2_ulp_over_all_normal_numbers():
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0x0010000000000000, 0x7FEFFFFFFFFFFFFF, 400_000, endpoint=True)
+    x = bits.view(np.float64)
+    assert x.min() < 1e-300
+    assert x.max() > 1e300
+    assert ulps(log8(x), np.log(x.astype(np.longdouble))).max() <= 2.0
+
+
+@wide
+@pytest.mark.parametrize("centre", [1.0, math.sqrt(0.5), math.sqrt(2.0), 0.5, 2.0, 1e-290])
+def test_log8_is_within_2_ulp_where_the_exponent_changes(centre):
+    near = centre + np.arange(-500, 501) * np.spacing(centre)
+    around = centre * (1.0 + np.random.default_rng(2).uniform(-0.3, 0.3, 100_000))
+    x = np.concatenate([near, around])
+    exact = np.log(x.astype(np.longdouble))
+    x, exact = x[exact != 0], exact[exact != 0]
+    assert ulps(log8(x), exact).max() <= 2.0
+
+
+def test_log8_is_exact_at_1_and_right_at_the_ends_of_the_range():
+    smallest, largest = np.finfo(float).tiny, np.finfo(float).max
+    ends = np.array([1.0, smallest, largest, jit.TINY])
+    assert log8(ends)[0] == 0.0
+    np.testing.assert_array_max_ulp(log8(ends), np.log(ends), maxulp=2)
+
+
+def test_log8_of_powers_of_two_is_within_2_ulp():
+    powers = np.ldexp(1.0, np.arange(-1022, 1024))
+    np.testing.assert_array_max_ulp(log8(powers), np.log(powers), maxulp=2)
+
+
+# ψ and log Γ ----------------------------------------------------------------------------------------------------------
+
+
+def inside_a_kernel(function):
+    """A scalar function as kernels have it: numba hands a caller's float flags on to what it calls.
+
+    Compiled from its Python text again, since a function keeps the flags of whoever compiled it first.
+    """
+    fresh = jit.inlined(function.py_func)
+
+    @jit.uncached
+    def all_of(xs, out):
+        for n in range(xs.size):
+            out[n, 0], out[n, 1] = fresh(xs[n])
+
+    def call(xs):
+        out = np.zeros((len(xs), 2))
+        all_of(np.asarray(xs, float), out)
+        return out
+
+    return call
+
+
+def alone(function):
+    fresh = jit.inlined(function.py_func)
+    return lambda xs: np.array([fresh(float(x)) for x in xs])
+
+
+DIGAMMA = {"alone": alone(jit.digamma_lgamma), "inside a kernel": inside_a_kernel(jit.digamma_lgamma)}
+LINK = {"alone": alone(jit.bernoulli_link), "inside a kernel": inside_a_kernel(jit.bernoulli_link)}
+everywhere = pytest.mark.parametrize("where", ["alone", "inside a kernel"])
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(1e-6, 1e-3), (1e-3, 1.0), (0.9, 1.1), (1.4, 1.5), (1.0, 12.0), (9.9, 10.1), (10.0, 1e4), (1e4, 1e12)],
+)
+def test_digamma_and_lgamma_equal_scipy_to_1e13(low, high, where):
+    xs = np.exp(np.random.default_rng(3).uniform(np.log(low), np.log(high), 5000))
+    found = DIGAMMA[where](xs)
+    for column, exact in zip(found.T, (special.psi(xs), special.gammaln(xs))):
+        assert np.max(np.abs(column - exact) / (np.abs(exact) + 1.0)) <= 1e-13
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("x", "psi"),
+    [
+        (1.0, -np.euler_gamma),
+        (2.0, 1.0 - np.euler_gamma),
+        (5.0, 25.0 / 12.0 - np.euler_gamma),
+        (0.5, -np.euler_gamma - 2.0 * math.log(2.0)),
+        (0.25, -np.euler_gamma - math.pi / 2.0 - 3.0 * math.log(2.0)),
+        (2.5, 8.0 / 3.0 - np.euler_gamma - 2.0 * math.log(2.0)),
+        (1.4616321449683622, 0.0),
+    ],
+)
+def test_digamma_has_its_known_values(x, psi, where):
+    assert DIGAMMA[where]([x])[0, 0] == pytest.approx(psi, abs=4e-15)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("x", "log_gamma"),
+    [
+        (1.0, 0.0),
+        (2.0, 0.0),
+        (0.5, math.log(math.pi) / 2.0),
+        (1.5, math.log(math.pi) / 2.0 - math.log(2.0)),
+        (6.0, math.log(120.0)),
+        (21.0, math.log(math.factorial(20))),
+        (171.0, math.log(math.factorial(170))),
+    ],
+)
+def test_lgamma_has_its_known_values(x, log_gamma, where):
+    assert DIGAMMA[where]([x])[0, 1] == pytest.approx(log_gamma, rel=4e-15, abs=4e-15)
+
+
+@everywhere
+def test_digamma_and_lgamma_keep_their_recurrences(where):
+    x = np.exp(np.random.default_rng(4).uniform(np.log(1e-6), np.log(1e3), 500))
+    (psi, log_gamma), (psi_next, log_gamma_next) = DIGAMMA[where](x).T, DIGAMMA[where](x + 1.0).T
+    assert (np.abs(psi_next - (psi + 1.0 / x)) <= 1e-13 * (1.0 + np.abs(psi))).all()
+    assert (np.abs(log_gamma_next - (log_gamma + np.log(x))) <= 1e-13 * (1.0 + np.abs(log_gamma))).all()
+
+
+@everywhere
+@pytest.mark.parametrize("x", [1e-300, 1e-100, 1e-10, 1e15, 1e100])
+def test_digamma_and_lgamma_are_right_far_outside(x, where):
+    ((psi, log_gamma),) = DIGAMMA[where]([x])
+    assert psi == pytest.approx(special.psi(x), rel=1e-13)
+    assert log_gamma == pytest.approx(special.gammaln(x), rel=1e-13)
+
+
+# the Bernoulli link ---------------------------------------------------------------------------------------------------
+
+
+@wide
+@everywhere
+def test_bernoulli_link_equals_long_doubles_from_minus_800_to_690(where):
+    log_rates = np.concatenate(
+        [np.linspace(-800, 690, 5001), np.linspace(-40, 6, 5001), np.linspace(-37.1, -36.9, 501)]
+    )
+    rate = np.exp(log_rates.astype(np.longdouble))
+    miss = -np.expm1(-rate)
+    found = LINK[where](log_rates)
+    exact_mean, exact_term = rate / miss, rate + np.log(miss)
+    assert np.max(np.abs(found[:, 0] / exact_mean - 1)) <= 1e-15
+    assert np.max(np.abs(found[:, 1] - exact_term) / (np.abs(exact_term) + 1)) <= 1e-15
+
+
+@everywhere
+@pytest.mark.parametrize("log_rate", [-1e308, -800.0, -37.0, -1.0, 0.0, 3.0, 690.0, 700.0, 709.9, 1e5])
+def test_bernoulli_link_is_finite_and_expects_at_least_one(log_rate, where):
+    ((mean, term),) = LINK[where]([log_rate])
+    assert 1.0 <= mean < math.inf
+    assert math.isfinite(term)
+
+
+@everywhere
+def test_bernoulli_link_grows_with_the_rate(where):
+    found = LINK[where](np.linspace(-60, 690, 3001))
+    assert (np.diff(found[:, 0]) >= 0).all()
+    assert (np.diff(found[:, 1]) > 0).all()
