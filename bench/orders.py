@@ -31,7 +31,7 @@ def problems() -> dict[str, tuple[str, dict[str, object], int]]:
     tags = SHARED / "lastfm" / "user_tag_artist_rels.parquet"
     if tags.exists():
         columns = {"sourceNodeId": "i", "targetNodeId": "j", "tagID": "k"}
-        found["LastFM tags"] = (text, {"X": pl.read_parquet(tags).select(columns).rename(columns)}, 10)
+        found["LastFM tags"] = (text, {"X": pl.read_parquet(tags).select(*columns).rename(columns)}, 10)
     return found
 
 

@@ -34,10 +34,21 @@ def arithmetic(x, y, z, scalar, out):
     return jit.total(a)
 
 
+@jit.inlined
+def eight(x, out, m):
+    jit.store(out, np.uint64(0), m * 8, jit.log8(jit.load(x, np.uint64(0), m * 8)))
+
+
 @jit.uncached
 def logarithms(x, out):
+    """As kernels take them: in an inlined function, called by a kernel whose arithmetic may be reassociated."""
     for m in range(x.shape[1] // 8):
-        jit.store(out, np.uint64(0), m * 8, jit.log8(jit.load(x, np.uint64(0), m * 8)))
+        eight(x, out, m)
+
+
+@jit.uncached
+def weighted_logs(values, entries, begin, end):
+    return jit.weighted_logs(values, entries, begin, end)
 
 
 def log8(x):
@@ -140,6 +151,18 @@ def test_log8_is_exact_at_1_and_right_at_the_ends_of_the_range():
 def test_log8_of_powers_of_two_is_within_2_ulp():
     powers = np.ldexp(1.0, np.arange(-1022, 1024))
     np.testing.assert_array_max_ulp(log8(powers), np.log(powers), maxulp=2)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 256), (0, 1), (0, 8), (3, 256), (5, 12), (250, 256), (7, 7), (1, 200)])
+@pytest.mark.parametrize("block", [0, 3])
+def test_weighted_logs_are_the_sum_over_any_part_of_a_block(begin, end, block):
+    rng = np.random.default_rng(begin + end)
+    values = np.exp(rng.uniform(-600, 600, (1, jit.LOGS)))
+    entries = rng.gamma(1.0, 1.0, 4 * jit.LOGS)
+    first, last = block * jit.LOGS + begin, block * jit.LOGS + end
+    expected = entries[first:last] @ np.log(values[0, begin:end])
+    scale = entries[first:last] @ np.abs(np.log(values[0, begin:end]))
+    assert weighted_logs(values, entries, first, last) == pytest.approx(expected, abs=1e-14 * scale, rel=0.0)
 
 
 # ψ and log Γ ----------------------------------------------------------------------------------------------------------

@@ -41,7 +41,10 @@ def test_adapted_prior_is_the_oracles_for_every_factor_and_tying(name, tie):
         tied = {"first": its.indices[:1], "last": its.indices[-1:]}.get(tie, tie)
         before, after = before_and_after(case, factor, tied)
         C, D = before.factors[factor].concentration, before.factors[factor].scale
-        A, B = oracle.adapted_prior(C, D, PRIOR["vb"].concentration, its.indices, indices_of(tied, its))
+        E = oracle.means(case.problem, state_of(before, case.problem.free))
+        observed = oracle.exposure(case.problem, E, factor) > 0
+        old = PRIOR["vb"].concentration
+        A, B = oracle.adapted_prior(C, D, old, its.indices, indices_of(tied, its), observed=observed)
         prior = after.prior[factor]
         np.testing.assert_allclose(prior.mean, B, rtol=1e-12, err_msg=factor)
         # log A - psi(A) is flat for large A: rounding on its right side moves A by A times as much.

@@ -1,0 +1,110 @@
+"""Agreement with others: scikit-learn's multiplicative updates, and VB written down once more from the mathematics."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, psi
+from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
+
+import plait
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 10, 60])
+def test_em_on_a_full_matrix_is_scikit_learns_kl_nmf_update_for_update(iterations):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(1.0, 2.0, (12, 3)) @ rng.gamma(1.0, 2.0, (3, 9))).astype(float)
+    W, H = rng.uniform(0.1, 1.0, (12, 4)), rng.uniform(0.1, 1.0, (4, 9))
+    nmf = NMF(4, init="custom", solver="mu", beta_loss="kullback-leibler", tol=0.0, max_iter=iterations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        wanted = nmf.fit_transform(X, W=W.copy(), H=H.copy())
+    fit = plait.fit(
+        "X[i,j] = W[i,r] H[r,j]", {"X": X}, rank=4, method="em", order="per-factor", init={"W": W, "H": H},
+        sweeps=iterations, tol=0.0,
+    )  # fmt: skip
+    assert len(fit.history) == iterations + 1
+    np.testing.assert_allclose(fit.factors["W"].mean, wanted, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(fit.factors["H"].mean, nmf.components_, rtol=1e-10, atol=1e-13)
+    # scikit-learn reports sqrt(2 KL); the log-likelihood is -KL plus what does not depend on the factors.
+    constant = np.sum(np.where(X > 0, X * np.log(np.maximum(X, 1.0)), 0.0) - X - gammaln(X + 1))
+    assert fit.bound == pytest.approx(constant - nmf.reconstruction_err_**2 / 2, rel=1e-10)
+
+
+def test_em_from_a_matrix_with_an_empty_row_and_column_is_scikit_learns_too():
+    rng = np.random.default_rng(1)
+    X = rng.poisson(1.5, (8, 7)).astype(float)
+    X[3], X[:, 5] = 0.0, 0.0
+    W, H = rng.uniform(0.1, 1.0, (8, 2)), rng.uniform(0.1, 1.0, (2, 7))
+    nmf = NMF(2, init="custom", solver="mu", beta_loss="kullback-leibler", tol=0.0, max_iter=25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        wanted = nmf.fit_transform(X, W=W.copy(), H=H.copy())
+    fit = plait.fit(
+        "X[i,j] = W[i,r] H[r,j]", {"X": X}, rank=2, method="em", order="per-factor", init={"W": W, "H": H}, sweeps=25,
+        tol=0.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(fit.factors["W"].mean, wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fit.factors["H"].mean, nmf.components_, rtol=1e-9, atol=1e-12)
+
+
+def dense_vb(X, M, C, D, A, B, sweeps, order):
+    """VB for X[i,j,k] = U[i,r] P[j,r] T[k,r], from MATH.md alone; C, D lists of three arrays. Returns C, D, bound."""
+    subscripts = ["ir", "jr", "kr"]
+    X = np.where(M > 0, X, 0.0)
+
+    def others(arrays, a):
+        return [x for n in range(3) if n != a for x in (subscripts[n], arrays[n])]
+
+    def delta(Q, arrays, a):
+        left = others(arrays, a)
+        return np.einsum(f"ijk,{left[0]},{left[2]}->{subscripts[a]}", Q, left[1], left[3])
+
+    def geomeans():
+        return [np.exp(psi(c)) * d for c, d in zip(C, D)]
+
+    def counts():
+        L = geomeans()
+        Q = M * X / np.einsum("ir,jr,kr->ijk", *L)
+        return [L[a] * delta(Q, L, a) for a in range(3)]
+
+    for _ in range(sweeps):
+        kept = counts()
+        for a in range(3):
+            N = kept[a] if order == "one-pass" else counts()[a]
+            E = [c * d for c, d in zip(C, D)]
+            C[a], D[a] = A + N, 1 / (A / B + delta(M, E, a))
+    log_xhat = np.log(np.einsum("ir,jr,kr->ijk", *geomeans()))
+    rate = np.einsum("ir,jr,kr->ijk", *(c * d for c, d in zip(C, D)))
+    bound = np.sum(M * (X * log_xhat - gammaln(X + 1) - rate))
+    for c, d in zip(C, D):
+        bound += np.sum((A - 1) * (psi(c) + np.log(d)) - A / B * c * d + A * np.log(A / B) - gammaln(A))
+        bound += np.sum(-(c - 1) * psi(c) + np.log(d) + c + gammaln(c))
+    return C, D, bound
+
+
+class Start:
+    def __init__(self, concentration, scale):
+        self.concentration, self.scale = concentration, scale
+
+
+@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("sweeps", [1, 7, 40])
+def test_vb_on_a_3_way_tensor_is_an_independent_dense_implementation(sweeps, missing, order):
+    rng = np.random.default_rng(2)
+    X = rng.poisson(np.einsum("ir,jr,kr->ijk", *(rng.gamma(0.5, 2.0, (n, 3)) for n in (9, 8, 7)))).astype(float)
+    M = (rng.random(X.shape) >= missing).astype(float)
+    C = [rng.uniform(0.5, 2.0, (n, 4)) for n in X.shape]
+    D = [rng.uniform(0.5, 2.0, (n, 4)) for n in X.shape]
+    init = {name: Start(c.copy(), d.copy()) for name, c, d in zip("UPT", C, D)}
+    fit = plait.fit(
+        "X[i,j,k] = U[i,r] P[j,r] T[k,r]", {"X": np.where(M > 0, X, np.nan)}, rank=4, prior=plait.Gamma(0.6, 1.7),
+        adapt=None, order=order, init=init, sweeps=sweeps, tol=0.0,
+    )  # fmt: skip
+    C, D, bound = dense_vb(X, M, C, D, 0.6, 1.7, sweeps, order)
+    for name, c, d in zip("UPT", C, D):
+        np.testing.assert_allclose(fit.factors[name].concentration, c, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(fit.factors[name].scale, d, rtol=1e-8)
+    assert fit.bound == pytest.approx(bound, rel=1e-10)
