@@ -1,4 +1,4 @@
-"""Adapted priors equal the oracle's, group by group; concentrations solve their equation; the gauge is fixed and free."""
+"""Adapted priors equal the oracle's, group by group; concentrations solve their equation; the gauge is only a gauge."""
 
 from dataclasses import replace
 

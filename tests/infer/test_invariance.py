@@ -74,7 +74,9 @@ def test_hidden_cells_of_a_binary_relation_may_hold_links_or_not():
     hidden = np.random.default_rng(3).random(X.shape) < 0.3
     found = []
     for lies in (X, np.where(hidden, 1 - X, X)):
-        relation = plait.Relation(table(lies, lies >= 0), missing=table(X, hidden).drop("value"), likelihood="bernoulli")
+        relation = plait.Relation(
+            table(lies, lies >= 0), missing=table(X, hidden).drop("value"), likelihood="bernoulli"
+        )
         found.append(bits(plait.fit(CP3, {"X": relation}, rank=2, seed=0, sweeps=15)))
     assert found[0] == found[1]
 

@@ -1,9 +1,11 @@
-"""Which passes a relation's counts need: the order of its fibre tree, and which factors another tree serves better.
+"""Which passes a relation needs: the order of its fibre trees, and which factors another tree serves better.
 
 Threads own ranges of root fibres. A factor with the root index is written to directly; the others add into a buffer a
 thread while that is small against the nonzeros, else a second tree with their own index at the root serves them.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plait.compile.layout import Layout
@@ -23,8 +25,17 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """A table in the weights: its exposure takes one walk over its entries for every factor."""
+
+    order: tuple[str, ...]
+    entries: int
+    shared: bool  # its cells are the nonzeros: it has their tree
+
+
+@dataclass(frozen=True)
 class Plan:
-    """How one relation's counts are computed. `print(plan)` shows trees, buffers, memory and cost."""
+    """How one relation's sums are computed. `print(plan)` shows trees, buffers, memory and cost."""
 
     relation: str
     kind: Kind
@@ -37,6 +48,7 @@ class Plan:
     entries: int
     threads: int
     passes: tuple[Pass, ...]
+    tables: tuple[Listed, ...] = ()
     exposed: bool = False
 
     def step(self, number: int, wanted: tuple[int, ...], *, bound: bool = False) -> Step:
@@ -45,18 +57,23 @@ class Plan:
         return make_step(self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed)
 
     def tree_bytes(self, number: int) -> int:
-        """Bytes of a tree at rest, at most: a row number a level and entry, a pointer a fibre, the entries."""
-        levels = len(self.passes[number].order)
-        fibres = [min(self.entries, self._cells(number, level)) for level in range(levels)]
-        rows = sum(4 * count for count in fibres)
-        moved = 8 * self.entries if self.passes[number].order != self.indices else 0
-        return rows + sum(8 * (count + 1) for count in fibres[:-1]) + 8 * self.entries + moved
+        """Bytes of the tree of a pass at rest, at most."""
+        return self._bytes(self.passes[number].order, self.entries)
 
-    def _cells(self, number: int, level: int) -> int:
-        count = 1
-        for index in self.passes[number].order[: level + 1]:
-            count *= self.sizes[index]
-        return count
+    def table_bytes(self, number: int) -> int:
+        """Bytes of the tree of a table in the weights, at most; a shared one has entries of its own only."""
+        table = self.tables[number]
+        return 8 * table.entries if table.shared else self._bytes(table.order, table.entries)
+
+    def _bytes(self, order: tuple[str, ...], entries: int) -> int:
+        """A row number a level and fibre, a pointer a fibre, the entries; their permutation where they were sorted."""
+        fibres = [min(entries, self._cells(order, level)) for level in range(len(order))]
+        pointers = sum(8 * (count + 1) for count in fibres[:-1])
+        moved = 8 * entries if order != tuple(index for index in self.indices if index in order) else 0
+        return 4 * sum(fibres) + pointers + 8 * entries + moved
+
+    def _cells(self, order: tuple[str, ...], level: int) -> int:
+        return math.prod(self.sizes[index] for index in order[: level + 1])
 
     def buffer_bytes(self, number: int) -> int:
         """Bytes of gradients and of the threads' buffers while the pass runs."""
@@ -72,7 +89,8 @@ class Plan:
             extent = 1
             for index in {*(link.before or ()), *self.operands[link.position].latent}:
                 extent *= self.ranks[index]
-            cost += 3 * extent * (min(self.entries, self._cells(number, link.level)) if link.level >= 0 else 1)
+            fibres = min(self.entries, self._cells(part.order, link.level)) if link.level >= 0 else 1
+            cost += 3 * extent * fibres
         return cost
 
     def __str__(self) -> str:
@@ -85,6 +103,12 @@ class Plan:
             )
             lines += [f"    {self.names[position]}: direct (has the root index)" for position in part.direct]
             lines += [f"    {self.names[position]}: one buffer a thread" for position in part.buffered]
+        for number, table in enumerate(self.tables):
+            tree = "the tree of the nonzeros" if table.shared else f"tree {' > '.join(table.order)}"
+            lines.append(
+                f"  weights: {table.entries:,} entries, {tree}, {self.table_bytes(number) / 1e6:,.1f} MB, "
+                "one walk a factor"
+            )
         return "\n".join(lines)
 
 
@@ -98,6 +122,7 @@ def plan_counts(
     entries: int,
     threads: int,
     *,
+    tables: Sequence[Listed] = (),
     exposed: bool = False,
 ) -> Plan:
     """Choose trees for a relation: the longest axis at the root, then the others from short to long."""
@@ -119,8 +144,9 @@ def plan_counts(
             first = max(operands[far[0]].visible, key=lambda index: sizes[index])
             root = tree_order(indices, sizes, first)
     return Plan(
-        relation, kind, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes), exposed
-    )
+        relation, kind, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes),
+        tuple(tables), exposed,
+    )  # fmt: skip
 
 
 def tree_order(indices: tuple[str, ...], sizes: dict[str, int], root: str | None = None) -> tuple[str, ...]:

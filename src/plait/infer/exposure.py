@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, make_step
-from plait.data.blocks import Forest
+from plait.data.blocks import FibreTree, Forest
 from plait.data.weights import Term, Weights
 from plait.execute import Executor
 from plait.infer.gamma import Factor
@@ -77,6 +77,11 @@ class Exposure:
         self.terms = [_term(term, members, sizes, executor, forest) for term in weights.terms]
         self.mixed = len({term.sign for term in self.terms}) > 1
         self.total = weights.total() if not members else 0.0
+
+    @property
+    def trees(self) -> list[FibreTree]:
+        """The trees of the tables in the weights."""
+        return [term.tree for term in self.terms if isinstance(term, _TableTerm)]
 
     def __call__(self, name: str, factors: Mapping[str, Factor]) -> Array:
         """Exposure of one factor from the newest means of all others: (rows or 1) × (columns or 1)."""

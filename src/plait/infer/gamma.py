@@ -13,7 +13,7 @@ from scipy.special import gammaln, xlogy
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.infer.rows import kl_rows, lgamma_all, rows_point, rows_vb, settle_points, settle_posteriors
+from plait.infer.rows import kl_rows, prior_logs, rows_point, rows_vb, settle_points, settle_posteriors
 
 Array = NDArray[np.float64]
 
@@ -104,16 +104,25 @@ def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
 def _inputs(factor: Factor, evidence: Evidence, A: Array, B: Array) -> tuple[Any, ...]:
     """What the row kernels read: the shape of a row, then arrays of the factor's stored shape (mostly broadcast)."""
     layout, extra = factor.layout, np.zeros((1, 1)) if evidence.extra is None else evidence.extra
-    spread = [np.broadcast_to(small, factor.mean.shape) for small in (extra, evidence.exposure, A, B, _lgamma(A))]
-    return layout.real, layout.pad, evidence.gradient, *spread
+    spread = [np.broadcast_to(small, factor.mean.shape) for small in (extra, evidence.exposure)]
+    return layout.real, layout.pad, evidence.gradient, *spread, *_prior(factor, A, B)
+
+
+def _prior(factor: Factor, A: Array, B: Array) -> list[Array]:
+    """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
+    A, B = np.broadcast_arrays(A, B)
+    a, rate = np.ascontiguousarray(A), np.zeros(A.shape)
+    np.divide(A, B, out=rate, where=B > 0)  # padding holds 0
+    log_rate, log_gamma = np.empty(A.shape), np.empty(A.shape)
+    prior_logs(a.ravel(), rate.ravel(), log_rate.ravel(), log_gamma.ravel())
+    return [np.broadcast_to(small, factor.mean.shape) for small in (a, rate, log_rate, log_gamma)]
 
 
 def divergence(factor: Factor, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
     layout = factor.layout
-    a, b, log_gamma = (np.broadcast_to(small, factor.mean.shape) for small in (A, B, _lgamma(A)))
-    kl = kl_rows(layout.rows, layout.real, layout.pad, factor.concentration, factor.scale, a, b, log_gamma)
-    return -float(kl)
+    C, D = factor.concentration, factor.scale
+    return -float(kl_rows(layout.rows, layout.real, layout.pad, C, D, *_prior(factor, A, B)))
 
 
 def log_density(factor: Factor, A: Array, B: Array) -> float:
@@ -122,11 +131,3 @@ def log_density(factor: Factor, A: Array, B: Array) -> float:
     Z = layout.unpack(factor.mean)
     a, b = (layout.unpack(np.array(np.broadcast_to(small, factor.mean.shape))) for small in (A, B))
     return float(np.sum(xlogy(a - 1.0, Z) - a * Z / b + a * np.log(a / b) - gammaln(a)))
-
-
-def _lgamma(A: Array) -> Array:
-    """log Γ by the kernels' own function, so that a posterior equal to its prior has a KL of exactly 0."""
-    flat = np.ascontiguousarray(A).ravel()
-    out = np.empty_like(flat)
-    lgamma_all(flat, out)
-    return out.reshape(A.shape)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from plait.compile.layout import Layout
-from plait.compile.plan import Plan, plan_counts
+from plait.compile.plan import Listed, Plan, plan_counts
 from plait.compile.step import Kind, Operand
 from plait.data.blocks import Forest
 from plait.data.weights import Weights
@@ -53,19 +53,23 @@ class Relation:
         sizes = dict(part.sizes)
         for member in self.members:
             sizes |= dict(zip(member.indices, member.layout.sizes))
-        self.exposure = Exposure(self.members, part.weights, sizes, executor, forest)
         self.executor = executor
-        self.plan = self._plan() if self.members else None
+        self.exposure = Exposure(self.members, part.weights, sizes, executor, forest)
+        self.plan = self._plan(part) if self.members else None
         self.counts = Counts(self.plan, part.nonzeros, forest) if self.plan else None
 
-    def _plan(self) -> Plan:
-        part = self.part
+    def _plan(self, part: Part) -> Plan:
+        cells = part.nonzeros.cells
+        tables = [
+            Listed(tree.order, len(tree), len(tree.order) == cells.shape[1] and len(tree) == len(cells))
+            for tree in self.exposure.trees
+        ]
         operands = tuple(Operand(member.visible, member.latent) for member in self.members)
         layouts = tuple(member.layout for member in self.members)
         exposed = part.kind == "bernoulli" and part.nonzeros.exposure is not None
         return plan_counts(
             part.name, part.kind, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
-            self.executor.threads, exposed=exposed,
+            self.executor.threads, tables=tables, exposed=exposed,
         )  # fmt: skip
 
     def count(self, factors: Mapping[str, Factor], wanted: Sequence[str], *, bound: bool) -> Counted:
@@ -108,6 +112,13 @@ class Problem:
         self._last = [next((f for f in reversed(self.free) if f in r.names), None) for r in self.relations]
         self.divergences = dict.fromkeys(self.free, 0.0)
         self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor that any observed cell depends on
+
+    @property
+    def plan(self) -> str:
+        """Trees, buffers, memory and cost of every relation, and the memory of the factors, to be read."""
+        factors = sum(8 * 5 * factor.mean.size for factor in self.factors.values())
+        lines = [str(relation.plan) for relation in self.relations if relation.plan is not None]
+        return "\n".join([*lines, f"factors: {factors / 1e6:,.1f} MB"])
 
     def measure(self) -> None:
         """Compute every G and KL afresh (after initialisation and pruning; updates keep them in step)."""

@@ -10,10 +10,11 @@ from plait.jit import digamma_lgamma, kernel
 
 
 @kernel
-def lgamma_all(x, out):
-    """log Γ of every number."""
-    for n in range(x.size):
-        out[n] = digamma_lgamma(max(x[n], 1e-300))[1]  # padding holds 0
+def prior_logs(A, rate, log_rate, log_gamma):
+    """log rate and log Γ(A), by the functions of the update: a posterior equal to its prior has a KL of exactly 0."""
+    for n in range(A.size):
+        log_rate[n] = math.log(rate[n]) if rate[n] > 0.0 else 0.0  # padding, or no prior at all
+        log_gamma[n] = digamma_lgamma(A[n])[1] if A[n] > 0.0 else 0.0
 
 
 @kernel
@@ -54,58 +55,61 @@ def settle_posteriors(lo, hi, real, pad, C, D, log_geomean, geomean, shift):
 
 
 @kernel
-def rows_vb(lo, hi, real, pad, gradient, extra, exposure, A, B, log_gamma, C, D, E, log_geomean, geomean, shift):
-    """−KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) + A log(1+t) − C t/(1+t),  t = exposure · B/A."""
+def rows_vb(
+    lo, hi, real, pad, gradient, extra, exposure, A, rate, log_rate, log_gamma, C, D, E, log_geomean, geomean, shift
+):
+    """New posteriors; returns −KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) + A log(rate·/rate) − C exposure/rate·.
+
+    rate = A/B, rate· = rate + exposure. Where nothing was observed the sum is exactly 0.
+    """
     kl = 0.0
     for row in range(lo, hi):
         for c in range(C.shape[1]):
             if c % pad < real:
                 a = A[row, c]
                 counts = gradient[row, c] * geomean[row, c] + extra[row, c]
-                rate = a / B[row, c]
-                t = exposure[row, c] / rate
-                c_new = a + counts
-                psi, lgamma = digamma_lgamma(c_new)
-                log1t = math.log1p(t)
-                C[row, c] = c_new
-                D[row, c] = 1.0 / (rate + exposure[row, c])
-                E[row, c] = c_new * D[row, c]
-                log_geomean[row, c] = psi - math.log(rate + exposure[row, c])
-                kl += counts * psi - lgamma + log_gamma[row, c] + a * log1t - c_new * (t / (1.0 + t))
+                concentration, bottom = a + counts, rate[row, c] + exposure[row, c]
+                psi, lgamma = digamma_lgamma(concentration)
+                log_bottom, scale = math.log(bottom), 1.0 / bottom
+                C[row, c] = concentration
+                D[row, c] = scale
+                E[row, c] = concentration * scale
+                log_geomean[row, c] = psi - log_bottom
+                kl += counts * psi - lgamma + log_gamma[row, c]
+                kl += a * (log_bottom - log_rate[row, c]) - concentration * (exposure[row, c] * scale)
         settle(row, real, pad, log_geomean, geomean, shift)
     return -kl
 
 
 @kernel
-def rows_point(lo, hi, real, pad, gradient, extra, exposure, A, B, log_gamma, Z, log_geomean, geomean, shift):
-    """Returns Σ (A−1) log Z − A Z/B + A log(A/B) − log Γ(A)."""
+def rows_point(
+    lo, hi, real, pad, gradient, extra, exposure, A, rate, log_rate, log_gamma, Z, log_geomean, geomean, shift
+):
+    """New points; returns Σ (A−1) log Z − A Z/B + A log(A/B) − log Γ(A)."""
     density = 0.0
     for row in range(lo, hi):
         for c in range(Z.shape[1]):
             if c % pad < real:
-                a = A[row, c]
-                rate = a / B[row, c]
+                a, bottom = A[row, c], rate[row, c] + exposure[row, c]
                 counts = gradient[row, c] * geomean[row, c] + extra[row, c]
-                bottom = rate + exposure[row, c]
                 if bottom > 0.0:
                     Z[row, c] = (a - 1.0 + counts) / bottom
-                z = Z[row, c]
                 if a != 1.0:
-                    density += (a - 1.0) * math.log(z)
-                density += a * math.log(rate) - rate * z - log_gamma[row, c]
+                    density += (a - 1.0) * math.log(Z[row, c])
+                density += a * log_rate[row, c] - rate[row, c] * Z[row, c] - log_gamma[row, c]
         settle_points(row, row + 1, real, pad, Z, log_geomean, geomean, shift)
     return density
 
 
 @kernel
-def kl_rows(rows, real, pad, C, D, A, B, log_gamma):
-    """KL(Gamma(C, D) ‖ Gamma(A, B/A)) added up."""
+def kl_rows(rows, real, pad, C, D, A, rate, log_rate, log_gamma):
+    """KL(Gamma(C, D) ‖ Gamma(A, 1/rate)) added up."""
     kl = 0.0
     for row in range(rows):
         for c in range(C.shape[1]):
             if c % pad < real:
-                a, scale = A[row, c], B[row, c] / A[row, c]
+                a = A[row, c]
                 psi, lgamma = digamma_lgamma(C[row, c])
                 kl += (C[row, c] - a) * psi - lgamma + log_gamma[row, c]
-                kl += a * math.log(scale / D[row, c]) + C[row, c] * (D[row, c] / scale - 1.0)
+                kl += a * (-math.log(D[row, c]) - log_rate[row, c]) + C[row, c] * (D[row, c] * rate[row, c] - 1.0)
     return kl

@@ -1,0 +1,330 @@
+"""The public surface of a fit: what it returns, in which order and shape, why it stopped, and how it goes on."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import plait
+from tests.cases import assert_same, bits, make
+
+VISITS = pl.DataFrame(
+    {
+        "user": ["eve", "ann", "bob", "ann", "dan", "bob", "eve"],
+        "place": ["zoo", "inn", "inn", "spa", "spa", "zoo", "inn"],
+        "value": [3, 1, 2, 5, 1, 1, 2],
+    }
+)
+TEXT = "visits[user,place] = U[user,r] P[r,place]"
+
+
+def rate(fit, users, places):
+    """Xhat_E at named cells, by einsum."""
+    U, P = fit.factors["U"].mean, fit.factors["P"].mean
+    u, p = (
+        [list(fit.labels[axis]).index(name) for name in names] for axis, names in (("user", users), ("place", places))
+    )
+    return np.einsum("nr,rn->n", U[u], P[:, p])
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=1, sweeps=30, tol=0.0, adapt="component")
+
+
+# --- what is returned
+
+
+def test_factors_have_their_axes_as_written():
+    case = make("tucker_mixed_order")
+    fit = case.fit(sweeps=3)
+    shapes = {"G": (3, 2, 4), "A": (2, 5), "B": (4, 4), "C": (3, 3)}
+    assert {name: factor.mean.shape for name, factor in fit.factors.items()} == shapes
+    for name, factor in fit.factors.items():
+        assert factor.indices == case.model.factor(name).indices
+        for word in ("concentration", "scale", "geomean", "sd"):
+            assert getattr(factor, word).shape == shapes[name]
+
+
+def test_moments_of_a_vb_posterior_are_those_of_its_gamma(fit):
+    from scipy.special import psi
+
+    for factor in fit.factors.values():
+        C, D = factor.concentration, factor.scale
+        np.testing.assert_allclose(factor.mean, C * D, rtol=1e-14)
+        np.testing.assert_allclose(factor.sd, np.sqrt(C) * D, rtol=1e-14)
+        np.testing.assert_allclose(factor.geomean, np.exp(psi(C) + np.log(D)), rtol=1e-11)
+
+
+@pytest.mark.parametrize("method", ["em", "map"])
+def test_point_estimates_have_sd_0_and_mean_equal_to_geomean(method):
+    prior = {} if method == "em" else {"prior": plait.Gamma(1.5, 1.0)}
+    fit = plait.fit(TEXT, {"visits": VISITS}, rank=2, method=method, seed=0, sweeps=5, **prior)
+    for factor in fit.factors.values():
+        assert (factor.sd == 0).all()
+        assert (factor.mean == factor.geomean).all()
+    assert set(fit.prior) == (set() if method == "em" else {"U", "P"})
+
+
+@pytest.mark.parametrize("adapt", [None, "factor", "component", "entity", "rank-one", ("place",)])
+def test_priors_broadcast_to_their_factors_as_written(adapt):
+    fit = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, sweeps=12, adapt=adapt)
+    for name, prior in fit.prior.items():
+        for array in (prior.concentration, prior.mean):
+            assert array.ndim == 2
+            assert np.broadcast_shapes(array.shape, fit.factors[name].mean.shape) == fit.factors[name].mean.shape
+    assert fit.prior["P"].mean.shape == {"component": (2, 1), "entity": (1, 3), "rank-one": (2, 3)}.get(
+        adapt, (1, 3) if adapt == ("place",) else (1, 1)
+    )
+
+
+def test_labels_are_in_row_order(fit):
+    assert list(fit.labels["user"]) == ["ann", "bob", "dan", "eve"]
+    assert list(fit.labels["place"]) == ["inn", "spa", "zoo"]
+    declared = plait.fit(TEXT, {"visits": VISITS}, rank=2, labels={"user": ["zed", "eve"]}, sweeps=1)
+    assert list(declared.labels["user"]) == ["zed", "eve", "ann", "bob", "dan"]
+    assert list(plait.fit("X[i] = A[i,r] w[r]", {"X": np.ones(3)}, rank=1, sweeps=1).labels["i"]) == [0, 1, 2]
+
+
+def test_history_starts_with_the_start_and_ends_with_the_fit(fit):
+    assert [record.sweep for record in fit.history] == list(range(31))
+    assert fit.history[-1].bound == fit.bound
+    assert fit.history[0].change == np.inf
+    for before, record in zip(fit.history, fit.history[1:]):
+        assert record.change == pytest.approx((record.bound - before.bound) / max(abs(record.bound), 1.0))
+        assert record.seconds > 0
+        assert record.rank == {"r": 2}
+
+
+def test_a_model_may_be_its_text():
+    first, second = (plait.fit(m, {"visits": VISITS}, rank=2, seed=0, sweeps=5) for m in (TEXT, plait.Model(TEXT)))
+    assert bits(first) == bits(second)
+    assert first.model == plait.Model(TEXT)
+
+
+def test_printing_a_fit_and_its_parts_says_what_they_are(fit):
+    assert repr(fit).startswith("Fit of visits by vb, rank r=2: bound -")
+    assert repr(fit.factors["P"]) == "Posterior[r, place] of shape (2, 3)"
+    assert repr(plait.Gamma(0.5, 10)) == "Gamma(concentration=0.5, mean=10)"
+
+
+# --- stopping
+
+
+def test_every_stop_is_a_sentence_with_its_reason():
+    def stop(**settings):
+        return plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, **settings)
+
+    converged = stop(tol=1e-4, sweeps=500)
+    last = converged.history[-1]
+    assert converged.stop == f"converged: sweep {last.sweep} changed the bound by less than 0.0001 of its size."
+    assert abs(last.change) < 1e-4
+    assert all(abs(record.change) >= 1e-4 for record in converged.history[12:-1])
+    used = stop(sweeps=7)
+    assert re.fullmatch(
+        r"stopped after 7 sweeps; the last one changed the bound by \S+ of its size \(tol=1e-06\)\. "
+        r"Raise sweeps= to go on\.",
+        used.stop,
+    )
+    start = stop(sweeps=0)
+    assert start.stop == "not updated: sweeps=0 asks for the start itself."
+    assert len(start.history) == 1
+    asked = stop(progress=lambda record: record.sweep < 4)
+    assert asked.stop == "stopped by the progress callable after 4 sweeps."
+    assert len(asked.history) == 5
+
+
+def test_a_progress_callable_sees_every_record_and_only_false_stops():
+    seen = []
+    fit = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, sweeps=6, progress=lambda record: seen.append(record))
+    assert seen == fit.history
+
+
+def test_tol_0_never_stops_early():
+    fit = plait.fit(TEXT, {"visits": VISITS}, rank=1, seed=0, sweeps=300, tol=0, method="em")
+    assert len(fit.history) == 301
+
+
+def test_the_start_expects_as_much_as_was_observed():
+    case = make("coupled_paper", "missing_cells")
+    fit = case.fit("em", sweeps=0)
+    for relation, indices, occurrences in case.problem.equations:
+        factors = [fit.factors[name].mean for name, _ in occurrences]
+        text = ",".join("".join(its) for _, its in occurrences) + "->" + "".join(indices)
+        M = case.problem.M[relation]
+        assert np.sum(M * np.einsum(text, *factors)) == pytest.approx(np.sum(M * case.problem.X[relation]), rel=1e-10)
+
+
+# --- seeds and starts
+
+
+def test_a_seed_gives_the_same_fit_to_the_last_bit():
+    fits = [plait.fit(TEXT, {"visits": VISITS}, rank=3, seed=7, sweeps=25) for _ in range(2)]
+    assert bits(fits[0]) == bits(fits[1])
+    assert fits[0].seed == 7
+
+
+def test_without_a_seed_fits_differ_and_say_their_seed():
+    fits = [plait.fit(TEXT, {"visits": VISITS}, rank=3, sweeps=3) for _ in range(2)]
+    assert fits[0].seed != fits[1].seed
+    assert bits(fits[0]) != bits(fits[1])
+    again = plait.fit(TEXT, {"visits": VISITS}, rank=3, sweeps=3, seed=fits[0].seed)
+    assert bits(again) == bits(fits[0])
+
+
+@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
+@pytest.mark.parametrize("method", ["vb", "em", "map"])
+def test_a_fit_continued_is_one_long_fit(method, order):
+    case = make("coupled_tucker", "missing_cells")
+    settings = {"order": order} | ({"adapt": None} if method == "vb" else {})
+    short = case.fit(method, sweeps=8, **settings)
+    assert_same(case.fit(method, sweeps=20, **settings), case.fit(method, sweeps=12, init=short, **settings))
+
+
+@pytest.mark.parametrize("adapt", ["factor", "component", "entity", "rank-one"])
+def test_a_continued_fit_keeps_its_adapted_priors_so_the_bound_goes_on_rising(adapt):
+    case = make("cp3", "missing_cells")
+    short = case.fit(sweeps=20, adapt=adapt)
+    more = case.fit(sweeps=15, adapt=adapt, init=short)
+    assert more.history[0].bound == pytest.approx(short.bound, rel=1e-11)
+    assert np.diff([record.bound for record in more.history]).min() >= -1e-9 * case.slack(more)
+
+
+def test_a_continued_fit_knows_old_entities_by_name_and_starts_new_ones_as_average(fit):
+    more = pl.DataFrame({"user": ["aaa", "ann"], "place": ["spa", "new"], "value": [1, 1]})
+    data = {"visits": pl.concat([VISITS, more.cast(VISITS.schema)])}
+    new = plait.fit(TEXT, data, rank=2, init=fit, sweeps=0)
+    assert list(new.labels["user"]) == ["aaa", "ann", "bob", "dan", "eve"]
+    np.testing.assert_allclose(new.factors["U"].concentration[1:], fit.factors["U"].concentration)
+    np.testing.assert_allclose(new.factors["U"].concentration[0], fit.factors["U"].concentration.mean(axis=0))
+    assert list(new.labels["place"]) == ["inn", "new", "spa", "zoo"]
+    np.testing.assert_allclose(new.factors["P"].scale[:, [0, 2, 3]], fit.factors["P"].scale)
+    assert np.isfinite(plait.fit(TEXT, data, rank=2, init=fit, sweeps=20).bound)
+
+
+@pytest.mark.parametrize(("first", "second"), [("em", "vb"), ("vb", "em"), ("vb", "map"), ("map", "vb")])
+def test_a_fit_may_start_from_that_of_another_method(first, second):
+    case = make("cp3")
+    known = case.fit(first, sweeps=10)
+    start = case.fit(second, sweeps=0, init=known, **({"adapt": None} if second == "vb" else {}))
+    for name in "ABC":
+        np.testing.assert_allclose(start.factors[name].mean, np.maximum(known.factors[name].mean, 1e-290), rtol=1e-14)
+
+
+def test_init_arrays_are_the_start_and_other_factors_are_random_and_scaled():
+    U = np.full((4, 2), 0.5)
+    fit = plait.fit(TEXT, {"visits": VISITS}, rank=2, init={"U": U}, sweeps=0, seed=3, adapt=None)
+    np.testing.assert_allclose(fit.factors["U"].mean, U, rtol=1e-14)
+    total = (fit.factors["U"].mean @ fit.factors["P"].mean).sum()
+    assert total == pytest.approx(VISITS["value"].sum(), rel=1e-12)
+
+
+def test_as_long_as_nothing_has_adapted_start_and_priors_are_as_given():
+    init = {"U": np.full((4, 2), 0.5), "P": np.full((2, 3), 4.0)}
+    settings = {"rank": 2, "init": init, "prior": plait.Gamma(0.5, 10.0), "adapt": "factor"}
+    start = plait.fit(TEXT, {"visits": VISITS}, sweeps=0, **settings)
+    for name, array in init.items():
+        np.testing.assert_allclose(start.factors[name].mean, array, rtol=1e-14)
+    few = plait.fit(TEXT, {"visits": VISITS}, sweeps=5, **settings)
+    assert few.prior["U"].mean.item() == few.prior["P"].mean.item() == 10.0
+
+
+def test_init_does_not_change_under_the_callers_hands():
+    U = np.full((4, 2), 0.5)
+    first = plait.fit(TEXT, {"visits": VISITS}, rank=2, init={"U": U}, sweeps=5, seed=3, method="em")
+    assert (U == 0.5).all()
+    before = bits(first)
+    plait.fit(TEXT, {"visits": VISITS}, rank=2, init=first, sweeps=5, method="em")
+    assert bits(first) == before
+
+
+# --- prediction
+
+
+KINDS = {
+    "polars": (pl.DataFrame, pl.DataFrame),
+    "pandas": (pd.DataFrame, pd.DataFrame),
+    "pyarrow": (pa.table, pa.Table),
+    "dict": (dict, pl.DataFrame),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predict_adds_the_mean_to_a_table_of_the_same_kind(kind, fit):
+    build, expected = KINDS[kind]
+    users, places = ["bob", "ann", "eve", "bob"], ["spa", "zoo", "inn", "spa"]
+    found = fit.predict("visits", build({"note": [1, 2, 3, 4], "place": places, "user": users}))
+    assert type(found) is expected
+    columns = list(found.column_names if kind == "pyarrow" else found.columns)
+    assert columns == ["note", "place", "user", "mean"]
+    np.testing.assert_allclose(np.asarray(found["mean"]), rate(fit, users, places), rtol=1e-12)
+
+
+def test_predict_keeps_the_index_of_a_pandas_table(fit):
+    cells = pd.DataFrame({"user": ["bob", "ann"], "place": ["spa", "zoo"]}, index=[10, 7])
+    found = fit.predict("visits", cells)
+    assert list(found.index) == [10, 7]
+    np.testing.assert_allclose(found["mean"].to_numpy(), rate(fit, ["bob", "ann"], ["spa", "zoo"]), rtol=1e-12)
+    assert list(cells.columns) == ["user", "place"]
+
+
+def test_predict_of_no_cell_is_an_empty_table(fit):
+    found = fit.predict("visits", VISITS.head(0))
+    assert found.columns == ["user", "place", "value", "mean"]
+    assert len(found) == 0
+
+
+WRONG_CELLS = {
+    "unknown label": (
+        {"user": ["ann", "enn"], "place": ["inn", "inn"]},
+        "cells, column user, row 1 (counting from 0): 'enn' is no entity of axis user, which has 'ann', 'bob', 'dan', "
+        "'eve'.\nDid you mean 'ann'? Declare further entities with labels={'user': […]}, or remove the rows.",
+    ),
+    "missing column": (
+        {"user": ["ann"], "palce": ["inn"]},
+        "cells: column 'place' is missing; visits needs user, place.",
+    ),
+    "no table": (
+        np.ones((2, 2)),
+        "cells must be a table (pandas, polars, pyarrow) or a dict of columns, got ndarray.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_CELLS)
+def test_wrong_cells_are_refused(what, fit):
+    cells, message = WRONG_CELLS[what]
+    with pytest.raises(plait.DataError) as error:
+        fit.predict("visits", cells)
+    assert str(error.value) == message
+
+
+def test_an_unknown_relation_is_refused_by_name(fit):
+    with pytest.raises(plait.PlaitError, match="visit"):
+        fit.predict("visit", VISITS)
+
+
+@pytest.mark.parametrize("name", ["cp5", "tucker_mixed_order", "train", "two_visible", "scalar", "coupled_bias"])
+def test_predicted_mean_is_the_einsum_of_the_factors_times_the_exposure(name):
+    case = make(name, "missing_cells", exposed=True)
+    fit = case.fit(sweeps=3)
+    means = {n: factor.mean for n, factor in fit.factors.items()} | case.fixed
+    for relation, indices, occurrences in case.problem.equations:
+        shape = case.problem.X[relation].shape
+        text = ",".join("".join(its) for _, its in occurrences) + "->" + "".join(indices)
+        cells = pl.DataFrame(dict(zip(indices, np.indices(shape).reshape(len(shape), -1))))
+        wanted = np.einsum(text, *(means[n] for n, _ in occurrences), optimize=True)
+        np.testing.assert_allclose(fit.predict(relation, cells)["mean"], wanted.ravel(), rtol=1e-11)
+
+
+def test_under_bernoulli_the_mean_is_the_probability_of_a_link_and_rate_says_the_rate():
+    links = plait.Relation(VISITS.drop("value"), likelihood="bernoulli")
+    V = plait.Exposure(pl.DataFrame({"user": ["ann"], "place": ["zoo"], "value": [3.0]}), default=0.5)
+    fit = plait.fit(TEXT + " V[user,place]", {"visits": links}, rank=2, seed=0, sweeps=20, fixed={"V": V})
+    found = fit.predict("visits", {"user": ["ann", "bob"], "place": ["zoo", "spa"]})
+    wanted = rate(fit, ["ann", "bob"], ["zoo", "spa"]) * [3.0, 0.5]
+    np.testing.assert_allclose(found["rate"], wanted, rtol=1e-12)
+    np.testing.assert_allclose(found["mean"], 1 - np.exp(-wanted), rtol=1e-12)

@@ -1,0 +1,147 @@
+"""What a person sees while a fit runs, and what Ctrl-C leaves behind."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import plait
+from tests.cases import make
+
+TEXT = "X[i,j] = A[i,r] B[j,r]"
+SCRIPT = """
+import numpy, plait
+X = numpy.random.default_rng(0).poisson(2.0, (6, 5)).astype(float)
+fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=12, tol=0.0%s)
+"""
+
+
+def interrupting(at):
+    """A progress callable that presses Ctrl-C once."""
+
+    def callback(record):
+        if record.sweep == at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return callback
+
+
+@pytest.fixture
+def handler():
+    """A handler of the caller's, which every fit must leave in place."""
+
+    def mine(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, mine)
+    yield mine
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
+def test_ctrl_c_returns_the_fit_so_far_when_asked_to(handler, order):
+    case = make("cp3", "missing_cells")
+    progress = plait.Progress(bar=False, callback=interrupting(5), interrupt="return")
+    fit = case.fit(sweeps=200, order=order, progress=progress)
+    sweep = fit.history[-1].sweep
+    assert 5 <= sweep <= 6
+    assert fit.stop == f"interrupted after {sweep} sweeps; this is the fit so far."
+    assert case.objective(fit) == pytest.approx(fit.bound, rel=1e-10)
+    assert fit.history[-1].bound == fit.bound
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_in_the_middle_of_a_sweep_never_cuts_an_update_in_two(handler):
+    """A timer presses Ctrl-C wherever the fit happens to be."""
+    case = make("cp5", "missing_cells")
+    timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    fit = case.fit(sweeps=100_000, progress=plait.Progress(bar=False, interrupt="return"))
+    timer.join()
+    assert fit.stop.startswith("interrupted after ")
+    assert case.objective(fit) == pytest.approx(fit.bound, rel=1e-10)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("progress", ["callable", "Progress"])
+def test_ctrl_c_raises_by_default(handler, progress):
+    callback = interrupting(5)
+    given = callback if progress == "callable" else plait.Progress(bar=False, callback=callback)
+    with pytest.raises(KeyboardInterrupt):
+        make("cp3").fit(sweeps=200, progress=given)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_second_ctrl_c_raises_at_once(handler):
+    def twice(record):
+        if record.sweep == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)  # the handlers run here at the latest
+
+    with pytest.raises(KeyboardInterrupt):
+        make("cp3").fit(sweeps=200, progress=plait.Progress(bar=False, callback=twice, interrupt="return"))
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_the_callers_handler_is_back_after_an_error(handler):
+    def broken(record):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        make("cp3").fit(progress=plait.Progress(bar=False, callback=broken, interrupt="return"))
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_fit_outside_the_main_thread_leaves_signals_alone(handler):
+    found = []
+    case = make("cp3")
+
+    def work():
+        found.append(case.fit(sweeps=3, progress=plait.Progress(bar=False, interrupt="return")))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert len(found[0].history) == 4
+
+
+def test_nothing_is_printed_in_a_pipe():
+    done = subprocess.run([sys.executable, "-c", SCRIPT % ""], capture_output=True, check=True, timeout=60)
+    assert done.stdout == done.stderr == b""
+
+
+@pytest.mark.parametrize(("option", "shown"), [("", True), (", progress=False", False)])
+def test_a_bar_appears_on_a_terminal_unless_unwanted(option, shown):
+    mine, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT % option], stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen, deadline = b"", time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([mine], [], [], 1.0)
+        try:
+            piece = os.read(mine, 65536) if ready else b""
+        except OSError:  # Linux: the other side is closed
+            break
+        seen += piece
+        if ready and not piece:
+            break
+    os.close(mine)
+    assert process.wait(timeout=10) == 0
+    assert (b"sweep" in seen) == shown
+    assert (b"12/12" in seen) == shown
+    assert (b"bound" in seen) == shown
+
+
+def test_a_bar_can_be_forced_and_does_not_touch_stdout(capfd):
+    X = np.random.default_rng(0).poisson(2.0, (6, 5)).astype(float)
+    plait.fit(TEXT, {"X": X}, rank=2, seed=0, sweeps=5, progress=True)
+    assert capfd.readouterr().out == ""
