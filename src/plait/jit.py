@@ -5,8 +5,10 @@ Numba's auto-vectoriser does badly on short latent loops, so generated kernels n
 multiple of WIDTH.
 """
 
+import hashlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +26,8 @@ FLAGS = ("contract", "reassoc", "nsz", "arcp")
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
 
+OWN_TEXT = hashlib.sha256(Path(__file__).read_bytes()).hexdigest() if Path(__file__).exists() else ""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -35,9 +39,14 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": set(FLAGS), "boundscheck"
 def kernel(function: Function) -> Function:
     """Compile without the GIL and with a cache on disk; where no folder can be written, without the cache."""
     try:
-        return _njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+        compiled = _njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found no place for its cache
         return uncached(function)
+    # Numba's cache looks at the kernel's own file only; machine code made with another version of this one is stale.
+    file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = (file._source_stamp, OWN_TEXT)
+    return compiled  # type: ignore[no-any-return]
 
 
 def uncached(function: Function) -> Function:
@@ -51,8 +60,11 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a scalar function that kernels call; exact arithmetic, the caller decides about flags."""
-    return _njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    """Compile a function that kernels call, in exact arithmetic whatever the kernel's flags are.
+
+    Numba would hand the caller's flags down, and reassociating would undo the careful parts of `log8`.
+    """
+    return _njit(nogil=True, error_model="numpy", fastmath=False)(function)  # type: ignore[no-any-return]
 
 
 class Vector(types.Type):
@@ -213,7 +225,7 @@ def _log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 @intrinsic
 def log8(typingctx: Any, x: Any) -> Any:
-    """Natural logarithms of WIDTH positive, finite, normal doubles."""
+    """Natural logarithms of WIDTH positive, finite, normal doubles; exact to an ulp inside an `inlined` function."""
     return vector(x), _log_codegen
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import plait
+
 # What every process does: kernels by rank (8 and 16 columns are two kernels), run on a small tree. It prints one line.
 WORK = """
 import json, os, shutil, sys
@@ -294,3 +296,26 @@ def test_a_damaged_file_costs_only_time_and_is_replaced(suffix, run, filled, num
     good = [numbers, {"numbers": numbers, "hits": 1, "misses": 0}]
     found = run(filled, f"SUFFIX = {suffix!r}\n{DAMAGE}")
     assert found == dict.fromkeys(["empty", "cut short", "garbage", "text"], good)
+
+
+def test_row_kernels_do_not_outlive_the_functions_that_they_call(tmp_path):
+    """Numba looks only at the file of a kernel; after an upgrade that changes jit.py, rows.py may still be the same."""
+    package = Path(shutil.copytree(Path(plait.__file__).parent, tmp_path / "plait", ignore=lambda *_: ["__pycache__"]))
+    code = """
+        import numpy as np
+        from plait.compile.layout import Layout
+        from plait.infer import gamma
+        one = np.ones((1, 1))
+        print(gamma.posterior(Layout("c", (), (), (), ()), one, one).log_geomean[0, 0])
+    """
+    environment = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "PYTHONPATH")}
+    environment |= {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)}
+
+    def log_geomean():
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+    before = log_geomean()
+    with (package / "jit.py").open("a") as file:  # as if another version computed it otherwise
+        file.write("\n\n@inlined\ndef digamma_lgamma(x):\n    return 42.0, 0.0\n")
+    assert (before, log_geomean()) == (pytest.approx(-0.5772156649015329), 42.0)

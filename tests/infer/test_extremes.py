@@ -5,8 +5,9 @@ import polars as pl
 import pytest
 
 import plait
+import plait.infer.counts
 from tests import oracle
-from tests.cases import state_of
+from tests.cases import starts, state_of
 from tests.models import MODELS
 
 CP3, CP5 = MODELS["cp3"], MODELS["cp5"]
@@ -39,6 +40,19 @@ def predicted(fit, relation, shape):
     return mean
 
 
+@pytest.fixture
+def rare(monkeypatch):
+    """How many entries took the log-sum-exp path, pass by pass."""
+    seen, original = [], plait.infer.counts.rare_counts
+
+    def counted(plan, order, stats, operands):
+        seen.append(len(stats.rare_entries))
+        return original(plan, order, stats, operands)
+
+    monkeypatch.setattr(plait.infer.counts, "rare_counts", counted)
+    return seen
+
+
 @EVERY_METHOD
 def test_counts_up_to_1e9(method):
     X = np.random.default_rng(0).poisson(1.0, (6, 5, 4)).astype(float)
@@ -60,7 +74,7 @@ def test_prior_concentration_of_1e_3(adapt, likelihood):
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_order_5_at_concentration_1e_3_does_not_underflow(likelihood):
+def test_order_5_at_concentration_1e_3_does_not_underflow(likelihood, rare):
     """Rows that peak at different components: every product of five geometric means is below the smallest double."""
     X = np.zeros((4, 4, 4, 4, 4))
     X[tuple(np.random.default_rng(2).integers(0, 4, (5, 12)))] = 1.0
@@ -76,24 +90,45 @@ def test_order_5_at_concentration_1e_3_does_not_underflow(likelihood):
         for name, shape in oracle.factor_shapes(problem.equations, sizes).items()
     }
 
-    class Start:
-        def __init__(self, C, D):
-            self.concentration, self.scale = C, D
-
-    init = {name: Start(*value) for name, value in start.items()}
-    reference = start
+    init, reference = starts(start), start
     for sweeps in range(1, 4):
         reference = oracle.sweep(problem, reference, "vb", "one-pass")
         fit = finite(plait.fit(CP5, data, rank=6, prior=prior, adapt=None, init=init, sweeps=sweeps, tol=0.0))
         assert fit.bound == pytest.approx(oracle.bound(problem, reference), rel=1e-9)
         for name in "ABCDE":
             np.testing.assert_allclose(fit.factors[name].concentration, reference[name][0], rtol=1e-8, atol=1e-12)
+    assert rare, "no entry took the log-sum-exp path"
     adapted = finite(plait.fit(CP5, data, rank=6, prior=prior, init=init, sweeps=60, tol=0.0))
     problem = oracle.Problem(
         problem.equations, problem.X, {n: (p.concentration, p.mean) for n, p in adapted.prior.items()},
         likelihood=problem.likelihood,
     )  # fmt: skip
     assert adapted.bound == pytest.approx(oracle.bound(problem, state_of(adapted, "ABCDE")), rel=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_an_entry_that_underflows_leaves_the_others_of_its_fibre_alone(likelihood, rare):
+    """An index that only a given factor has: all entries of a fibre share one Xhat, which is rare or not."""
+    text = "X[i,j,k] = A[i,r] B[j,r] w[k]"
+    rng = np.random.default_rng(12)
+    X = rng.integers(0, 2, (6, 2, 5)).astype(float)
+    w = rng.uniform(0.5, 2.0, 5)
+    problem = oracle.Problem(
+        oracle.from_text(text), {"X": X}, dict.fromkeys("AB", (1e-3, 1.0)), likelihood={"X": likelihood}, given={"w": w}
+    )
+    peaks = {"A": rng.integers(0, 2, 6), "B": np.array([0, 1])}
+    state = {
+        name: (np.where(np.arange(2) == peak[:, None], 1.0, 1e-3), np.ones((len(peak), 2)))
+        for name, peak in peaks.items()
+    }
+    data = {"X": plait.Relation(X, likelihood=likelihood)}
+    prior = plait.Gamma(1e-3, 1.0)
+    fit = plait.fit(text, data, rank=2, fixed={"w": w}, prior=prior, adapt=None, init=starts(state), sweeps=1)
+    assert rare
+    state = oracle.sweep(problem, state, "vb", "one-pass")
+    assert fit.bound == pytest.approx(oracle.bound(problem, state), rel=1e-10)
+    for name in "AB":
+        np.testing.assert_allclose(fit.factors[name].concentration, state[name][0], rtol=1e-10, atol=1e-14)
 
 
 @EVERY_METHOD

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -31,6 +30,7 @@ _PREAMBLE = """import math
 import numpy as np
 
 from plait.jit import TINY, add, bernoulli_link, fma, kernel, load, log8, mul, splat, store, total, weighted_logs
+
 
 """
 
@@ -55,11 +55,9 @@ def cache_folder() -> Path:
     return Path(base) / "plait"
 
 
-@lru_cache(maxsize=1)
 def _toolchain() -> str:
     """What besides its own text decides a kernel's machine code; numba itself looks at the processor."""
-    text = Path(jit.__file__).read_bytes() if Path(jit.__file__).exists() else b""
-    return hashlib.sha256(text + numba.__version__.encode() + np.__version__.encode()).hexdigest()[:16]
+    return f"jit {jit.OWN_TEXT[:16]}, numba {numba.__version__}, numpy {np.__version__}"
 
 
 _lock = threading.Lock()
@@ -82,23 +80,37 @@ def forget() -> None:
 
 
 def _build(step: Step) -> Kernel:
-    text = f"# jit {_toolchain()}\n{_PREAMBLE}\n{kernel_source(step)}"
+    text = f"# {_toolchain()}\n{_PREAMBLE}{kernel_source(step)}"
     name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]
-    try:
-        module = _load(name, _write(name, text))
-        run = _warm(module.run, step)
-    except OSError:  # no folder, read-only, full, or gone in between
-        module = ModuleType(name)
-        exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
-        run = _warm(jit.uncached(module.run), step)
-    return Kernel(run, module.SCRATCH)
+    for _ in range(2):
+        try:
+            return _cached(name, text, step)
+        except OSError:  # no folder, read-only, full, or gone in between
+            break
+        except Exception:  # files that a crash or another program damaged: whatever reading them raised, make them anew
+            _discard(name)
+    module = ModuleType(name)
+    exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
+    return Kernel(_warm(jit.uncached(module.run), step), module.SCRATCH)
+
+
+def _cached(name: str, text: str, step: Step) -> Kernel:
+    module = _load(name, _write(name, text))
+    return Kernel(_warm(module.run, step), module.SCRATCH)
+
+
+def _discard(name: str) -> None:
+    """Remove a kernel's files and module."""
+    sys.modules.pop(name, None)
+    for path in (*cache_folder().glob(f"{name}.*"), *cache_folder().glob(f"__pycache__/{name}.*")):
+        path.unlink(missing_ok=True)
 
 
 def _write(name: str, text: str) -> Path:
     """The module's file; an equal one is left alone, since numba's cache goes by its time stamp."""
     folder = cache_folder()
     path = folder / f"{name}.py"
-    if path.exists() and path.read_text() == text:
+    if path.exists() and path.read_bytes() == text.encode():
         return path
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=name, suffix=".tmp")

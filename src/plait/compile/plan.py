@@ -5,7 +5,6 @@ thread while that is small against the nonzeros, else a second tree with their o
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plait.compile.layout import Layout
@@ -57,8 +56,8 @@ class Plan:
         return make_step(self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed)
 
     def tree_bytes(self, number: int) -> int:
-        """Bytes of the tree of a pass at rest, at most."""
-        return self._bytes(self.passes[number].order, self.entries)
+        """Bytes of the tree of a pass at rest, at most; under an exposure its logarithms too."""
+        return self._bytes(self.passes[number].order, self.entries) + (8 * self.entries if self.exposed else 0)
 
     def table_bytes(self, number: int) -> int:
         """Bytes of the tree of a table in the weights, at most; a shared one has entries of its own only."""
@@ -122,7 +121,6 @@ def plan_counts(
     entries: int,
     threads: int,
     *,
-    tables: Sequence[Listed] = (),
     exposed: bool = False,
 ) -> Plan:
     """Choose trees for a relation: the longest axis at the root, then the others from short to long."""
@@ -145,7 +143,7 @@ def plan_counts(
             root = tree_order(indices, sizes, first)
     return Plan(
         relation, kind, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes),
-        tuple(tables), exposed,
+        exposed=exposed,
     )  # fmt: skip
 
 

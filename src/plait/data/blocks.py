@@ -38,10 +38,13 @@ class FibreTree:
         self, entries: NDArray[np.float64], log_exposure: NDArray[np.float64] | None = None
     ) -> "FibreTree":
         """The same cells with other values, given in the table's order."""
-        if self.permutation is not None:
-            entries = entries[self.permutation]
-            log_exposure = None if log_exposure is None else log_exposure[self.permutation]
-        return replace(self, entries=entries, log_exposure=log_exposure)
+
+        def arranged(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            # Kernels read entries as vectors: they must be contiguous.
+            return np.ascontiguousarray(values) if self.permutation is None else values[self.permutation]
+
+        logs = None if log_exposure is None else arranged(log_exposure)
+        return replace(self, entries=arranged(entries), log_exposure=logs)
 
     def cuts(self, parts: int) -> list[int]:
         """Boundaries of `parts` ranges of root fibres with about equally many entries each."""
@@ -66,7 +69,7 @@ class Forest:
     """Trees by cells and order, each grown once: listed weights and nonzeros often have the very same cells."""
 
     def __init__(self) -> None:
-        self._grown: list[tuple[NDArray[np.integer], FibreTree]] = []
+        self._grown: list[tuple[tuple[str, ...], NDArray[np.integer], FibreTree]] = []
 
     def tree(
         self,
@@ -77,18 +80,22 @@ class Forest:
         order: tuple[str, ...],
     ) -> FibreTree:
         """The tree of a table whose cells (n, len(indices)) are unique and sorted in the order of `indices`."""
-        for known, tree in self._grown:
-            same = known is cells or (known.shape == cells.shape and np.array_equal(known, cells))
-            if tree.order == order and same:
+        shape = tuple(sizes[index] for index in order)
+        for names, known, tree in self._grown:
+            if (names, tree.order, tree.sizes) == (indices, order, shape) and _equal(known, cells):
                 return tree.with_entries(entries)
         tree = grow(indices, sizes, cells, entries, order)
-        self._grown.append((cells, tree))
+        self._grown.append((indices, cells, tree))
         return tree
 
     @property
     def nbytes(self) -> int:
         """Bytes of all trees, their first entries included."""
-        return sum(tree.nbytes for _, tree in self._grown)
+        return sum(tree.nbytes for _, _, tree in self._grown)
+
+
+def _equal(a: NDArray[np.integer], b: NDArray[np.integer]) -> bool:
+    return a is b or (a.shape == b.shape and np.array_equal(a, b))
 
 
 def grow(
@@ -115,7 +122,8 @@ def grow(
     rows = [_unsigned(column[first]) for column, first in zip(columns, firsts)] + [_unsigned(columns[-1])]
     starts = [np.append(np.searchsorted(below, first), len(below)) for first, below in pairwise(firsts)]
     starts += [np.append(first, len(entries)) for first in firsts[-1:]]
-    return FibreTree(order, tuple(sizes[i] for i in order), tuple(rows), tuple(starts), entries, permutation)
+    shape = tuple(sizes[index] for index in order)
+    return FibreTree(order, shape, tuple(rows), tuple(starts), np.ascontiguousarray(entries), permutation)
 
 
 def sort_order(columns: list[NDArray[np.integer]], sizes: list[int]) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """A fit's working set: the relations' sums and the factors' state, and the terms of the bound that go with them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -54,22 +54,25 @@ class Relation:
         for member in self.members:
             sizes |= dict(zip(member.indices, member.layout.sizes))
         self.executor = executor
+        self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.members else None
         self.exposure = Exposure(self.members, part.weights, sizes, executor, forest)
-        self.plan = self._plan(part) if self.members else None
-        self.counts = Counts(self.plan, part.nonzeros, forest) if self.plan else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """How the sums are computed; None where nothing latent is left."""
+        if self.counts is None:
+            return None
+        own = {id(tree.rows) for tree in self.counts.trees}
+        tables = tuple(Listed(tree.order, len(tree), id(tree.rows) in own) for tree in self.exposure.trees)
+        return replace(self.counts.plan, tables=tables)
 
     def _plan(self, part: Part) -> Plan:
-        cells = part.nonzeros.cells
-        tables = [
-            Listed(tree.order, len(tree), len(tree.order) == cells.shape[1] and len(tree) == len(cells))
-            for tree in self.exposure.trees
-        ]
         operands = tuple(Operand(member.visible, member.latent) for member in self.members)
         layouts = tuple(member.layout for member in self.members)
         exposed = part.kind == "bernoulli" and part.nonzeros.exposure is not None
         return plan_counts(
             part.name, part.kind, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
-            self.executor.threads, tables=tables, exposed=exposed,
+            self.executor.threads, exposed=exposed,
         )  # fmt: skip
 
     def count(self, factors: Mapping[str, Factor], wanted: Sequence[str], *, bound: bool) -> Counted:
