@@ -13,7 +13,7 @@ from plait.execute import Executor, Threads
 from plait.infer.hyper import fix_gauge
 from plait.infer.prior import Gamma
 from plait.infer.problem import Method
-from plait.infer.run import Order, Settings, run
+from plait.infer.run import ADAPT_AFTER, Order, Settings, run
 from plait.model import Model
 from plait.progress import Callback, Progress, as_progress, watching
 from plait.result import Fit
@@ -82,7 +82,8 @@ def fit(
     problem = make_problem(bound, layouts, cast(Method, method), priors, exposures, fixed or {}, init, seed, executor)
     with watching(report, sweeps) as watch:
         outcome = run(problem, Settings(cast(Order, order), sweeps, tol, ties, prune), watch)
-    fix_gauge(outcome.problem, tuple(ties))
+    if outcome.history[-1].sweep > ADAPT_AFTER:
+        fix_gauge(outcome.problem, tuple(ties))
     return Fit.of(bound, outcome, exposures, seed)
 
 

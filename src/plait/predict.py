@@ -1,5 +1,6 @@
 """Cells -> means. Factors are gathered row by row in pieces, so memory stays flat."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -53,18 +54,18 @@ def mean_rate(fit: "Fit", relation: str, rows: NDArray[np.int64]) -> Array:
     exposure = fit.exposures.at(relation, rows)
     rate = np.ones(len(rows)) if exposure is None else exposure.copy()
     operands = [o for o in equation.occurrences if o.factor in fit.factors]
-    width = max((fit.factors[o.factor].mean.size // max(_count(fit, o), 1) for o in operands), default=1)
-    piece = max(PIECE // max(width, 1), 1)
+    width = max((_width(fit, o) for o in operands if set(o.indices) & set(equation.indices)), default=1)
+    piece = max(PIECE // width, 1)
     for at in range(0, len(rows), piece):
         part = slice(at, at + piece)
         rate[part] *= _piece(fit, equation.indices, operands, rows[part])
     return rate
 
 
-def _count(fit: "Fit", occurrence: Any) -> int:
-    """Rows of a factor: the product of its visible sizes."""
-    shape = dict(zip(occurrence.indices, fit.factors[occurrence.factor].mean.shape))
-    return int(np.prod([n for index, n in shape.items() if index in fit.labels], dtype=np.int64))
+def _width(fit: "Fit", occurrence: Any) -> int:
+    """Numbers that one cell gathers of a factor: the product of its latent sizes."""
+    sizes = dict(zip(occurrence.indices, fit.factors[occurrence.factor].mean.shape))
+    return math.prod(size for index, size in sizes.items() if index not in fit.labels)
 
 
 def _piece(fit: "Fit", indices: tuple[str, ...], operands: list[Any], rows: NDArray[np.int64]) -> Array:

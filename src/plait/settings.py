@@ -237,6 +237,8 @@ def _tie(factor: Factor, tie: Any) -> Tie:
 
 def check_tie_indices(model: Model, adapt: Any) -> None:
     """Index names in adapt= exist; one given for a single factor is an index of that factor."""
+    if isinstance(adapt, Mapping):
+        check_factor_names(model, "adapt", adapt)
     given = adapt.items() if isinstance(adapt, Mapping) else [(None, adapt)]
     for name, tie in given:
         if isinstance(tie, (tuple, list)):

@@ -8,6 +8,7 @@ never an error.
 
 import hashlib
 import os
+import pickle
 import sys
 import tempfile
 import threading
@@ -85,10 +86,10 @@ def _build(step: Step) -> Kernel:
     for _ in range(2):
         try:
             return _cached(name, text, step)
-        except OSError:  # no folder, read-only, full, or gone in between
+        except (OSError, RuntimeError):  # no folder, read-only, full, gone in between; no home for one
             break
-        except Exception:  # files that a crash or another program damaged: whatever reading them raised, make them anew
-            _discard(name)
+        except (EOFError, UnicodeError, SyntaxError, ValueError, AttributeError, pickle.UnpicklingError):
+            _discard(name)  # files that a crash or another program damaged: made anew
     module = ModuleType(name)
     exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
     return Kernel(_warm(jit.uncached(module.run), step), module.SCRATCH)

@@ -99,6 +99,11 @@ class Nest:
     def _plan_up(self, first: int) -> None:
         """Gradients from the entry upwards, as far as the first wanted operand."""
         outer = Block("q", ())
+        if self.links[-1].level < self.depth - 1:  # levels that no operand has: their entries are added up first
+            total = Block("dq", ())
+            self.levels[self.depth - 1].up.append(Product(total, outer, None, add=True))
+            self.levels[self.links[-1].level].zero.append(total)
+            outer = total
         for n in range(len(self.links) - 1, first - 1, -1):
             link, operand = self.links[n], self._operand(self.links[n])
             before = self.values[n - 1] if n else None
@@ -152,8 +157,9 @@ class Nest:
                 for b in p.blocks
                 if b.array.startswith("z") and self._entry_level(b) == n
             }
+            xhat = {b.name: b for b in self.values[-1:] if self.forward and b.array.startswith("z")}
             level.loads = [
-                b for b in {**used, **deeper}.values() if (b.named or b.scalar) and self._entry_level(b) == n
+                b for b in {**used, **deeper, **xhat}.values() if (b.named or b.scalar) and self._entry_level(b) == n
             ]
 
     def _entry_level(self, operand: Block) -> int:

@@ -133,6 +133,9 @@ class _Kernel:
             out(f"q = entries[{entry}]")
             return
         xhat = self.nest.values[-1].name
+        if self.nest.links[-1].level < self.depth - 1:  # shared by a fibre's entries: a rare one must not change it
+            out(f"xhat = {xhat}")
+            xhat = "xhat"
         out(f"if {xhat} >= TINY:")
         out.depth += 1
         if kind == "poisson":

@@ -36,10 +36,12 @@ class Threads:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads, thread_name_prefix="plait")
+        return ThreadPoolExecutor(self.threads - 1, thread_name_prefix="plait")
 
     def _map(self, work: Callable[[int], Any], count: int) -> list[Any]:
-        return [work(0)] if count == 1 else list(self._pool.map(work, range(count)))
+        """Work on parts 0 … count − 1; the calling thread takes the first itself, which saves a hand-over."""
+        others = [self._pool.submit(work, part) for part in range(1, count)]
+        return [work(0), *(other.result() for other in others)]
 
     def sum(
         self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None

@@ -126,6 +126,9 @@ class _DenseTerm:
     def __init__(self, term: Term, members: Sequence[Member], sizes: Mapping[str, int], keep: Indices = ()) -> None:
         self.sign = np.sign(term.coefficient)
         self.coefficient = term.coefficient
+        for index in sizes:  # indices that only given factors have
+            if index not in keep and all(index not in member.indices for member in members):
+                self.coefficient *= float(np.sum(term.vectors[index])) if index in term.vectors else sizes[index]
         self.vectors = dict(term.vectors)
         self.members = {member.name: member for member in members}
         self.sizes = sizes
@@ -200,7 +203,7 @@ class _TableTerm:
         self.executor = executor
         self.groups = _groups(members, table.indices, sizes)
         order = tree_order(table.indices, dict(sizes))
-        self.tree = forest.tree(table.indices, dict(sizes), table.coords, table.values * term.coefficient, order)
+        self.tree = forest.tree(table.indices, dict(sizes), table.coords, table.values * self.dense.coefficient, order)
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
         """The term's part of a factor's exposure."""

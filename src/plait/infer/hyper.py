@@ -44,15 +44,25 @@ def _grouped(factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArr
     layout = factor.layout
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
     E, log_L = layout.unpack(factor.mean), layout.unpack(factor.log_geomean)
-    mean = E.mean(axis=axes, keepdims=True)
+    tied = _tied(old.concentration, axes)
+    if tied is None:  # the user's concentrations differ within a group: they stay, and weigh its mean
+        weight = np.broadcast_to(old.concentration, E.shape)
+        mean = (weight * E).sum(axis=axes, keepdims=True) / weight.sum(axis=axes, keepdims=True)
+    else:
+        mean = E.mean(axis=axes, keepdims=True)
     size = int(np.prod([layout.sizes[n] for n in axes], dtype=np.int64))
     unseen = ~_any_exposed(layout, exposed, axes, mean.shape)
-    mean = _averaged(mean, unseen)
-    concentration = np.broadcast_to(old.concentration, np.broadcast_shapes(old.concentration.shape, mean.shape))
-    if size >= SMALLEST and concentration.shape == mean.shape:
-        gap = np.log(E.mean(axis=axes, keepdims=True)) - log_L.mean(axis=axes, keepdims=True)
+    concentration = old.concentration if tied is None else np.array(np.broadcast_to(tied, mean.shape))
+    if size >= SMALLEST and tied is not None:
+        gap = np.log(mean) - log_L.mean(axis=axes, keepdims=True)
         concentration = _averaged(solve_concentration(gap, concentration), unseen)
-    return Prior(np.array(concentration), mean)
+    return Prior(concentration, _averaged(mean, unseen))
+
+
+def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
+    """The concentration of each group, if it is the same for all of a group's entries."""
+    low, high = (extreme(concentration, axis=axes, keepdims=True) for extreme in (np.min, np.max))
+    return low if np.array_equal(low, high) else None
 
 
 def _any_exposed(
@@ -78,36 +88,35 @@ def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
     E = layout.unpack(factor.mean).reshape(layout.rows, -1)
     log_L = layout.unpack(factor.log_geomean).reshape(layout.rows, -1)
     B = np.broadcast_to(old.mean, layout.sizes).reshape(E.shape)
+    A = _tied(old.concentration, tuple(range(len(layout.sizes))))
+    weight = None if A is not None else np.broadcast_to(old.concentration, layout.sizes).reshape(E.shape)
     seen = exposed if exposed.any() else np.ones(layout.rows, bool)
     c = B[seen].mean(axis=0) / B[seen].mean()
     for _ in range(2):
-        b = (E / c).mean(axis=1)
-        c = (E[seen] / b[seen, None]).mean(axis=0)
+        b = np.average(E / c, axis=1, weights=weight)
+        c = np.average(E[seen] / b[seen, None], axis=0, weights=None if weight is None else weight[seen])
     b = np.where(seen, b, b[seen].mean())
     B = b[:, None] * c
-    gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
-    A = (
-        np.broadcast_to(old.concentration, (1,) * len(layout.sizes))
-        if old.concentration.size == 1
-        else old.concentration
-    )
-    if E[seen].size >= SMALLEST and A.size == 1:
-        A = solve_concentration(np.full(A.shape, gap), A)
-    return Prior(np.array(A), B.reshape(layout.sizes))
+    concentration = old.concentration
+    if E[seen].size >= SMALLEST and A is not None:
+        gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
+        concentration = solve_concentration(np.full(A.shape, gap), A)
+    return Prior(concentration, B.reshape(layout.sizes))
 
 
 def solve_concentration(gap: Array, start: Array) -> Array:
     """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
-    A = np.clip(np.array(np.broadcast_to(start, gap.shape)), LOWEST, HIGHEST)
-    gap = np.maximum(gap, 0.5 / HIGHEST * 0.5)  # beyond the clip the equation has no solution worth finding
-    for _ in range(100):
-        step = (np.log(A) - digamma(A) - gap) / (1.0 / A - polygamma(1, A))
-        new = np.where(A - step > 0, A - step, A / 2)
-        new = np.clip(new, LOWEST, HIGHEST)
-        if np.all(np.abs(new - A) <= 1e-13 * A):
+    A = np.clip(np.array(np.broadcast_to(start, gap.shape)), LOWEST, HIGHEST).ravel()
+    goal = np.maximum(gap, 0.25 / HIGHEST).ravel()  # beyond the clip the equation has no solution worth finding
+    open_ = np.arange(A.size)
+    for _ in range(60):
+        old = A[open_]
+        step = (np.log(old) - digamma(old) - goal[open_]) / (1.0 / old - polygamma(1, old))
+        A[open_] = np.clip(np.where(old - step > 0, old - step, old / 2), LOWEST, HIGHEST)
+        open_ = open_[np.abs(A[open_] - old) > 1e-10 * old]  # rounding of log A − ψ(A) allows no more for large A
+        if not open_.size:
             break
-        A = new
-    return A
+    return A.reshape(gap.shape)
 
 
 def fix_gauge(problem: Problem, adapted: Sequence[str]) -> None:

@@ -163,7 +163,8 @@ class Problem:
         factor = self.factors[name]
         exposures = {n: r.exposure(name, self.factors) for n, r in enumerate(self.relations) if name in r.names}
         evidence = _evidence(name, [counted[n] for n in exposures], list(exposures.values()))
-        self.exposed[name] = np.broadcast_to((evidence.exposure > 0).any(axis=1), (factor.layout.rows,))
+        if name not in self.exposed:  # it is the weights that decide
+            self.exposed[name] = np.broadcast_to((evidence.exposure > 0).any(axis=1), (factor.layout.rows,))
         if self.method == "vb":
             self.divergences[name] = update_vb(factor, evidence, *self.spread(name), self.executor)
         elif self.method == "map":

@@ -18,7 +18,10 @@ FEW = 0.5  # a component with fewer expected counts is a candidate
 def prune(problem: Problem, counted: Sequence[Counted]) -> tuple[Problem, Sequence[Counted]] | None:
     """The problem without components that have too few counts, if the bound does not fall; None if nothing goes."""
     bound = problem.bound(counted)
+    given = {i for name, f in problem.factors.items() if name not in problem.free for i in f.layout.latent}
     for index, counts in component_counts(problem, counted).items():
+        if index in given:  # a given factor keeps the components that it was given
+            continue
         weak = np.flatnonzero(counts < FEW)
         weak = weak[np.argsort(counts[weak])][: len(counts) - 1]  # at least one stays
         for trial in [weak, weak[:1]] if len(weak) > 1 else [weak]:

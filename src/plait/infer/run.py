@@ -89,7 +89,7 @@ def _record(problem: Problem, counted: Sequence[Counted], history: list[Record],
             f"the bound is {bound} after {len(history)} sweeps.\n"
             "Values or weights beyond what doubles can hold? Scale them down."
         )
-    change = (bound - history[-1].bound) / max(abs(bound), 1.0) if history else math.inf
+    change = (bound - history[-1].bound) / (abs(bound) or 1.0) if history else math.inf
     rank = {
         i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent
     }
