@@ -38,7 +38,9 @@ class Case:
         """A fit that stops for nothing but `sweeps`, on one thread, seeded."""
         if method in PRIOR:
             settings = {"prior": PRIOR[method]} | settings
-        settings = {"rank": self.rank, "fixed": self.fixed, "tol": 0.0, "seed": 0, "threads": 1} | settings
+        settings = {"rank": self.rank, "fixed": self.fixed, "tol": 0.0, "seed": 0} | settings
+        if "executor" not in settings:
+            settings = {"threads": 1} | settings
         return plait.fit(self.model, self.data, method=method, **settings)
 
     def start(self, seed, method="vb"):

@@ -121,3 +121,12 @@ EXPOSED: dict[str, str] = {
     for n, (name, plain) in enumerate(MODELS.items())
     if (text := _exposed(plain, swap=n % 2 == 1)) is not None
 }
+
+# And models in which V has an index that no other factor has.
+EXPOSED |= {
+    "only_v_last": "X[i,j,k] = A[i,r] B[j,r] V[i,k]",
+    "only_v_first": "X[k,i,j] = A[i,r] B[j,r] V[k]",
+    "only_v_tucker": "X[i,j,k,m] = A[i,p] B[j,q] C[k,r] G[p,q,r] V[m,k]",
+    "one_factor": "X[i,j] = a[i] V[i,j]",
+    "one_scalar": "X[i,j] = c[] V[j,i]",
+}

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import gammaln, logsumexp, xlogy
 from scipy.stats import gamma
+
 from tests.oracle import (
     Array,
     Point,

@@ -289,7 +289,7 @@ WRONG_CELLS = {
     ),
     "no table": (
         np.ones((2, 2)),
-        "cells must be a table (pandas, polars, pyarrow) or a dict of columns, got ndarray.",
+        "cells: wanted a table, got ndarray.\nGive a pandas, polars or pyarrow table.",
     ),
 }
 

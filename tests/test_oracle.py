@@ -9,11 +9,11 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 from scipy.stats import bernoulli, gamma, nbinom, poisson
 from sklearn.decomposition import non_negative_factorization
+
+from plait.model.model import Model
 from tests import oracle, sampling
 from tests.models import EXPOSED, MODELS, RANKS, SIZES
 from tests.oracle import Problem
-
-from plait.model.model import Model
 
 ALL_SIZES = SIZES | RANKS
 EVERY = pytest.mark.parametrize("name", MODELS)

@@ -46,13 +46,13 @@ WRONG = {
     "method": (
         TEXT,
         {"rank": 2, "method": "vbb"},
-        "method must be one of 'vb', 'em', 'map', got 'vbb'. Did you mean 'vb'?",
+        "method must be one of 'vb', 'em', 'map', got 'vbb'.\nDid you mean 'vb'?",
     ),
     "method far off": (TEXT, {"rank": 2, "method": "mcmc"}, "method must be one of 'vb', 'em', 'map', got 'mcmc'."),
     "order": (
         TEXT,
         {"rank": 2, "order": "per factor"},
-        "order must be one of 'one-pass', 'per-factor', got 'per factor'. Did you mean 'per-factor'?",
+        "order must be one of 'one-pass', 'per-factor', got 'per factor'.\nDid you mean 'per-factor'?",
     ),
     "dtype": (TEXT, {"rank": 2, "dtype": "float32"}, "dtype must be \"float64\" in this version, got 'float32'."),
     "sweeps": (TEXT, {"rank": 2, "sweeps": -1}, "sweeps must be a whole number, 0 or more, got -1."),
@@ -84,7 +84,8 @@ WRONG = {
     "adapt word": (
         TEXT,
         {"rank": 2, "adapt": "components"},
-        "adapt must be one of 'factor', 'component', 'entity', 'rank-one', got 'components'. Did you mean 'component'?",
+        "adapt must be one of 'factor', 'component', 'entity', 'rank-one', got 'components'.\n"
+        "Did you mean 'component'?",
     ),
     "adapt number": (
         TEXT,
@@ -104,12 +105,12 @@ WRONG = {
     "adapt factor": (
         TEXT,
         {"rank": 2, "adapt": {"AA": "factor"}},
-        "adapt names 'AA', which is no factor of the model. Did you mean 'A'?\nFactors are A, B, C.",
+        "adapt names 'AA', which is no factor of the model.\nDid you mean 'A'? Factors are A, B, C.",
     ),
     "adapt indices of no factor": (
         TEXT,
         {"rank": 2, "adapt": {"AA": ("i",)}},
-        "adapt names 'AA', which is no factor of the model. Did you mean 'A'?\nFactors are A, B, C.",
+        "adapt names 'AA', which is no factor of the model.\nDid you mean 'A'? Factors are A, B, C.",
     ),
     "given and adapted": (
         TEXT,
@@ -264,7 +265,7 @@ def test_data_bound_to_an_equal_model_are_taken():
 
 
 def test_a_factor_too_large_for_memory_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(settings, "_memory", lambda: 1_000_000_000)
+    monkeypatch.setattr(settings, "memory", lambda: 1_000_000_000)
     links = pl.DataFrame({"i": [0, 1_999_999], "j": [0, 1]})
     message = refused(
         plait.SettingError, "X[i,j] = A[i,r] B[j,r]", {"X": links}, rank=200, labels={"i": range(2_000_000)}
@@ -276,7 +277,7 @@ def test_a_factor_too_large_for_memory_is_refused_before_it_is_allocated(monkeyp
 
 
 def test_where_memory_is_unknown_no_factor_is_refused(monkeypatch):
-    monkeypatch.setattr(settings, "_memory", lambda: None)
+    monkeypatch.setattr(settings, "memory", lambda: float("inf"))
     assert plait.fit(TEXT, {"X": X}, rank=2, sweeps=1).rank == {"r": 2}
 
 
@@ -297,6 +298,6 @@ def test_a_given_factor_that_makes_a_link_impossible_is_named():
     with pytest.raises(plait.FitError) as error:
         plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.eye(2)}, rank=1, fixed={"A": [[1.0], [0.0]]}, seed=0)
     assert str(error.value) == (
-        "X: the model gives rate 0 to a link (row numbers i=1, j=1), so its likelihood is 0.\n"
+        "X: the model gives rate 0 to the link at i=1, j=1, so its likelihood is 0.\n"
         "Zeros in a given factor or in init= can never change; use small positive numbers there."
     )

@@ -1,6 +1,7 @@
 """From bound data and given factors to the parts of a problem: exposures, nonzeros, starting factors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -10,11 +11,13 @@ from plait.compile.layout import Layout
 from plait.compile.step import Kind
 from plait.data.bind import BoundRelation, Data
 from plait.data.exposure import Exposures
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, FitError, SettingError
 from plait.execute import Executor
 from plait.infer.counts import Nonzeros
 from plait.infer.gamma import Factor, point, posterior
-from plait.infer.problem import Method, Part, Prior, Problem
+from plait.infer.prior import Prior
+from plait.infer.problem import Method, Part, Problem
+from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import START, match_totals, random_factor
 from plait.model import Model
 from plait.result import Fit
@@ -82,7 +85,9 @@ def _given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[s
 
 def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array:
     """An array as written -> stored, checked."""
-    shape = tuple(layout.sizes[layout.inside.index(index)] for index in layout.indices)
+    shape = layout.shape
+    if hasattr(given, "columns"):  # a table's rows would be taken by position, its names ignored
+        raise SettingError(f"{argument}: factor {layout.name} must be an array, got a table ({type(given).__name__}).")
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
@@ -108,7 +113,12 @@ def _start_factors(
 ) -> tuple[dict[str, Factor], tuple[str, ...]]:
     """Every free factor at its start, and which of them are random."""
     known: Mapping[str, Any] = init.aligned(data, layouts) if isinstance(init, Fit) else (init or {})
-    if not isinstance(init, Fit):
+    if isinstance(init, Fit):
+        if not set(known) & set(free):
+            raise SettingError(
+                "init is a fit that shares no factor with this model.\nLeave it out, or rename the factors."
+            )
+    else:
         check_factor_names(data.model, "init", known)
         for name in known:
             if name not in free:
@@ -139,10 +149,23 @@ def _start(layout: Layout, start: Any, method: str) -> Factor:
 TINIEST = 1e-290  # a VB posterior is positive everywhere
 
 
-def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], adapted: Sequence[str]) -> dict[str, Prior]:
-    """The adapted priors of an earlier fit, where they still fit the factor's shape."""
+@contextmanager
+def naming_links(data: Data) -> Iterator[None]:
+    """A link that no update can explain is reported by its names instead of its row numbers."""
+    try:
+        yield
+    except ImpossibleLinkError as error:
+        place = ", ".join(f"{i}={data.labels[i][row]!r}" for i, row in error.cell.items() if i in data.labels)
+        raise FitError(
+            f"{error.relation}: the model gives rate 0 to the link at {place}, so its likelihood is 0.\n"
+            "Zeros in a given factor or in init= can never change; use small positive numbers there."
+        ) from None
+
+
+def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str]) -> dict[str, Prior]:
+    """The priors of an earlier fit, where they still fit the factor's shape."""
     result = {}
-    for name in adapted:
+    for name in names:
         if name in init.prior and init.same_rows(data, name):
             layout, prior = layouts[name], init.prior[name]
             A, B = (np.array(layout.moved(np.asarray(array))) for array in (prior.concentration, prior.mean))

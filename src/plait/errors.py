@@ -12,6 +12,9 @@
 was got and wanted, and one cure.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class PlaitError(Exception):
     """Base of all errors that Plait raises on purpose."""
@@ -31,3 +34,13 @@ class SettingError(PlaitError, ValueError):
 
 class FitError(PlaitError, RuntimeError):
     """The fit cannot go on."""
+
+
+def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:
+    """``Did you mean …? `` where a known name is close, else nothing; for the second line of a message."""
+    folded = {str(other).casefold(): str(other) for other in known}
+    close = get_close_matches(str(name).casefold(), list(folded), n=1)
+    if not close:
+        return ""
+    found = folded[close[0]]
+    return f"Did you mean {found!r}? " if quote else f"Did you mean {found}? "

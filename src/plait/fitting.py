@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from plait import settings
-from plait.assemble import make_problem, warm_priors
+from plait.assemble import make_problem, naming_links, warm_priors
 from plait.data.bind import Data, bind
 from plait.data.exposure import bind_exposures
 from plait.errors import SettingError
@@ -59,10 +59,7 @@ def fit(
     model = model if isinstance(model, Model) else Model(model)
     settings.check_words(method, order, dtype)
     settings.check_numbers(sweeps, tol, seed, threads)
-    if checkpoint is not None:
-        raise SettingError("checkpoint is not available in this version: fits cannot be saved yet.")
-    if prune and method != "vb":
-        raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
+    settings.check_helpers(executor, threads, prune, method, checkpoint)
     given = settings.fixed_names(model, fixed)
     free = tuple(name for name in model.factors if name not in given)
     ranks = settings.ranks(model, rank)
@@ -77,10 +74,10 @@ def fit(
     seed = secrets.randbits(63) if seed is None else int(seed)
 
     if isinstance(init, Fit):
-        priors |= warm_priors(init, bound, layouts, tuple(ties))
+        priors |= warm_priors(init, bound, layouts, free if prior is DEFAULT_PRIOR else tuple(ties))
     exposures = bind_exposures(bound, fixed or {})
     problem = make_problem(bound, layouts, cast(Method, method), priors, exposures, fixed or {}, init, seed, executor)
-    with watching(report, sweeps) as watch:
+    with watching(report, sweeps) as watch, naming_links(bound):
         outcome = run(problem, Settings(cast(Order, order), sweeps, tol, ties, prune), watch)
     if outcome.history[-1].sweep > ADAPT_AFTER:
         fix_gauge(outcome.problem, tuple(ties))

@@ -18,7 +18,7 @@ from numba.np.arrayobj import make_array
 
 WIDTH = 8
 LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
-TINY = 1e-290  # a scaled Xhat below this cannot be divided by: such a nonzero takes the log-sum-exp path
+TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
 
 # Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
 FLAGS = ("contract", "reassoc", "nsz", "arcp")

@@ -7,6 +7,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.tables import frame_of
 from plait.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ def predict(fit: "Fit", relation: str, cells: Any) -> Any:
     for index in equation.indices:
         if index not in frame.columns:
             raise DataError(f"cells: column {index!r} is missing; {relation} needs {', '.join(equation.indices)}.")
-    columns = [fit.labels[i].encode(frame[i].to_native(), where=f"cells, column {i}") for i in equation.indices]
+    columns = [
+        fit.labels[i].encode(frame.get_column(i).to_native(), where=f"cells, column {i}") for i in equation.indices
+    ]
     rows = np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0), np.int64)
     rate = mean_rate(fit, relation, rows)
     new = {"mean": rate}
@@ -36,16 +39,14 @@ def predict(fit: "Fit", relation: str, cells: Any) -> Any:
 
 
 def _frame(cells: Any) -> Any:
-    if isinstance(cells, dict):
-        import polars as pl
+    if not isinstance(cells, dict):
+        return frame_of(cells, "cells")
+    import polars as pl
 
-        cells = pl.DataFrame(cells)
     try:
-        return nw.from_native(cells, eager_only=True)
-    except TypeError:
-        raise DataError(
-            f"cells must be a table (pandas, polars, pyarrow) or a dict of columns, got {type(cells).__name__}."
-        ) from None
+        return nw.from_native(pl.DataFrame(cells), eager_only=True)
+    except (pl.exceptions.PolarsError, TypeError) as error:
+        raise DataError(f"cells: the dict is no table: {error}") from None
 
 
 def mean_rate(fit: "Fit", relation: str, rows: NDArray[np.int64]) -> Array:

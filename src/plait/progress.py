@@ -34,6 +34,8 @@ class Progress:
     def __post_init__(self) -> None:
         if self.interrupt not in ("raise", "return"):
             raise SettingError(f'Progress: interrupt must be "raise" or "return", got {self.interrupt!r}.')
+        if self.callback is not None and not callable(self.callback):
+            raise SettingError(f"Progress: callback must be callable, got {self.callback!r}.")
 
 
 def as_progress(given: "Progress | bool | Callback | None") -> Progress:

@@ -50,9 +50,13 @@ def _posterior(factor: Factor) -> Posterior:
     layout = factor.layout
     mean = layout.written(factor.mean)
     if factor.concentration is None or factor.scale is None:
-        return Posterior(layout.indices, np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean)
-    C, D = layout.written(factor.concentration), layout.written(factor.scale)
-    return Posterior(layout.indices, C, D, mean, np.exp(layout.written(factor.log_geomean)))
+        arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
+    else:
+        C, D = layout.written(factor.concentration), layout.written(factor.scale)
+        arrays = [C, D, mean, np.asarray(np.exp(layout.written(factor.log_geomean)))]
+    for array in arrays:
+        array.flags.writeable = False
+    return Posterior(layout.indices, *arrays)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,5 @@
 """The arguments of `plait.fit`, checked against model and data before anything is computed."""
 
-import difflib
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -10,11 +8,12 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.data.bind import Data
-from plait.errors import SettingError
+from plait.errors import SettingError, suggestion
 from plait.infer.hyper import RANK_ONE
-from plait.infer.prior import Gamma
-from plait.infer.problem import Method, Prior
+from plait.infer.prior import Gamma, Prior
+from plait.infer.problem import Method
 from plait.infer.run import Order
+from plait.machine import memory
 from plait.model import Factor, Model
 
 Tie = str | Sequence[str]
@@ -24,30 +23,44 @@ ARRAYS = 8  # arrays of a factor's size that a fit holds at its peak
 
 def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
     """Refuse a word that is none of the choices, with the closest one."""
-    if given in choices:
-        return
-    close = difflib.get_close_matches(str(given), [str(c) for c in choices], 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.{hint}")
+    if not any(given is choice or given == choice for choice in choices):
+        hint = suggestion(given, choices)
+        raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.\n{hint}".strip())
 
 
-def check_words(method: str, order: str, dtype: str) -> None:
+def check_words(method: str, order: str, dtype: Any) -> None:
     """Method, order and dtype are words we know."""
     one_of("method", method, get_args(Method))
     one_of("order", order, get_args(Order))
-    if dtype != "float64":
+    if dtype not in ("float64", np.float64, np.dtype(np.float64)):
         raise SettingError(f'dtype must be "float64" in this version, got {dtype!r}.')
 
 
 def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None) -> None:
     """Sweeps, tol, seed and threads are in range."""
     _whole("sweeps", sweeps, 0)
-    if not (isinstance(tol, (int, float)) and tol >= 0):
+    if not (isinstance(tol, (int, float, np.floating)) and tol >= 0):
         raise SettingError(f"tol must be a number, 0 or more, got {tol!r}.")
     if seed is not None:
         _whole("seed", seed, 0)
     if threads is not None:
         _whole("threads", threads, 1)
+
+
+def check_helpers(executor: Any, threads: int | None, prune: Any, method: str, checkpoint: Any) -> None:
+    """The remaining arguments are of their kind, and none would be ignored."""
+    if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
+        raise SettingError(
+            f"executor must be a plait.execute.Executor, such as plait.execute.Threads(2), got {executor!r}."
+        )
+    if executor is not None and threads is not None:
+        raise SettingError("threads is given beside executor, which has its own.\nGive one of the two.")
+    if not isinstance(prune, bool):
+        raise SettingError(f"prune must be True or False, got {prune!r}.")
+    if prune and method != "vb":
+        raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
+    if checkpoint is not None:
+        raise SettingError("checkpoint is not available in this version: fits cannot be saved yet.")
 
 
 def _whole(name: str, given: Any, least: int) -> None:
@@ -97,24 +110,17 @@ def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Lay
 
 def check_memory(layouts: Mapping[str, Layout], free: Sequence[str]) -> None:
     """Refuse factors that cannot fit, before trying to allocate them."""
-    room = _memory()
+    room = memory()
     for name in free:
         layout = layouts[name]
         need = 8 * ARRAYS * layout.rows * layout.columns
-        if room is not None and need > room:
-            shape = " × ".join(f"{layout.sizes[layout.inside.index(i)]:,}" for i in layout.indices)
+        if need > room:
+            shape = " × ".join(f"{size:,}" for size in layout.shape)
             raise SettingError(
                 f"factor {name} is too large: {shape} needs about {need / 1e9:,.1f} GB, "
                 f"this machine has {room / 1e9:,.1f} GB.\n"
                 "Use a smaller rank, or a model in which no factor has so many visible indices."
             )
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -138,11 +144,9 @@ def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) ->
         raise SettingError(f"{argument} must be a dict by factor name, got {type(given).__name__}.")
     for name in given:
         if name not in model.factors:
-            close = difflib.get_close_matches(str(name), model.factors, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise SettingError(
-                f"{argument} names {name!r}, which is no factor of the model.{hint}\n"
-                f"Factors are {_listed(model.factors)}."
+                f"{argument} names {name!r}, which is no factor of the model.\n"
+                f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}."
             )
 
 
@@ -191,7 +195,7 @@ def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) ->
 
 def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
     """A prior array that broadcasts to the factor as written -> inside, with an axis for every index."""
-    shape = tuple(layout.sizes[layout.inside.index(index)] for index in layout.indices)
+    shape = layout.shape
     try:
         np.broadcast_to(value, shape)
     except ValueError:
@@ -217,10 +221,11 @@ def ties(
                 raise SettingError(f"factor {name} is both given and adapted.\nRemove it from fixed, or from adapt.")
     by_factor = adapt if isinstance(adapt, Mapping) else dict.fromkeys(free, adapt)
     chosen = {name: by_factor[name] for name in free if by_factor.get(name) is not None}
-    return {name: _tie(model.factor(name), tie) for name, tie in chosen.items()}
+    return {name: _tie(model, model.factor(name), tie) for name, tie in chosen.items()}
 
 
-def _tie(factor: Factor, tie: Any) -> Tie:
+def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
+    """A tying as the loop wants it: "rank-one" where both sides exist, index names as the factor writes them."""
     words = ("factor", "component", "entity", RANK_ONE)
     if isinstance(tie, str):
         one_of("adapt", tie, words)
@@ -231,8 +236,8 @@ def _tie(factor: Factor, tie: Any) -> Tie:
         raise SettingError(
             f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}."
         )
-    here = tuple(index for index in tie if index in factor.indices)
-    return here
+    axes = {model.axis(index) for index in tie}
+    return tuple(index for index in factor.indices if model.axis(index) in axes)
 
 
 def check_tie_indices(model: Model, adapt: Any) -> None:
@@ -243,8 +248,9 @@ def check_tie_indices(model: Model, adapt: Any) -> None:
     for name, tie in given:
         if isinstance(tie, (tuple, list)):
             known = model.indices if name is None else model.factor(name).indices
+            axes = {model.axis(index) for index in known}
             for index in tie:
-                if index not in known:
+                if index not in model.indices or model.axis(index) not in axes:
                     where = "the model" if name is None else f"factor {name}"
                     raise SettingError(
                         f"adapt names the index {index!r}, which {where} does not have: {_listed(known)}."

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plait.data import observe
-from plait.data.bind import bind, bind_exposure
+from plait.data.bind import bind
+from plait.data.exposure import bind_exposure
 from plait.data.relation import Exposure, Relation
 from plait.errors import DataError
 from plait.model import Model
@@ -349,11 +350,21 @@ def test_missing_tables_go_by_the_relations_columns_or_its_indices():
 
 
 def test_the_observed_cells_are_listed_where_most_are_hidden():
-    hidden = pl.DataFrame(list(itertools.product("ab", range(4))), schema=["i", "j"], orient="row")
-    table = pl.DataFrame({"i": ["a", "a", "b", "b"], "j": [0, 1, 2, 3]})
-    x = bind(MATRIX, {"X": Relation(table, missing=hidden[1:7], universe="model")}).relations["X"]
-    assert str(x.weights) == "T[i, j](2)"
-    assert x.cells.tolist() == [[0, 0], [1, 3]]
+    left = [("a", 0), ("b", 1), ("c", 3)]
+    cells = [cell for cell in itertools.product("abc", range(4)) if cell not in left]
+    hidden = pl.DataFrame(cells, schema=["i", "j"], orient="row")
+    table = pl.DataFrame({"i": ["a", "a", "b", "c"], "j": [0, 2, 1, 3]})
+    x = bind(MATRIX, {"X": Relation(table, missing=hidden, universe="model")}).relations["X"]
+    assert str(x.weights) == "T[i, j](3)"
+    assert x.cells.tolist() == [[0, 0], [1, 1], [2, 3]]
+
+
+def test_a_row_hidden_cell_by_cell_is_a_hidden_slice():
+    hidden = pl.DataFrame({"i": ["a"] * 4 + ["b"], "j": [0, 1, 2, 3, 0]})
+    table = pl.DataFrame({"i": ["b", "c"], "j": [1, 2]})
+    x = bind(MATRIX, {"X": Relation(table, missing=hidden, universe="model")}, labels={"i": list("abc"), "j": range(4)})
+    assert str(x.relations["X"].weights) == "m[i] - T[i, j](1)"
+    assert x.relations["X"].missing_cells == 5
 
 
 def test_print_says_everything_that_was_understood():

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.models import MODELS
 
 from plait.errors import ModelError
 from plait.model import Equation, Factor, Model, Occurrence
 from plait.model.model import RESERVED
+from tests.models import MODELS
 
 FRIENDS = """
     visits[user, place, activity] = U[user, r] P[place, r] T[activity, r]

@@ -31,6 +31,11 @@ class Layout:
         return self.visible + self.latent
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes as written."""
+        return tuple(self.sizes[self.inside.index(index)] for index in self.indices)
+
+    @property
     def rows(self) -> int:
         """Rows as stored."""
         return math.prod(self.sizes[: len(self.visible)])

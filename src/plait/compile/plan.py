@@ -5,7 +5,11 @@ thread while that is small against the nonzeros, else a second tree with their o
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.compile.step import Kind, Operand, Step, chain, make_step
@@ -54,6 +58,14 @@ class Plan:
         """The step of one pass, for some of the operands that it serves."""
         order = self.passes[number].order
         return make_step(self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed)
+
+    def rows(self, position: int, columns: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int64]:
+        """The rows of an operand that cells, given by columns, belong to."""
+        count = len(next(iter(columns.values())))
+        row = np.zeros(count, np.int64)
+        for index in self.operands[position].visible:
+            row = row * self.sizes[index] + columns[index]
+        return row
 
     def tree_bytes(self, number: int) -> int:
         """Bytes of the tree of a pass at rest, at most; under an exposure its logarithms too."""

@@ -11,19 +11,15 @@ from numpy.typing import NDArray
 from plait.data.arrays import ArraySource
 from plait.data.columns import quoted
 from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
-from plait.data.exposure import bind_exposure
 from plait.data.keys import Array, columns_of, pack
 from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe
 from plait.data.relation import Relation, Source
-from plait.data.tables import suggestion
 from plait.data.weights import Weights
-from plait.errors import DataError
+from plait.errors import DataError, suggestion
 from plait.model.model import Model
 
 Floats = NDArray[np.float64]
-
-__all__ = ["BoundRelation", "Data", "bind", "bind_exposure"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +57,9 @@ class BoundRelation:
         """How many cells have M = 0."""
         return self.total_cells - self.observed_cells
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         shape = " × ".join(f"{size:,}" for size in self.shape) or "one cell"
         lines = [f"{self.name}[{', '.join(self.indices)}]: {shape} = {self.total_cells:,} cells"]
@@ -85,6 +84,9 @@ class Data:
     labels: Mapping[str, Labels]
     sizes: Mapping[str, int]
     relations: Mapping[str, BoundRelation]
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         axes = ", ".join(f"{axis} {len(self.labels[axis]):,}" for axis in self.model.axes)
@@ -131,6 +133,10 @@ def _relation(name: str, data: Any) -> Relation:
 def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Declared names by axis; the user may say index or axis."""
     declared: dict[str, Any] = {}
+    if not isinstance(labels, Mapping):
+        raise DataError(
+            f"labels= is {type(labels).__name__}.\nGive a dict, axis -> names: {{{model.visible[0]!r}: […]}}."
+        )
     for index, names in labels.items():
         if index not in model.visible:
             raise DataError(

@@ -54,11 +54,14 @@ class Labels:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.names.to_list())
 
-    def __getitem__(self, row: int) -> Any:
-        return self.names[int(row)]
+    def __getitem__(self, row: int | slice) -> Any:
+        return self.names[row].to_list() if isinstance(row, slice) else self.names[int(row)]
 
     def __contains__(self, label: object) -> bool:
-        return bool(self.encode([label], unknown="mark")[0] >= 0)
+        try:
+            return bool(self.encode([label], unknown="mark")[0] >= 0)
+        except DataError:  # a label of another kind, or none at all
+            return False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Labels) and self.axis == other.axis and self.names.equals(other.names)

@@ -7,6 +7,7 @@ listed cells that are not hidden, and m their own weights. No hidden cell is in 
 T needs neither factor: nothing is added that another term takes away again.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,12 +69,34 @@ def _open_cells(
 ) -> Weights:
     """1 on cells of seen entities that no table hides, else 0. Vectors come first: they shorten the tables."""
     result = Weights.constant(indices, shape)
-    for index, vector in seen.items():
-        result = result * Weights.from_vector(indices, shape, index, vector)
+    for index, vector in _open_rows(indices, shape, seen, hidden).items():
+        if not vector.all():
+            result = result * Weights.from_vector(indices, shape, index, vector)
     for over in sorted(hidden, key=len):
         if len(hidden[over]):
             result = result * (1.0 - Weights.from_table(indices, shape, over, hidden[over]))
     return result
+
+
+def _open_rows(
+    indices: Sequence[str],
+    shape: Sequence[int],
+    seen: Mapping[str, NDArray[np.bool_]],
+    hidden: Mapping[tuple[str, ...], Array],
+) -> dict[str, NDArray[np.bool_]]:
+    """Which entities have an open cell at all, by index.
+
+    A row that is hidden cell by cell becomes a hidden slice: as a difference of sums, its exposure would not be exactly
+    0.
+    """
+    rows = {index: np.array(seen[index]) if index in seen else np.ones(n, bool) for index, n in zip(indices, shape)}
+    for over, coords in sorted(hidden.items(), key=lambda pair: len(pair[0])):
+        inside = np.all([rows[index][coords[:, k]] for k, index in enumerate(over)], axis=0)
+        left = {index: int(np.count_nonzero(rows[index])) for index in over}
+        for k, index in enumerate(over):
+            others = math.prod(left[other] for other in over if other != index)
+            rows[index] &= np.bincount(coords[inside, k], minlength=len(rows[index])) < others
+    return rows
 
 
 def _few_open(open_cells: Weights, hidden: Mapping[tuple[str, ...], Array]) -> Array | None:

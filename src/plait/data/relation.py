@@ -9,8 +9,8 @@ import numpy as np
 
 from plait.data.arrays import ArraySource, is_array, is_sparse, read_array
 from plait.data.columns import quoted
-from plait.data.tables import TableSource, column_names, is_table, read_missing, read_table, suggestion
-from plait.errors import DataError
+from plait.data.tables import TableSource, column_names, is_table, read_missing, read_table
+from plait.errors import DataError, suggestion
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +20,7 @@ Source = TableSource | ArraySource
 KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Relation:
     """Data of a relation, and what is known about cells that they do not list.
 
@@ -99,6 +99,9 @@ class Relation:
                     f"{suggestion(index, indices)}It has {', '.join(indices)}."
                 )
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         lines = [f"Relation: {_described(self.data, self._tabular)}"]
         if self.indices:
@@ -131,6 +134,8 @@ class Exposure:
     def __post_init__(self) -> None:
         if self.default is not None and not _is_weight(self.default):
             raise DataError(f"Exposure: default is {self.default!r}.\nAn exposure is a finite number, 0 or more.")
+        if is_array(self.table) and not is_sparse(self.table) and self.default is not None:
+            raise DataError("Exposure: an array has every cell, so default= says nothing.\nLeave it out.")
         if not is_array(self.table) and not is_table(self.table):
             raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
 

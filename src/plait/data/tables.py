@@ -1,15 +1,14 @@
 """Tables as users have them -> columns of labels and numbers, with errors that name table, column and row."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.columns import label_series, number_array, quoted
-from plait.errors import DataError
+from plait.errors import DataError, suggestion
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -86,7 +85,10 @@ def read_table(
     if value is None and "value" in frame.columns and "value" not in (weight, *named.values()):
         value = "value"
     check_columns(frame.columns, named, {"value": value, "weight": weight}, name, spec)
-    labels = {index: label_series(frame[column], f"{name}, column {quoted(column)}") for index, column in named.items()}
+    labels = {
+        index: label_series(frame.get_column(column), f"{name}, column {quoted(column)}")
+        for index, column in named.items()
+    }
     values = numbers(frame, value, name)
     weights = None if weight is None else numbers(frame, weight, name)
     return TableSource(
@@ -104,7 +106,7 @@ def read_table(
 
 def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: str) -> Floats | None:
     """A column of numbers, None if there is no such column."""
-    return None if column is None else number_array(frame[column], f"{name}, column {quoted(column)}")
+    return None if column is None else number_array(frame.get_column(column), f"{name}, column {quoted(column)}")
 
 
 def read_missing(data: Any, name: str, indices: Sequence[str], columns: Mapping[str, str]) -> dict[str, "pl.Series"]:
@@ -126,7 +128,7 @@ def read_missing(data: Any, name: str, indices: Sequence[str], columns: Mapping[
         )
     if not named:
         raise DataError(f"{name}: the table has no columns.\nName what is hidden by some of the indices.")
-    return {index: label_series(frame[c], f"{name}, column {quoted(c)}") for index, c in named.items()}
+    return {index: label_series(frame.get_column(c), f"{name}, column {quoted(c)}") for index, c in named.items()}
 
 
 def check_columns(
@@ -163,9 +165,3 @@ def check_columns(
 def _columns(names: Sequence[Any]) -> str:
     shown = ", ".join(map(quoted, names))
     return f"column {shown} is" if len(names) == 1 else f"columns {shown} are"
-
-
-def suggestion(name: object, known: Iterable[object]) -> str:
-    """``Did you mean …? `` where a known name is close, else nothing."""
-    close = get_close_matches(str(name), [str(other) for other in known], n=1)
-    return f"Did you mean {close[0]!r}? " if close else ""

@@ -6,7 +6,6 @@ Nothing here ever has the size of all cells.
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from plait.data.keys import Array, columns_of, coordinate_type, find, is_rising, pack, pack_pair, search
 from plait.errors import DataError
+from plait.machine import memory
 
 Floats = NDArray[np.float64]
 
@@ -357,7 +357,7 @@ def _joined(a: Table, b: Table, indices: tuple[str, ...], sizes: Mapping[str, in
 
 def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
     # Coordinates, values, two row numbers and the sort: about twice what the result takes.
-    if entries <= MOST_ENTRIES and entries * (4 * order + 40) <= _memory():
+    if entries <= MOST_ENTRIES and entries * (4 * order + 40) <= memory():
         return
     raise DataError(
         f"a table over [{', '.join(a.indices)}] with {len(a)} entries times one over [{', '.join(b.indices)}] with "
@@ -365,14 +365,6 @@ def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
         f"Give one of them over all of [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide whole entities of "
         f"one index instead."
     )
-
-
-def _memory() -> float:
-    """Bytes of memory this machine has; infinite where nobody says."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return math.inf
 
 
 def _looked_up(table: Table, columns: Sequence[Array], sizes: Mapping[str, int]) -> Any:

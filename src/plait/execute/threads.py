@@ -1,6 +1,5 @@
 """The executor for one machine: compiled kernels over ranges of root fibres, one range a thread."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -13,6 +12,7 @@ from plait.compile.kernels import Kernel, compiled
 from plait.compile.step import Step
 from plait.data.blocks import FibreTree
 from plait.execute.executor import Stats
+from plait.machine import processors
 
 Array = NDArray[np.float64]
 
@@ -20,19 +20,11 @@ RARE = 1024  # positions of rare entries kept in the first try
 SMALL = 4096  # entries or rows below which starting a thread costs more than it saves
 
 
-def available() -> int:
-    """Processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
-
-
 class Threads:
     """Sums by compiled kernels on threads of this process; kernels release the GIL."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or available()
+        self.threads = threads or processors()
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -67,10 +59,8 @@ class Threads:
 
         def call(part: int, gradients: list[Array], room: int) -> tuple[float, NDArray[np.int64]]:
             value, rare = np.zeros(1), np.zeros(room + 1, np.int64)
-            outputs: list[Any] = [
-                *gradients,
-                np.zeros((1, kernel.scratch)),
-            ]  # zeros: a block's padding is read, never written
+            # Zeros, not empty: a block's padding is read, times 0, but not always written.
+            outputs: list[Any] = [*gradients, np.zeros((1, kernel.scratch))]
             outputs += [] if step.kind == "linear" else [value, rare]
             kernel.run(cuts[part], cuts[part + 1], *inputs, *outputs)
             return float(value[0]), rare

@@ -61,11 +61,8 @@ class Counts:
 
     def _marginal(self, position: int, cells: NDArray[np.integer], entries: Array) -> Array:
         """Σ M X of every row of a factor: what multiplies the row's log-scale in F."""
-        plan, operand = self.plan, self.plan.operands[position]
-        row = np.zeros(len(entries), np.int64)
-        for index in operand.visible:
-            row = row * plan.sizes[index] + cells[:, plan.indices.index(index)]
-        return np.bincount(row, entries, minlength=plan.layouts[position].rows).astype(np.float64, copy=False)
+        row = self.plan.rows(position, dict(zip(self.plan.indices, cells.T)))
+        return np.bincount(row, entries, minlength=self.plan.layouts[position].rows).astype(np.float64, copy=False)
 
     def __call__(
         self, factors: Mapping[str, Factor], executor: Executor, wanted: Sequence[str], *, bound: bool

@@ -102,27 +102,32 @@ def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
 
 
 def _inputs(factor: Factor, evidence: Evidence, A: Array, B: Array) -> tuple[Any, ...]:
-    """What the row kernels read: the shape of a row, then arrays of the factor's stored shape (mostly broadcast)."""
+    """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
     layout, extra = factor.layout, np.zeros((1, 1)) if evidence.extra is None else evidence.extra
-    spread = [np.broadcast_to(small, factor.mean.shape) for small in (extra, evidence.exposure)]
-    return layout.real, layout.pad, evidence.gradient, *spread, *_prior(factor, A, B)
+    return layout.real, layout.pad, evidence.gradient, extra, _writable(evidence.exposure), *_prior(A, B)
 
 
-def _prior(factor: Factor, A: Array, B: Array) -> list[Array]:
+def _writable(array: Array) -> Array:
+    """A contiguous array that numba knows by the same type as all others."""
+    array = np.ascontiguousarray(array)
+    return array if array.flags.writeable else array.copy()
+
+
+def _prior(A: Array, B: Array) -> list[Array]:
     """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
     A, B = np.broadcast_arrays(A, B)
-    a, rate = np.ascontiguousarray(A), np.zeros(A.shape)
+    a, rate = np.array(A, order="C"), np.zeros(A.shape)
     np.divide(A, B, out=rate, where=B > 0)  # padding holds 0
     log_rate, log_gamma = np.empty(A.shape), np.empty(A.shape)
     prior_logs(a.ravel(), rate.ravel(), log_rate.ravel(), log_gamma.ravel())
-    return [np.broadcast_to(small, factor.mean.shape) for small in (a, rate, log_rate, log_gamma)]
+    return [a, rate, log_rate, log_gamma]
 
 
 def divergence(factor: Factor, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
     layout = factor.layout
     C, D = factor.concentration, factor.scale
-    return -float(kl_rows(layout.rows, layout.real, layout.pad, C, D, *_prior(factor, A, B)))
+    return -float(kl_rows(layout.rows, layout.real, layout.pad, C, D, *_prior(A, B)))
 
 
 def log_density(factor: Factor, A: Array, B: Array) -> float:

@@ -12,7 +12,8 @@ from scipy.special import digamma, polygamma
 
 from plait.compile.layout import Layout
 from plait.infer.gamma import Factor
-from plait.infer.problem import Prior, Problem
+from plait.infer.prior import Prior
+from plait.infer.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The Gamma prior that a user writes, and its arrays while a fit adapts them."""
+"""The Gamma prior that a user writes, and a factor's prior while a fit adapts it."""
 
 from dataclasses import dataclass
 
@@ -36,3 +36,11 @@ class Gamma:
             return f"{value.item():g}" if value.size == 1 else f"array of shape {value.shape}"
 
         return f"Gamma(concentration={show(self.concentration)}, mean={show(self.mean)})"  # type: ignore[arg-type]
+
+
+@dataclass
+class Prior:
+    """A factor's prior as it stands: A and B inside, broadcastable (axes of length 1 where tied)."""
+
+    concentration: Array
+    mean: Array

@@ -17,6 +17,7 @@ from plait.execute import Executor
 from plait.infer.counts import Counted, Counts, Nonzeros
 from plait.infer.exposure import Exposure, Member
 from plait.infer.gamma import Evidence, Factor, divergence, log_density, update_em, update_map, update_vb
+from plait.infer.prior import Prior
 
 Array = NDArray[np.float64]
 Method = Literal["vb", "em", "map"]
@@ -33,14 +34,6 @@ class Part:
     factors: tuple[tuple[str, tuple[str, ...]], ...]  # factor, indices as written in this equation
     nonzeros: Nonzeros
     weights: Weights
-
-
-@dataclass
-class Prior:
-    """A factor's prior as it stands: A and B inside, broadcastable (axes of length 1 where tied)."""
-
-    concentration: Array
-    mean: Array
 
 
 class Relation:

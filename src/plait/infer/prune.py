@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.infer.counts import Counted
 from plait.infer.gamma import Factor, posterior
-from plait.infer.problem import Prior, Problem
+from plait.infer.prior import Prior
+from plait.infer.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.plan import Plan
-from plait.errors import FitError
 from plait.execute import Stats
 from plait.infer.gamma import Factor
 
@@ -20,6 +19,14 @@ Array = NDArray[np.float64]
 einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 
 CHUNK = 1 << 22  # doubles of the latent tensor worked on at a time
+
+
+class ImpossibleLinkError(Exception):
+    """A link whose rate is 0 whatever the updates do; by row numbers, for the caller to name."""
+
+    def __init__(self, relation: str, cell: dict[str, int]) -> None:
+        super().__init__(relation, cell)
+        self.relation, self.cell = relation, cell
 
 
 def rare_counts(
@@ -47,7 +54,8 @@ def _chunk(
     counts: list[Array],
 ) -> float:
     cells, entries = stats.rare_cells[piece], stats.rare_entries[piece]
-    rows = [_rows(plan, order, position, cells) for position in range(len(operands))]
+    columns = dict(zip(order, cells.T))
+    rows = [plan.rows(position, columns) for position in range(len(operands))]
     shape = [len(cells), *(plan.ranks[index] for index in latent)]
     logs = np.zeros(shape)
     shifts = np.zeros(len(cells))
@@ -75,13 +83,6 @@ def _likelihood(plan: Plan, log_xhat: Array, scale: Array) -> tuple[Array | floa
     miss = -np.expm1(-rate)
     low = log_rate < -37.0
     return np.where(low, 1.0, rate / miss), np.where(low, log_rate, rate + np.log(miss))
-
-
-def _rows(plan: Plan, order: Sequence[str], position: int, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    row = np.zeros(len(cells), np.int64)
-    for index in plan.operands[position].visible:
-        row = row * plan.sizes[index] + cells[:, list(order).index(index)]
-    return row
 
 
 def _blocks(operand: Factor, rows: NDArray[np.int64]) -> Array:
@@ -117,9 +118,4 @@ def _scatter(
 
 def _check_possible(plan: Plan, order: Sequence[str], cells: NDArray[np.int64], peak: Array) -> None:
     if np.isneginf(peak).any():
-        cell = dict(zip(order, cells[int(np.argmin(peak))].tolist()))
-        place = ", ".join(f"{index}={row}" for index, row in cell.items())
-        raise FitError(
-            f"{plan.relation}: the model gives rate 0 to a link (row numbers {place}), so its likelihood is 0.\n"
-            "Zeros in a given factor or in init= can never change; use small positive numbers there."
-        )
+        raise ImpossibleLinkError(plan.relation, dict(zip(order, cells[int(np.argmin(peak))].tolist())))

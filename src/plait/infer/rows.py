@@ -1,12 +1,13 @@
 """Row kernels: what happens to every entry of a factor in an update, fused, one range of rows a call.
 
 Columns are blocks of `pad`, of which the first `real` count; the rest is padding and stays 0. Arrays of priors,
-exposure and rare counts are broadcast to the factor's stored shape by the caller.
+exposure and rare counts have (rows or 1) × (columns or 1) entries: `at` picks the one that belongs to an entry. (Arrays
+broadcast by strides would have another type for every pattern, and numba would compile for each.)
 """
 
 import math
 
-from plait.jit import digamma_lgamma, kernel
+from plait.jit import digamma_lgamma, inlined, kernel
 
 
 @kernel
@@ -15,6 +16,12 @@ def prior_logs(A, rate, log_rate, log_gamma):
     for n in range(A.size):
         log_rate[n] = math.log(rate[n]) if rate[n] > 0.0 else 0.0  # padding, or no prior at all
         log_gamma[n] = digamma_lgamma(A[n])[1] if A[n] > 0.0 else 0.0
+
+
+@inlined
+def at(small, row, column):
+    """The entry of a small array that belongs to a row and column."""
+    return small[row if small.shape[0] > 1 else 0, column if small.shape[1] > 1 else 0]
 
 
 @kernel
@@ -66,17 +73,17 @@ def rows_vb(
     for row in range(lo, hi):
         for c in range(C.shape[1]):
             if c % pad < real:
-                a = A[row, c]
-                counts = gradient[row, c] * geomean[row, c] + extra[row, c]
-                concentration, bottom = a + counts, rate[row, c] + exposure[row, c]
+                a = at(A, row, c)
+                counts = gradient[row, c] * geomean[row, c] + at(extra, row, c)
+                concentration, bottom = a + counts, at(rate, row, c) + at(exposure, row, c)
                 psi, lgamma = digamma_lgamma(concentration)
                 log_bottom, scale = math.log(bottom), 1.0 / bottom
                 C[row, c] = concentration
                 D[row, c] = scale
                 E[row, c] = concentration * scale
                 log_geomean[row, c] = psi - log_bottom
-                kl += counts * psi - lgamma + log_gamma[row, c]
-                kl += a * (log_bottom - log_rate[row, c]) - concentration * (exposure[row, c] * scale)
+                kl += counts * psi - lgamma + at(log_gamma, row, c)
+                kl += a * (log_bottom - at(log_rate, row, c)) - concentration * (at(exposure, row, c) * scale)
         settle(row, real, pad, log_geomean, geomean, shift)
     return -kl
 
@@ -90,13 +97,13 @@ def rows_point(
     for row in range(lo, hi):
         for c in range(Z.shape[1]):
             if c % pad < real:
-                a, bottom = A[row, c], rate[row, c] + exposure[row, c]
-                counts = gradient[row, c] * geomean[row, c] + extra[row, c]
+                a, bottom = at(A, row, c), at(rate, row, c) + at(exposure, row, c)
+                counts = gradient[row, c] * geomean[row, c] + at(extra, row, c)
                 if bottom > 0.0:
                     Z[row, c] = (a - 1.0 + counts) / bottom
                 if a != 1.0:
                     density += (a - 1.0) * math.log(Z[row, c])
-                density += a * log_rate[row, c] - rate[row, c] * Z[row, c] - log_gamma[row, c]
+                density += a * at(log_rate, row, c) - at(rate, row, c) * Z[row, c] - at(log_gamma, row, c)
         settle_points(row, row + 1, real, pad, Z, log_geomean, geomean, shift)
     return density
 
@@ -108,8 +115,9 @@ def kl_rows(rows, real, pad, C, D, A, rate, log_rate, log_gamma):
     for row in range(rows):
         for c in range(C.shape[1]):
             if c % pad < real:
-                a = A[row, c]
+                a = at(A, row, c)
                 psi, lgamma = digamma_lgamma(C[row, c])
-                kl += (C[row, c] - a) * psi - lgamma + log_gamma[row, c]
-                kl += a * (-math.log(D[row, c]) - log_rate[row, c]) + C[row, c] * (D[row, c] * rate[row, c] - 1.0)
+                kl += (C[row, c] - a) * psi - lgamma + at(log_gamma, row, c)
+                kl += a * (-math.log(D[row, c]) - at(log_rate, row, c))
+                kl += C[row, c] * (D[row, c] * at(rate, row, c) - 1.0)
     return kl

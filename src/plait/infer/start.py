@@ -17,8 +17,7 @@ START = 10.0  # posterior concentration that VB gives to a random start
 def random_factor(layout: Layout, position: int, seed: int) -> Array:
     """Gamma numbers of mean 1 as written; they depend on the seed, the factor's position in the model and its shape."""
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,)))
-    shape = [layout.sizes[layout.inside.index(index)] for index in layout.indices]
-    return generator.gamma(NOISE, 1.0 / NOISE, shape)
+    return generator.gamma(NOISE, 1.0 / NOISE, layout.shape)
 
 
 def match_totals(problem: Problem, movable: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.errors import ModelError
+from plait.errors import ModelError, suggestion
 from plait.model.syntax import Declaration, EquationStatement, Statement, Term, Token, mistake, parse
 
 # Tables of data and predictions have columns of these names.
@@ -191,13 +190,9 @@ def _texts(tokens: Iterable[Token]) -> tuple[str, ...]:
 
 def _no_such(kind: str, name: object, known: Sequence[str]) -> ModelError:
     """The error for a name that the model does not have."""
-    return ModelError(f"the model has no {kind} {name}.\n{_similar(name, known)}It has {', '.join(known) or 'none'}.")
-
-
-def _similar(name: object, known: Iterable[str]) -> str:
-    """``Did you mean …? `` where a known name is close, else nothing."""
-    close = get_close_matches(str(name), list(known), n=1)
-    return f"Did you mean {close[0]}? " if close else ""
+    return ModelError(
+        f"the model has no {kind} {name}.\n{suggestion(name, known, quote=False)}It has {', '.join(known) or 'none'}."
+    )
 
 
 def _equation(statement: EquationStatement) -> Equation:
@@ -280,7 +275,7 @@ def _check_equation(equation: EquationStatement) -> None:
     used = _texts(chain.from_iterable(term.indices for term in equation.right))
     for index in equation.left.indices:
         if index.text not in used:
-            cure = f"{_similar(index.text, used)}Add it to a factor, or remove it from {relation}."
+            cure = f"{suggestion(index.text, used, quote=False)}Add it to a factor, or remove it from {relation}."
             raise mistake(f"index {index.text} of {relation} is in no factor.", index.span, cure)
 
 
@@ -342,7 +337,7 @@ def _end(step: Mapping[str, str], axis: str) -> str:
 def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
     """A declared name is a visible index."""
     if token.text not in visible:
-        cure = f"{_similar(token.text, visible)}A declaration names indices of relations."
+        cure = f"{suggestion(token.text, visible, quote=False)}A declaration names indices of relations."
         raise mistake(f"{token.text} is an index of no equation.", token.span, cure)
     if not visible[token.text]:
         cure = "Only indices of relations have entities to share; remove the declaration."
