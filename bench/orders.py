@@ -32,6 +32,12 @@ def problems() -> dict[str, tuple[str, dict[str, object], int]]:
     if tags.exists():
         columns = {"sourceNodeId": "i", "targetNodeId": "j", "tagID": "k"}
         found["LastFM tags"] = (text, {"X": pl.read_parquet(tags).select(*columns).rename(columns)}, 10)
+    rng, side = np.random.default_rng(1), 300
+    Z = [rng.gamma(0.5, 1.0, (side, 5)) for _ in range(3)]
+    cells = np.unique(rng.integers(0, side, (1_000_000, 3)), axis=0)
+    values = rng.poisson(np.prod([z[cells[:, n]] for n, z in enumerate(Z)], axis=0).sum(axis=1))
+    table = pl.DataFrame({"i": cells[:, 0], "j": cells[:, 1], "k": cells[:, 2], "value": values})
+    found["300³, 1 million listed"] = (text, {"X": plait.Relation(table, observed="listed")}, 5)
     return found
 
 
@@ -47,7 +53,7 @@ def seconds_to(fit: plait.Fit, goal: float) -> tuple[int, float] | None:
 
 def compare() -> None:
     """Sweeps and seconds to within 1e-3 of the lower of the two final bounds, median over seeds."""
-    rows = []
+    rows, ratios = [], []
     for name, (text, data, rank) in problems().items():
         model = plait.Model(text)
         bound = model.bind(data)
@@ -64,5 +70,9 @@ def compare() -> None:
             f"{np.median([s for s, _ in pairs]):.0f} sweeps, {np.median([t for _, t in pairs]) * 1e3:.0f} ms"
             for pairs in figures.values()
         ]
-        rows.append([name, *cells, f"{wins} of 5"])
-    measure.show("To within 1e-3 of the final bound", ["data", *figures, "one-pass faster"], rows, measure.machine())
+        ratio = np.median([slow[1] / fast[1] for fast, slow in zip(*figures.values())])
+        ratios.append(ratio)
+        rows.append([name, *cells, f"{wins} of 5", float(ratio)])
+    note = f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}. {measure.machine()}"
+    columns = ["data", *figures, "one-pass faster", "seconds per-factor ÷ one-pass"]
+    measure.show("To within 1e-3 of the lower of the two final bounds", columns, rows, note)

@@ -122,8 +122,8 @@ EXPOSED: dict[str, str] = {
     if (text := _exposed(plain, swap=n % 2 == 1)) is not None
 }
 
-# And models in which V has an index that no other factor has.
-EXPOSED |= {
+# Models in which the given V has an index that no other factor has.
+ONLY_EXPOSED: dict[str, str] = {
     "only_v_last": "X[i,j,k] = A[i,r] B[j,r] V[i,k]",
     "only_v_first": "X[k,i,j] = A[i,r] B[j,r] V[k]",
     "only_v_tucker": "X[i,j,k,m] = A[i,p] B[j,q] C[k,r] G[p,q,r] V[m,k]",
