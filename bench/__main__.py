@@ -7,10 +7,10 @@ import argparse
 import tempfile
 
 import plait
-from bench import data, measure, orders, plain, yardstick
+from bench import data, measure, orders, plain, starts, yardstick
 from bench.engine import Engine
 
-PARTS = ("counts", "sweep", "compile", "memory", "orders")
+PARTS = ("counts", "sweep", "compile", "memory", "orders", "starts")
 
 
 def cases(nonzeros: int, side: int, observed: str) -> dict[str, data.Case]:
@@ -92,8 +92,10 @@ def main() -> None:
             compile_seconds()
         elif part == "memory":
             memory()
-        else:
+        elif part == "orders":
             orders.compare()
+        else:
+            starts.compare()
 
 
 if __name__ == "__main__":
