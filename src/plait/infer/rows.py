@@ -28,12 +28,12 @@ def at(small, row, column):
 def settle(row, real, pad, log_geomean, geomean, shift):
     """L = exp(log L − its row's maximum)."""
     peak = -math.inf
-    for c in range(log_geomean.shape[1]):
-        if c % pad < real:
+    for block in range(0, log_geomean.shape[1], pad):
+        for c in range(block, block + real):
             peak = max(peak, log_geomean[row, c])
     shift[row] = peak if peak > -math.inf else 0.0
-    for c in range(log_geomean.shape[1]):
-        if c % pad < real:
+    for block in range(0, log_geomean.shape[1], pad):
+        for c in range(block, block + real):
             geomean[row, c] = math.exp(log_geomean[row, c] - shift[row])
 
 
@@ -45,8 +45,8 @@ def settle_points(lo, hi, real, pad, Z, log_geomean, geomean, shift):
         for c in range(Z.shape[1]):
             peak = max(peak, Z[row, c])
         shift[row] = math.log(peak) if peak > 0.0 else 0.0
-        for c in range(Z.shape[1]):
-            if c % pad < real:
+        for block in range(0, Z.shape[1], pad):
+            for c in range(block, block + real):
                 log_geomean[row, c] = math.log(Z[row, c]) if Z[row, c] > 0.0 else -math.inf
                 geomean[row, c] = Z[row, c] / peak if peak > 0.0 else 0.0
 
@@ -55,8 +55,8 @@ def settle_points(lo, hi, real, pad, Z, log_geomean, geomean, shift):
 def settle_posteriors(lo, hi, real, pad, C, D, log_geomean, geomean, shift):
     """log L, scaled L and shift of Gamma posteriors."""
     for row in range(lo, hi):
-        for c in range(C.shape[1]):
-            if c % pad < real:
+        for block in range(0, C.shape[1], pad):
+            for c in range(block, block + real):
                 log_geomean[row, c] = digamma_lgamma(C[row, c])[0] + math.log(D[row, c])
         settle(row, real, pad, log_geomean, geomean, shift)
 
@@ -71,8 +71,8 @@ def rows_vb(
     """
     kl = 0.0
     for row in range(lo, hi):
-        for c in range(C.shape[1]):
-            if c % pad < real:
+        for block in range(0, C.shape[1], pad):
+            for c in range(block, block + real):
                 a = at(A, row, c)
                 counts = gradient[row, c] * geomean[row, c] + at(extra, row, c)
                 concentration, bottom = a + counts, at(rate, row, c) + at(exposure, row, c)
@@ -95,8 +95,8 @@ def rows_point(
     """New points; returns Σ (A−1) log Z − A Z/B + A log(A/B) − log Γ(A)."""
     density = 0.0
     for row in range(lo, hi):
-        for c in range(Z.shape[1]):
-            if c % pad < real:
+        for block in range(0, Z.shape[1], pad):
+            for c in range(block, block + real):
                 a, bottom = at(A, row, c), at(rate, row, c) + at(exposure, row, c)
                 counts = gradient[row, c] * geomean[row, c] + at(extra, row, c)
                 if bottom > 0.0:
@@ -113,8 +113,8 @@ def kl_rows(rows, real, pad, C, D, A, rate, log_rate, log_gamma):
     """KL(Gamma(C, D) ‖ Gamma(A, 1/rate)) added up."""
     kl = 0.0
     for row in range(rows):
-        for c in range(C.shape[1]):
-            if c % pad < real:
+        for block in range(0, C.shape[1], pad):
+            for c in range(block, block + real):
                 a = at(A, row, c)
                 psi, lgamma = digamma_lgamma(C[row, c])
                 kl += (C[row, c] - a) * psi - lgamma + at(log_gamma, row, c)
