@@ -79,7 +79,7 @@ def _show_links(console: Any, parts: Any, score: Any, top: int) -> None:
     table = Table("predicted link", "probability", "is there", title="The most probable hidden links")
     for cell in best.tolist():
         head, relation, tail = parts.cells.row(cell)
-        table.add_row(f"{head} —{relation}→ {tail}", f"{score[cell]:.2f}", "yes" if parts.link[cell] else "no")
+        table.add_row(f"{head} —{relation}→ {tail}", f"{score[cell]:.3f}", "yes" if parts.link[cell] else "no")
     console.print(table)
 
 

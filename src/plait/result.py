@@ -63,9 +63,10 @@ def _posterior(factor: Factor) -> Posterior:
 class Fit:
     """A fitted model.
 
-    factors: posteriors by name. prior: what they were fitted under, after adaptation (VB, MAP). labels: names by axis
-    and by index, in row order. bound: the evidence bound (EM: log-likelihood, MAP: log joint) of exactly this state.
-    history: one `Record` a sweep, the start first. stop: why it stopped, a sentence.
+    factors: posteriors by name (a given factor without latent indices is an exposure, not among them). prior: what they
+    were fitted under, after adaptation (VB, MAP). labels: names by axis and by index, in row order. bound: the evidence
+    bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
+    stop: why it stopped, a sentence.
     """
 
     model: Model

@@ -99,7 +99,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Layout]:
-    """The layout of every factor, each of which must fit into memory."""
+    """The layout of every factor."""
     result = {}
     for name in model.factors:
         factor = model.factor(name)
@@ -110,17 +110,17 @@ def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Lay
 
 def check_memory(layouts: Mapping[str, Layout], free: Sequence[str]) -> None:
     """Refuse factors that cannot fit, before trying to allocate them."""
-    room = memory()
-    for name in free:
-        layout = layouts[name]
-        need = 8 * ARRAYS * layout.rows * layout.columns
-        if need > room:
-            shape = " × ".join(f"{size:,}" for size in layout.shape)
-            raise SettingError(
-                f"factor {name} is too large: {shape} needs about {need / 1e9:,.1f} GB, "
-                f"this machine has {room / 1e9:,.1f} GB.\n"
-                "Use a smaller rank, or a model in which no factor has so many visible indices."
-            )
+    needs = {name: 8 * ARRAYS * layouts[name].rows * layouts[name].columns for name in free}
+    if sum(needs.values()) <= memory():
+        return
+    name = max(needs, key=lambda name: needs[name])
+    shape = " × ".join(f"{size:,}" for size in layouts[name].shape)
+    others = f", {sum(needs.values()) / 1e9:,.1f} GB with the others" if len(needs) > 1 else ""
+    raise SettingError(
+        f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
+        f"this machine has {memory() / 1e9:,.1f} GB.\n"
+        "Use a smaller rank, or a model in which no factor has so many visible indices."
+    )
 
 
 def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -199,7 +199,7 @@ def test_a_folder_that_cannot_be_made_costs_only_time(tmp_path, run, numbers):
         several = []
         for folder in ("/proc/nowhere/plait", "/dev/null", os.environ["PLAIT_CACHE_DIR"]):
             os.environ["PLAIT_CACHE_DIR"] = folder
-            kernels.forget()
+            kernels._kernels.clear()
             several.append(work())
         print(json.dumps(several))
     """
@@ -256,7 +256,7 @@ def test_a_folder_that_vanishes_at_any_time_costs_only_time(run, filled, numbers
             vanish()
             return load(name, path)
 
-        kernels.forget()
+        kernels._kernels.clear()
         kernels._load = gone
         print(json.dumps([wide, work()]))
     """
@@ -276,9 +276,9 @@ def after(path, damage):
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     try:
-        kernels.forget()
+        kernels._kernels.clear()
         numbers = work()
-        kernels.forget()
+        kernels._kernels.clear()
         return [numbers, found()]
     except BaseException as error:
         path.write_bytes(whole)

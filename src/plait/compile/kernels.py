@@ -74,12 +74,6 @@ def compiled(step: Step) -> Kernel:
         return _kernels[step]
 
 
-def forget() -> None:
-    """Drop the kernels held in memory (benchmarks measure loading with it)."""
-    with _lock:
-        _kernels.clear()
-
-
 def _build(step: Step) -> Kernel:
     text = f"# {_toolchain()}\n{_PREAMBLE}{kernel_source(step)}"
     name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]

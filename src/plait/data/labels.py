@@ -100,10 +100,6 @@ class Labels:
         """The row of one label."""
         return int(self.encode([label])[0])
 
-    def decode(self, rows: Any) -> "pl.Series":
-        """The names of rows; rows (n,) -> a polars series of n names."""
-        return self.names.gather(np.asarray(rows, np.int64))
-
     def _rows(self, series: "pl.Series") -> Rows:
         import polars as pl
 
