@@ -73,7 +73,7 @@ def fit(
     report = as_progress(progress)
     seed = secrets.randbits(63) if seed is None else int(seed)
 
-    if isinstance(init, Fit):
+    if isinstance(init, Fit) and method == "vb":
         priors |= warm_priors(init, bound, layouts, free if prior is DEFAULT_PRIOR else tuple(ties))
     exposures = bind_exposures(bound, fixed or {})
     problem = make_problem(bound, layouts, cast(Method, method), priors, exposures, fixed or {}, init, seed, executor)

@@ -148,19 +148,15 @@ class Nest:
             for block in [b for p in (*level.down, *level.up) for b in p.blocks] + level.zero:
                 block.looped = block.name in looped
                 self._locate(block, shared)
-        for n, level in self.levels.items():
-            used = {b.name: b for p in (*level.down, *level.up) for b in p.blocks if b.array.startswith("z")}
-            deeper = {
-                b.name: b
-                for below in range(n + 1, self.depth)
-                for p in (*self.levels[below].down, *self.levels[below].up)
-                for b in p.blocks
-                if b.array.startswith("z") and self._entry_level(b) == n
-            }
-            xhat = {b.name: b for b in self.values[-1:] if self.forward and b.array.startswith("z")}
-            level.loads = [
-                b for b in {**used, **deeper, **xhat}.values() if (b.named or b.scalar) and self._entry_level(b) == n
-            ]
+        self._plan_loads([block for product in products for block in product.blocks])
+
+    def _plan_loads(self, blocks: list[Block]) -> None:
+        """Operands that live in registers are loaded where their row becomes known; so is one that is Xhat itself."""
+        xhat = self.values[-1:] if self.forward else []
+        operands = {block.name: block for block in (*blocks, *xhat) if block.array.startswith("z")}
+        for block in operands.values():
+            if block.named or block.scalar:
+                self.levels[self._entry_level(block)].loads.append(block)
 
     def _entry_level(self, operand: Block) -> int:
         return self.step.level(int(operand.name[1:]))
