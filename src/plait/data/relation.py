@@ -108,6 +108,8 @@ class Relation:
             lines.append(f"indices     {', '.join(self.indices)}")
         if self.columns:
             lines.append(f"columns     {', '.join(f'{index} = {column}' for index, column in self.columns.items())}")
+        if self.value is not None:
+            lines.append(f"value       {self.value}")
         lines.append(f"observed    {observed_words(self.observed)}")
         if self.missing is not None:
             tables = len(self.hidden_tables)
