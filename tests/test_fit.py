@@ -328,3 +328,11 @@ def test_under_bernoulli_the_mean_is_the_probability_of_a_link_and_rate_says_the
     wanted = rate(fit, ["ann", "bob"], ["zoo", "spa"]) * [3.0, 0.5]
     np.testing.assert_allclose(found["rate"], wanted, rtol=1e-12)
     np.testing.assert_allclose(found["mean"], 1 - np.exp(-wanted), rtol=1e-12)
+
+
+def test_a_fit_with_every_factor_given_says_that_nothing_is_updated():
+    A, B = np.full((2, 1), 0.5), np.full((3, 1), 2.0)
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((2, 3))}, rank=1, fixed={"A": A, "B": B}, tol=0.0)
+    assert fit.stop == "nothing to update: every factor is given."
+    assert fit.bound == pytest.approx(-6.0)
+    assert [record.sweep for record in fit.history] == [0]

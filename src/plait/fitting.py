@@ -52,9 +52,12 @@ def fit(
     "em" (maximum likelihood) or "map". prior: a `plait.Gamma`, or a dict by factor. adapt (VB only): None, "factor",
     "component", "entity", "rank-one" (entity × component means), a tuple of index names, or a dict by factor. order:
     "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
-    its size. fixed: given factors by name. labels: entities beyond those seen, by axis. init: a Fit, or arrays (or
-    posteriors) by factor. prune (VB only): remove components that explain nothing. progress: None (a bar on a
-    terminal), True, False, a callable, or a `plait.Progress`.
+    its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
+    array, or, where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities
+    beyond those seen, by axis. init: a Fit, or arrays (or posteriors) by factor. threads: as many as the machine has,
+    unless given; executor: another place to compute (`plait.execute`). prune (VB only): remove components that
+    explain nothing. progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. dtype and
+    checkpoint have one value each in this version.
     """
     model = model if isinstance(model, Model) else Model(model)
     settings.check_words(method, order, dtype)

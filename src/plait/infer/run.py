@@ -66,7 +66,7 @@ def run(problem: Problem, settings: Settings, watch: Watch) -> Outcome:
         record = _record(problem, counted, history, time.perf_counter() - began)
         began = time.perf_counter()
         history.append(record)
-        stop = watch(record) or _stop(history, settings)
+        stop = watch(record) or _stop(history, settings, bool(problem.free))
         if stop:
             return Outcome(problem, history, stop)
         if settings.ties and sweep >= ADAPT_AFTER:
@@ -96,8 +96,10 @@ def _record(problem: Problem, counted: Sequence[Counted], history: list[Record],
     return Record(len(history), bound, change, seconds, rank)
 
 
-def _stop(history: list[Record], settings: Settings) -> str | None:
+def _stop(history: list[Record], settings: Settings, free: bool) -> str | None:
     sweep, _, change, *_ = history[-1]
+    if not free:
+        return "nothing to update: every factor is given."
     settled = sweep > (ADAPT_AFTER + 1 if settings.ties else 0)
     if settled and abs(change) < settings.tol:
         return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
