@@ -2,13 +2,9 @@
 
 import plait
 from bench.data import Case
-from plait import settings
-from plait.assemble import make_problem
 from plait.data.bind import Data
-from plait.data.exposure import bind_exposures
-from plait.execute import Threads
-from plait.fitting import DEFAULT_PRIOR
 from plait.infer.run import sweep_once
+from plait.prepare import Arguments, prepare
 
 
 def bind(case: Case) -> Data:
@@ -26,11 +22,7 @@ class Engine:
     """A VB fit of a case, taken apart. The prior is fixed, as in `bench.plain`."""
 
     def __init__(self, case: Case, threads: int | None = None) -> None:
-        data = bind(case)
-        layouts = settings.layouts(data.model, data, case.rank)
-        priors = settings.priors(data.model, DEFAULT_PRIOR, DEFAULT_PRIOR, "vb", layouts, data.model.factors)
-        exposures = bind_exposures(data, {})
-        self.problem = make_problem(data, layouts, "vb", priors, exposures, {}, None, 0, Threads(threads))
+        self.problem = prepare(case.model, bind(case), Arguments(rank=case.rank, seed=0, threads=threads)).problem
         self.problem.measure()
 
     def counts(self) -> None:

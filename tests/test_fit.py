@@ -3,9 +3,7 @@
 import re
 
 import numpy as np
-import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import plait
@@ -19,15 +17,6 @@ VISITS = pl.DataFrame(
     }
 )
 TEXT = "visits[user,place] = U[user,r] P[r,place]"
-
-
-def rate(fit, users, places):
-    """Xhat_E at named cells, by einsum."""
-    U, P = fit.factors["U"].mean, fit.factors["P"].mean
-    u, p = (
-        [list(fit.labels[axis]).index(name) for name in names] for axis, names in (("user", users), ("place", places))
-    )
-    return np.einsum("nr,rn->n", U[u], P[:, p])
 
 
 @pytest.fixture(scope="module")
@@ -244,69 +233,6 @@ def test_init_does_not_change_under_the_callers_hands():
 # --- prediction
 
 
-KINDS = {
-    "polars": (pl.DataFrame, pl.DataFrame),
-    "pandas": (pd.DataFrame, pd.DataFrame),
-    "pyarrow": (pa.table, pa.Table),
-    "dict": (dict, pl.DataFrame),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_predict_adds_the_mean_to_a_table_of_the_same_kind(kind, fit):
-    build, expected = KINDS[kind]
-    users, places = ["bob", "ann", "eve", "bob"], ["spa", "zoo", "inn", "spa"]
-    found = fit.predict("visits", build({"note": [1, 2, 3, 4], "place": places, "user": users}))
-    assert type(found) is expected
-    columns = list(found.column_names if kind == "pyarrow" else found.columns)
-    assert columns == ["note", "place", "user", "mean"]
-    np.testing.assert_allclose(np.asarray(found["mean"]), rate(fit, users, places), rtol=1e-12)
-
-
-def test_predict_keeps_the_index_of_a_pandas_table(fit):
-    cells = pd.DataFrame({"user": ["bob", "ann"], "place": ["spa", "zoo"]}, index=[10, 7])
-    found = fit.predict("visits", cells)
-    assert list(found.index) == [10, 7]
-    np.testing.assert_allclose(found["mean"].to_numpy(), rate(fit, ["bob", "ann"], ["spa", "zoo"]), rtol=1e-12)
-    assert list(cells.columns) == ["user", "place"]
-
-
-def test_predict_of_no_cell_is_an_empty_table(fit):
-    found = fit.predict("visits", VISITS.head(0))
-    assert found.columns == ["user", "place", "value", "mean"]
-    assert len(found) == 0
-
-
-WRONG_CELLS = {
-    "unknown label": (
-        {"user": ["ann", "enn"], "place": ["inn", "inn"]},
-        "cells, column user, row 1 (counting from 0): 'enn' is no entity of axis user, which has 'ann', 'bob', 'dan', "
-        "'eve'.\nDid you mean 'ann'? Declare further entities with labels={'user': […]}, or remove the rows.",
-    ),
-    "missing column": (
-        {"user": ["ann"], "palce": ["inn"]},
-        "cells: column 'place' is missing; visits needs user, place.",
-    ),
-    "no table": (
-        np.ones((2, 2)),
-        "cells: wanted a table, got ndarray.\nGive a pandas, polars or pyarrow table.",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", WRONG_CELLS)
-def test_wrong_cells_are_refused(what, fit):
-    cells, message = WRONG_CELLS[what]
-    with pytest.raises(plait.DataError) as error:
-        fit.predict("visits", cells)
-    assert str(error.value) == message
-
-
-def test_an_unknown_relation_is_refused_by_name(fit):
-    with pytest.raises(plait.PlaitError, match="visit"):
-        fit.predict("visit", VISITS)
-
-
 @pytest.mark.parametrize("name", ["cp5", "tucker_mixed_order", "train", "two_visible", "scalar", "coupled_bias"])
 def test_predicted_mean_is_the_einsum_of_the_factors_times_the_exposure(name):
     case = make(name, "missing_cells", exposed=True)
@@ -318,16 +244,6 @@ def test_predicted_mean_is_the_einsum_of_the_factors_times_the_exposure(name):
         cells = pl.DataFrame(dict(zip(indices, np.indices(shape).reshape(len(shape), -1))))
         wanted = np.einsum(text, *(means[n] for n, _ in occurrences), optimize=True)
         np.testing.assert_allclose(fit.predict(relation, cells)["mean"], wanted.ravel(), rtol=1e-11)
-
-
-def test_under_bernoulli_the_mean_is_the_probability_of_a_link_and_rate_says_the_rate():
-    links = plait.Relation(VISITS.drop("value"), likelihood="bernoulli")
-    V = plait.Exposure(pl.DataFrame({"user": ["ann"], "place": ["zoo"], "value": [3.0]}), default=0.5)
-    fit = plait.fit(TEXT + " V[user,place]", {"visits": links}, rank=2, seed=0, sweeps=20, fixed={"V": V})
-    found = fit.predict("visits", {"user": ["ann", "bob"], "place": ["zoo", "spa"]})
-    wanted = rate(fit, ["ann", "bob"], ["zoo", "spa"]) * [3.0, 0.5]
-    np.testing.assert_allclose(found["rate"], wanted, rtol=1e-12)
-    np.testing.assert_allclose(found["mean"], 1 - np.exp(-wanted), rtol=1e-12)
 
 
 def test_a_fit_with_every_factor_given_says_that_nothing_is_updated():

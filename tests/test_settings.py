@@ -63,8 +63,8 @@ WRONG = {
     "threads": (TEXT, {"rank": 2, "threads": 0}, "threads must be a whole number, 1 or more, got 0."),
     "checkpoint": (
         TEXT,
-        {"rank": 2, "checkpoint": "run"},
-        "checkpoint is not available in this version: fits cannot be saved yet.",
+        {"rank": 2, "checkpoint": 10},
+        "checkpoint must be a folder or a plait.Checkpoint, got 10.",
     ),
     "progress": (
         TEXT,
@@ -290,7 +290,7 @@ def test_a_link_where_the_exposure_is_0_is_named():
         fixed={"V": plait.Exposure(places, default=0.0)},
     )  # fmt: skip
     assert message == (
-        "X: the link at user='bob', place='spa' has exposure 0, so it cannot happen (1 such links).\n"
+        "X: the link at user='bob', place='spa' has exposure 0, so it cannot happen (1 such).\n"
         "Give these cells a positive exposure, for example a small default."
     )
 

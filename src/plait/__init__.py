@@ -7,24 +7,32 @@
 
 from typing import TYPE_CHECKING, Any
 
-from plait.errors import DataError, FitError, ModelError, PlaitError, SettingError
+from plait.errors import DataError, FitError, ModelError, PlaitError, SettingError, StoreError
 from plait.model import Model
 
 if TYPE_CHECKING:
     from plait.data import Exposure, Relation
+    from plait.evaluation import LeakWarning, Metrics, Split, evaluate, hide
+    from plait.explain import Explanation
+    from plait.files import read, write
     from plait.fitting import fit
     from plait.infer.prior import Gamma
     from plait.progress import Progress
-    from plait.result import Fit, Posterior
+    from plait.result import Fit, Posterior, load
+    from plait.store.checkpoint import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Checkpoint",
     "DataError",
+    "Explanation",
     "Exposure",
     "Fit",
     "FitError",
     "Gamma",
+    "LeakWarning",
+    "Metrics",
     "Model",
     "ModelError",
     "PlaitError",
@@ -32,18 +40,35 @@ __all__ = [
     "Progress",
     "Relation",
     "SettingError",
+    "Split",
+    "StoreError",
+    "evaluate",
     "fit",
+    "hide",
+    "load",
+    "read",
+    "write",
 ]
 
 # Loaded when first used: numba and polars take longer to import than `plait --help` should.
 _LAZY = {
+    "Checkpoint": "plait.store.checkpoint",
+    "Explanation": "plait.explain",
     "Exposure": "plait.data",
     "Fit": "plait.result",
     "Gamma": "plait.infer.prior",
+    "LeakWarning": "plait.evaluation",
+    "Metrics": "plait.evaluation",
     "Posterior": "plait.result",
     "Progress": "plait.progress",
     "Relation": "plait.data",
+    "Split": "plait.evaluation",
+    "evaluate": "plait.evaluation",
     "fit": "plait.fitting",
+    "hide": "plait.evaluation",
+    "load": "plait.result",
+    "read": "plait.files",
+    "write": "plait.files",
 }
 
 

@@ -19,6 +19,7 @@ from plait.infer.prior import Prior
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import START, match_totals, random_factor
+from plait.infer.state import State
 from plait.model import Model
 from plait.result import Fit
 from plait.settings import check_factor_names
@@ -32,19 +33,27 @@ def make_problem(
     method: Method,
     priors: dict[str, Prior],
     exposures: Exposures,
-    fixed: Mapping[str, Any],
+    given: Mapping[str, Factor],
     init: Fit | Mapping[str, Any] | None,
     seed: int,
     executor: Executor,
 ) -> Problem:
     """Everything that the loop works on, at its start."""
-    free = tuple(name for name in data.model.factors if name not in fixed)
-    factors = _given_factors(data.model, layouts, fixed)
+    free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init)
     parts = [_part(data, name, exposures) for name in data.model.relations]
-    problem = Problem(method, parts, factors | starts, free, priors, executor)
+    problem = Problem(method, parts, {**given, **starts}, free, priors, executor)
     match_totals(problem, random)
     return problem
+
+
+def go_on(
+    data: Data, state: State, method: Method, free: tuple[str, ...], exposures: Exposures, executor: Executor
+) -> Problem:
+    """The problem of a loop that was interrupted, at the state it was left in."""
+    parts = [_part(data, name, exposures) for name in data.model.relations]
+    factors = {name: kept.factor() for name, kept in state.factors.items()}
+    return Problem(method, parts, factors, free, dict(state.priors), executor)
 
 
 def _part(data: Data, name: str, exposures: Exposures) -> Part:
@@ -72,12 +81,12 @@ def _check_exposure(relation: BoundRelation, data: Data, exposure: Array) -> Non
         cell = relation.cells[bad[0]]
         names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
         raise DataError(
-            f"{relation.name}: the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such links).\n"
+            f"{relation.name}: the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).\n"
             "Give these cells a positive exposure, for example a small default."
         )
 
 
-def _given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
+def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
     """Given factors with latent indices: ordinary factors that are never updated."""
     names = [name for name in fixed if model.factor(name).latent]
     return {name: point(layouts[name], _packed(layouts[name], fixed[name], "fixed", least=0.0)) for name in names}

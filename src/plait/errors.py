@@ -6,7 +6,8 @@
      ├── ModelError      the text of a model: grammar or meaning, with a caret under the place
      ├── DataError       tables, arrays, labels and weights, with table, column and row where there is one
      ├── SettingError    an argument of plait.fit and friends: rank, prior, adapt, fixed, init, …
-     └── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
+     ├── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
+     └── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
 
 ``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what
 was got and wanted, and one cure.
@@ -34,6 +35,10 @@ class SettingError(PlaitError, ValueError):
 
 class FitError(PlaitError, RuntimeError):
     """The fit cannot go on."""
+
+
+class StoreError(PlaitError, RuntimeError):
+    """A run cannot be saved or loaded."""
 
 
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:

@@ -1,26 +1,21 @@
-"""`plait.fit`: wires model, data, plan, executor and loop."""
+"""`plait.fit`: prepare, run the loop, keep what it leaves."""
 
-import secrets
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, cast
 
-from plait import settings
-from plait.assemble import make_problem, naming_links, warm_priors
-from plait.data.bind import Data, bind
-from plait.data.exposure import bind_exposures
-from plait.errors import SettingError
-from plait.execute import Executor, Threads
-from plait.infer.hyper import fix_gauge
+from plait.assemble import naming_links
+from plait.data.bind import Data
+from plait.execute import Executor
 from plait.infer.prior import Gamma
-from plait.infer.problem import Method
-from plait.infer.run import ADAPT_AFTER, Order, Settings, run
+from plait.infer.run import run
 from plait.model import Model
+from plait.prepare import DEFAULT_PRIOR, Arguments, prepare
 from plait.progress import Callback, Progress, as_progress, watching
 from plait.result import Fit
+from plait.store.checkpoint import Checkpoint, Saver, as_checkpoint
 
 Tie = str | Sequence[str]
-
-DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
 
 
 def fit(
@@ -37,12 +32,12 @@ def fit(
     seed: int | None = None,
     fixed: Mapping[str, Any] | None = None,
     labels: Mapping[str, Sequence[Any]] | None = None,
-    init: Fit | Mapping[str, Any] | None = None,
+    init: Fit | Mapping[str, Any] | str | PathLike[str] | None = None,
     threads: int | None = None,
     dtype: str = "float64",
     executor: Executor | None = None,
     progress: Progress | bool | Callback | None = None,
-    checkpoint: None = None,
+    checkpoint: Checkpoint | str | PathLike[str] | None = None,
     prune: bool = False,
 ) -> Fit:
     """Fit a model to data and return the posterior.
@@ -54,44 +49,21 @@ def fit(
     "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
     its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
     array, or, where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities
-    beyond those seen, by axis. init: a Fit, or arrays (or posteriors) by factor. threads: as many as the machine has,
-    unless given; executor: another place to compute (`plait.execute`). prune (VB only): remove components that
-    explain nothing. progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. dtype and
-    checkpoint have one value each in this version.
+    beyond those seen, by axis. init: where to start: a Fit, or arrays (or posteriors) by factor; or the folder of a run
+    that was interrupted, which then goes on as if it had not been. threads: as many as the machine has, unless given.
+    executor: another place to compute (`plait.execute`). prune (VB only): remove components that explain nothing.
+    progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. checkpoint: a folder to save
+    the run in every minute, or a `plait.Checkpoint`. dtype: "float64" in this version.
     """
-    model = model if isinstance(model, Model) else Model(model)
-    settings.check_words(method, order, dtype)
-    settings.check_numbers(sweeps, tol, seed, threads)
-    settings.check_helpers(executor, threads, prune, method, checkpoint)
-    given = settings.fixed_names(model, fixed)
-    free = tuple(name for name in model.factors if name not in given)
-    ranks = settings.ranks(model, rank)
-    settings.check_tie_indices(model, adapt)
-    ties = settings.ties(model, adapt, method, free)
-    bound = _bind(model, data, labels)
-    layouts = settings.layouts(model, bound, ranks)
-    settings.check_memory(layouts, free)
-    priors = settings.priors(model, prior, DEFAULT_PRIOR, method, layouts, free)
-    executor = executor or Threads(threads)
-    report = as_progress(progress)
-    seed = secrets.randbits(63) if seed is None else int(seed)
-
-    if isinstance(init, Fit) and method == "vb":
-        priors |= warm_priors(init, bound, layouts, free if prior is DEFAULT_PRIOR else tuple(ties))
-    exposures = bind_exposures(bound, fixed or {})
-    problem = make_problem(bound, layouts, cast(Method, method), priors, exposures, fixed or {}, init, seed, executor)
-    with watching(report, sweeps) as watch, naming_links(bound):
-        outcome = run(problem, Settings(cast(Order, order), sweeps, tol, ties, prune), watch)
-    if outcome.history[-1].sweep > ADAPT_AFTER:
-        fix_gauge(outcome.problem, tuple(ties))
-    return Fit.of(bound, outcome, exposures, seed)
-
-
-def _bind(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
-    if not isinstance(data, Data):
-        return bind(model, data, labels)
-    if data.model != model:
-        raise SettingError("data was bound to another model.\nBind it anew: model.bind(data).")
-    if labels is not None:
-        raise SettingError("labels is given with data that is bound already.\nGive it to model.bind(data, labels=…).")
-    return data
+    arguments = Arguments(
+        rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune
+    )
+    saving, report = as_checkpoint(checkpoint), as_progress(progress)
+    task = prepare(model, data, arguments)
+    saver = None if saving is None else Saver(saving, task.origin, cast(Any, init) if task.begun else None)
+    keep = saver.keep if saver else lambda state: None
+    with watching(report, sweeps) as watch, naming_links(task.data):
+        outcome = run(task.problem, task.loop, watch, keep, task.begun)
+    if saver:
+        saver.finish(outcome.state, outcome.stop)
+    return Fit.of(task.origin, outcome.state, outcome.stop)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from plait.errors import SettingError
-from plait.infer.run import Record, Watch
+from plait.infer.run import Watch
+from plait.infer.state import Record
 
 Callback = Callable[[Record], Any]
 

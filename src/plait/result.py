@@ -1,9 +1,10 @@
 """What a fit returns: posteriors, priors, labels, the bound and how it got there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,17 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.bind import Data
 from plait.data.exposure import Exposures
+from plait.data.known import Known
 from plait.data.labels import Labels
-from plait.infer.gamma import Factor
+from plait.infer.hyper import gauge
 from plait.infer.prior import Gamma
-from plait.infer.run import Outcome, Record
+from plait.infer.run import ADAPT_AFTER
+from plait.infer.state import Kept, Record, State
 from plait.model import Model
+from plait.store.origin import Origin
+
+if TYPE_CHECKING:
+    from plait.explain import Explanation
 
 Array = NDArray[np.float64]
 
@@ -46,17 +53,34 @@ class Posterior:
         return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"
 
 
-def _posterior(factor: Factor) -> Posterior:
-    layout = factor.layout
-    mean = layout.written(factor.mean)
-    if factor.concentration is None or factor.scale is None:
+def _posterior(kept: Kept, log_scale: float) -> Posterior:
+    """The public view of a factor, in the gauge."""
+    layout = kept.layout
+    if kept.concentration is None or kept.scale is None or kept.log_geomean is None:
+        assert kept.mean is not None
+        mean = layout.written(kept.mean)
         arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
     else:
-        C, D = layout.written(factor.concentration), layout.written(factor.scale)
-        arrays = [C, D, mean, np.asarray(np.exp(layout.written(factor.log_geomean)))]
+        C, D = layout.written(kept.concentration), layout.written(kept.scale) * np.exp(log_scale)
+        arrays = [C, D, C * D, np.exp(layout.written(kept.log_geomean) + log_scale)]
+    arrays = [np.asarray(array) for array in arrays]  # of no index: NumPy makes numbers of sums and products
     for array in arrays:
         array.flags.writeable = False
     return Posterior(layout.indices, *arrays)
+
+
+def _log_scales(model: Model, state: State, adapted: list[str]) -> dict[str, float]:
+    """The gauge of a fit whose priors have been adapted; relations are products of the factors that are not given."""
+    if not adapted or state.history[-1].sweep <= ADAPT_AFTER:
+        return {}
+    R = np.array([[float(name in equation.factors) for name in adapted] for equation in model.equations])
+    means = []
+    for name in adapted:
+        kept = state.factors[name]
+        assert kept.concentration is not None
+        assert kept.scale is not None
+        means.append(float(kept.layout.unpack(kept.concentration * kept.scale).mean()))
+    return dict(zip(adapted, gauge(means, R).tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +90,8 @@ class Fit:
     factors: posteriors by name (a given factor without latent indices is an exposure, not among them). prior: what they
     were fitted under, after adaptation (VB, MAP). labels: names by axis and by index, in row order. bound: the evidence
     bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
-    stop: why it stopped, a sentence.
+    stop: why it stopped, a sentence. known: the observed links by relation. settings: the arguments of the fit.
+    fingerprint: of the data, equal for equal data. state: what the loop would go on from.
     """
 
     model: Model
@@ -81,28 +106,98 @@ class Fit:
     seed: int
     likelihood: dict[str, str]
     exposures: Exposures
+    known: dict[str, Known]
+    settings: dict[str, Any] = field(repr=False)
+    fingerprint: str = field(repr=False)
+    state: State = field(repr=False)
 
     @classmethod
-    def of(cls, data: Data, outcome: Outcome, exposures: Exposures, seed: int) -> "Fit":
-        """The public view of a finished loop."""
-        problem, last = outcome.problem, outcome.history[-1]
-        priors = {}
-        for name, prior in problem.priors.items():
-            layout = problem.factors[name].layout
-            back = [layout.inside.index(index) for index in layout.indices]
-            priors[name] = Gamma(prior.concentration.transpose(back), prior.mean.transpose(back))
-        factors = {name: _posterior(problem.factors[name]) for name in data.model.factors if name in problem.factors}
-        likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
+    def of(cls, origin: Origin, state: State, stop: str) -> "Fit":
+        """The public view of a loop's state."""
+        last = state.history[-1]
+        scales = _log_scales(origin.model, state, list(origin.settings["adapt"]))
+        factors, priors = {}, {}
+        for name in origin.model.factors:
+            if name in state.factors:
+                factors[name] = _posterior(state.factors[name], scales.get(name, 0.0))
+            if name in state.priors:
+                layout, prior = state.factors[name].layout, state.priors[name]
+                back = [layout.inside.index(index) for index in layout.indices]
+                mean = prior.mean.transpose(back) * np.exp(scales.get(name, 0.0))
+                priors[name] = Gamma(prior.concentration.transpose(back), mean)
         return cls(
-            data.model, problem.method, dict(last.rank), factors, priors, data.labels, last.bound,
-            outcome.history, outcome.stop, seed, likelihood, exposures,
+            origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
+            list(state.history), stop, origin.seed, origin.likelihood, origin.exposures, origin.known,
+            origin.settings, origin.fingerprint, state,
         )  # fmt: skip
 
-    def predict(self, relation: str, cells: Any) -> Any:
-        """The mean of a relation at cells: the same table with a column `mean` (Bernoulli: and `rate`) added."""
-        from plait.predict import predict
+    def predict(self, relation: str, cells: Any, *, unknown: str = "error") -> Any:
+        """What is expected at some cells: the same kind of table, with the columns mean, sd, probability, low, high.
 
-        return predict(self, relation, cells)
+        cells: a table (or a dict of columns) with a column for each index of the relation, by outside names. unknown: a
+        name that the fit has not seen is an "error", or has the "prior".
+
+        mean: the expected count. sd: of the rate, from the uncertainty of the factors. probability: of a link,
+        P(x > 0). low, high: a 90 % predictive interval of the count.
+
+        Under Bernoulli `mean` is the probability of a link, and a column `rate` holds the expected rate.
+        """
+        from plait.predict.chance import predict
+
+        return predict(self, relation, cells, unknown=unknown)
+
+    def top(
+        self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None, known: bool = False,
+        score: str = "mean",
+    ) -> Any:  # fmt: skip
+        """The k most probable links of a relation, best first: a polars table like that of `predict`.
+
+        Exact, though most cells are never looked at.
+
+        given: some of the indices and their names. known: whether links of the data may be among them. score: the
+        column to rank by, "mean", "probability" or "rate".
+        """
+        from plait.predict.top import top
+
+        return top(self, relation, k, given=given, known=known, score=score)
+
+    def explain(self, relation: str, cell: Mapping[str, Any], *, top: int = 5) -> "Explanation":
+        """Why a link is predicted: the share of every component, who characterises it, and which known links say so.
+
+        cell: the name of each index. top: how many entities and links to show of each kind.
+        """
+        from plait.explain import explain
+
+        return explain(self, relation, cell, top=top)
+
+    def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
+        """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
+        from plait.predict.samples import samples
+
+        return samples(self, n, seed)
+
+    def to_xarray(self) -> Any:
+        """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'plait[xarray]')."""
+        from plait.labelled import to_xarray
+
+        return to_xarray(self)
+
+    def save(self, folder: str | PathLike[str], *, extra: Mapping[str, Any] | None = None) -> None:
+        """Write the fit into a folder, for `plait.load`; an earlier run there is replaced, as a whole or not at all.
+
+        extra: anything that JSON can hold, kept beside it.
+        """
+        from plait.store.save import save
+
+        save(folder, self.origin, self.state, self.stop, extra=extra)
+
+    @property
+    def origin(self) -> Origin:
+        """What the fit comes from."""
+        return Origin(
+            self.model, self.method, self.seed, self.labels, self.likelihood, self.exposures, self.known,
+            self.settings, self.fingerprint,
+        )  # fmt: skip
 
     def same_rows(self, data: Data, name: str) -> bool:
         """Whether a factor has the same entities in other data."""
@@ -130,8 +225,23 @@ class Fit:
         ranks = ", ".join(f"{index}={size}" for index, size in self.rank.items())
         return f"Fit of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.bound:,.6g}; {self.stop}"
 
+    def _repr_html_(self) -> str:
+        from plait.show import fit_html
+
+        return fit_html(self)
+
 
 def _rows(array: Array, rows: NDArray[np.int64], axis: int) -> Array:
     """Rows by number along an axis; −1 takes the average over the axis."""
     average = array.mean(axis=axis, keepdims=True)
     return np.take(np.concatenate([array, average], axis=axis), rows, axis=axis)
+
+
+def load(folder: str | PathLike[str]) -> Fit:
+    """The fit that `Fit.save` or a checkpoint wrote into a folder; everything works as on the day it was made.
+
+    A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=folder)` goes on with it.
+    """
+    from plait.store.load import load as read
+
+    return Fit.of(*read(folder))

@@ -12,7 +12,7 @@ from plait.errors import SettingError, suggestion
 from plait.infer.hyper import RANK_ONE
 from plait.infer.prior import Gamma, Prior
 from plait.infer.problem import Method
-from plait.infer.run import Order
+from plait.infer.run import Order, Settings
 from plait.machine import memory
 from plait.model import Factor, Model
 
@@ -47,7 +47,7 @@ def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None
         _whole("threads", threads, 1)
 
 
-def check_helpers(executor: Any, threads: int | None, prune: Any, method: str, checkpoint: Any) -> None:
+def check_helpers(executor: Any, threads: int | None, prune: Any, method: str) -> None:
     """The remaining arguments are of their kind, and none would be ignored."""
     if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
         raise SettingError(
@@ -59,8 +59,20 @@ def check_helpers(executor: Any, threads: int | None, prune: Any, method: str, c
         raise SettingError(f"prune must be True or False, got {prune!r}.")
     if prune and method != "vb":
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
-    if checkpoint is not None:
-        raise SettingError("checkpoint is not available in this version: fits cannot be saved yet.")
+
+
+def as_words(ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
+    """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
+    ties = {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()}
+    return {
+        "rank": dict(ranks),
+        "adapt": ties,
+        "order": loop.order,
+        "sweeps": int(loop.sweeps),
+        "tol": float(loop.tol),
+        "prune": loop.prune,
+        "threads": threads,
+    }
 
 
 def _whole(name: str, given: Any, least: int) -> None:

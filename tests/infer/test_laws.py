@@ -40,15 +40,15 @@ def way_of(name, number=0):
 
 @pytest.fixture
 def working_set(monkeypatch):
-    """Every fit's outcome, with the problem as the loop left it."""
-    outcomes, run = [], plait.fitting.run
+    """Every fit's problem, as the loop left it."""
+    problems, run = [], plait.fitting.run
 
-    def kept(*arguments):
-        outcomes.append(run(*arguments))
-        return outcomes[-1]
+    def kept(problem, *arguments):
+        problems.append(problem)
+        return run(problem, *arguments)
 
     monkeypatch.setattr(plait.fitting, "run", kept)
-    return outcomes
+    return problems
 
 
 # --- the bound rises
@@ -100,7 +100,7 @@ def test_bound_rises_when_the_priors_concentration_differs_between_entries(tie):
 def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, number, working_set):
     case = make(name, way_of(name, 2 * number + 1), ("poisson", "bernoulli")[number % 2], exposed=number == 2)
     fit = case.fit(method, sweeps=12, order=("one-pass", "per-factor", "one-pass")[number])
-    problem = working_set[0].problem
+    problem = working_set[0]
     rates, divergences = list(problem.rates), dict(problem.divergences)
     problem.measure()
     slack = 1e-11 * case.slack(fit) + 1e-12
@@ -115,7 +115,7 @@ def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, 
 def test_counts_of_every_factor_of_a_relation_add_up_to_its_data(name, likelihood, working_set):
     case = make(name, way_of(name, 3), likelihood)
     fit = case.fit(sweeps=3)
-    problem, logs = working_set[0].problem, oracle.log_geomeans(case.problem, state_of(fit, case.problem.free))
+    problem, logs = working_set[0], oracle.log_geomeans(case.problem, state_of(fit, case.problem.free))
     log_lambda = oracle.log_rate(case.problem, logs)
     for relation, counted in zip(problem.relations, problem.count()):
         X = oracle.expected_counts(case.problem, relation.part.name, log_lambda[relation.part.name])

@@ -13,7 +13,7 @@ from scipy.special import gammaln, xlogy
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.infer.rows import kl_rows, prior_logs, rows_point, rows_vb, settle_points, settle_posteriors
+from plait.infer.rows import kl_rows, prior_logs, rows_point, rows_vb, settle_points, settle_posteriors, settle_rows
 
 Array = NDArray[np.float64]
 
@@ -62,6 +62,13 @@ def posterior(layout: Layout, concentration: Array, scale: Array) -> Factor:
     columns = layout.real, layout.pad
     settle_posteriors(0, layout.rows, *columns, concentration, scale, factor.log_geomean, factor.geomean, factor.shift)
     return factor
+
+
+def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> Factor:
+    """A posterior as an update left it: log L is given, for its last bits are those of that update."""
+    geomean, shift = np.zeros(log_geomean.shape), np.zeros(layout.rows)
+    settle_rows(0, layout.rows, layout.real, layout.pad, log_geomean, geomean, shift)
+    return Factor(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
 
 
 @dataclass(frozen=True)

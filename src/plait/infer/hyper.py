@@ -120,18 +120,12 @@ def solve_concentration(gap: Array, start: Array) -> Array:
     return A.reshape(gap.shape)
 
 
-def fix_gauge(problem: Problem, adapted: Sequence[str]) -> None:
-    """Choose the scales that the model leaves free, so that priors read the same whatever the start was.
+def gauge(means: Sequence[float], R: Array) -> Array:
+    """Log-scales that the model leaves free, chosen so that priors read the same whatever the start was.
 
-    Scales may move between adapted factors as long as every relation's product stays: log-scales s with R s = 0. Of all
-    those, take the one that brings the factors' log means as close together as can be.
+    Scales may move between factors as long as every relation's product stays: log-scales s with R s = 0, R having a
+    row for each relation and a column for each factor. Of all those, take the one that brings the logs of the factors'
+    means as close together as can be.
     """
-    if not adapted:
-        return
-    R = np.array([[float(name in relation.names) for name in adapted] for relation in problem.relations])
-    logs = np.log([problem.factors[name].layout.unpack(problem.factors[name].mean).mean() for name in adapted])
-    free = np.eye(len(adapted)) - np.linalg.pinv(R) @ R
-    for name, shift in zip(adapted, -free @ logs):
-        problem.rescale(name, float(shift))
-        prior = problem.priors[name]
-        problem.priors[name] = Prior(prior.concentration, prior.mean * np.exp(shift))
+    free = np.eye(len(means)) - np.linalg.pinv(R) @ R
+    return np.asarray(-free @ np.log(means))

@@ -16,8 +16,19 @@ from plait.data.weights import Weights
 from plait.execute import Executor
 from plait.infer.counts import Counted, Counts, Nonzeros
 from plait.infer.exposure import Exposure, Member
-from plait.infer.gamma import Evidence, Factor, divergence, log_density, update_em, update_map, update_vb
+from plait.infer.gamma import (
+    Evidence,
+    Factor,
+    divergence,
+    log_density,
+    point,
+    posterior,
+    update_em,
+    update_map,
+    update_vb,
+)
 from plait.infer.prior import Prior
+from plait.infer.state import Kept, Record, State
 
 Array = NDArray[np.float64]
 Method = Literal["vb", "em", "map"]
@@ -135,13 +146,21 @@ class Problem:
 
     def rescale(self, name: str, log_scale: float) -> None:
         """Multiply a factor by a constant."""
-        factor = self.factors[name]
-        factor.mean *= np.exp(log_scale)
-        if factor.scale is not None:
-            factor.scale *= np.exp(log_scale)
-        factor.log_geomean += log_scale
-        factor.shift += log_scale
-        factor.version += 1
+        old, scale = self.factors[name], np.exp(log_scale)
+        if old.concentration is None or old.scale is None:
+            new = point(old.layout, old.mean * scale)
+        else:
+            new = posterior(old.layout, old.concentration, old.scale * scale)
+        self.factors[name] = replace(new, version=old.version + 1)
+
+    def state(self, history: Sequence[Record], pause: int) -> State:
+        """All that changes in the loop, as it stands."""
+        factors, priors = {name: Kept.of(factor) for name, factor in self.factors.items()}, dict(self.priors)
+        return State(factors, priors, list(self.rates), dict(self.divergences), dict(self.exposed), history, pause)
+
+    def recall(self, state: State) -> None:
+        """Set what was computed on the way to a state; its factors and priors are this problem's already."""
+        self.rates, self.divergences, self.exposed = list(state.rates), dict(state.divergences), dict(state.exposed)
 
     def count(self, *, bound: bool = True) -> list[Counted]:
         """One counts pass over every relation, for all free factors."""

@@ -38,6 +38,13 @@ def settle(row, real, pad, log_geomean, geomean, shift):
 
 
 @kernel
+def settle_rows(lo, hi, real, pad, log_geomean, geomean, shift):
+    """Scaled L and shift of rows whose log L is known."""
+    for row in range(lo, hi):
+        settle(row, real, pad, log_geomean, geomean, shift)
+
+
+@kernel
 def settle_points(lo, hi, real, pad, Z, log_geomean, geomean, shift):
     """log L, scaled L and shift of factors known exactly."""
     for row in range(lo, hi):

@@ -11,21 +11,12 @@ from plait.infer.counts import Counted
 from plait.infer.hyper import adapt
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
+from plait.infer.state import Record, State
 
 Order = Literal["one-pass", "per-factor"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
-
-
-class Record(NamedTuple):
-    """One sweep: the bound after it, its relative change, its seconds, and the ranks then."""
-
-    sweep: int
-    bound: float
-    change: float
-    seconds: float
-    rank: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -40,36 +31,46 @@ class Settings:
 
 
 class Outcome(NamedTuple):
-    """How the loop ended: the final state, the history, and the reason as a sentence."""
+    """How the loop ended: the final state, and the reason as a sentence."""
 
-    problem: Problem
-    history: list[Record]
+    state: State
     stop: str
 
 
 Watch = Callable[[Record], str | None]  # sees every record; a sentence stops the fit
+Keep = Callable[[State], None]  # sees every state, before its stop is decided
 
 
-def run(problem: Problem, settings: Settings, watch: Watch) -> Outcome:
-    """Sweep until the bound stands still, the sweeps are used up or the watcher says stop."""
+def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: State | None = None) -> Outcome:
+    """Sweep until the bound stands still, the sweeps are used up or the watcher says stop.
+
+    begun: the state that the problem's factors and priors come from; its last sweep is not repeated.
+    """
     history: list[Record] = []
-    problem.measure()
     pause, began = 0, time.perf_counter()
+    if begun is None:
+        problem.measure()
+    else:
+        history, pause = list(begun.history), begun.pause
+        problem.recall(begun)
+    fresh = begun is None
     while True:
         counted: Sequence[Counted] = problem.count()
-        sweep, pause = len(history), pause - 1
-        if settings.prune and sweep > ADAPT_AFTER and pause <= 0:
-            if (smaller := prune(problem, counted)) is None:
-                pause = PRUNE_PAUSE
-            else:
-                problem, counted = smaller
-        record = _record(problem, counted, history, time.perf_counter() - began)
-        began = time.perf_counter()
-        history.append(record)
-        stop = watch(record) or _stop(history, settings, bool(problem.free))
+        if fresh:
+            pause -= 1
+            if settings.prune and len(history) > ADAPT_AFTER and pause <= 0:
+                if (smaller := prune(problem, counted)) is None:
+                    pause = PRUNE_PAUSE
+                else:
+                    problem, counted = smaller
+            history.append(_record(problem, counted, history, time.perf_counter() - began))
+        fresh, began = True, time.perf_counter()
+        state = problem.state(history, pause)
+        keep(state)
+        stop = watch(history[-1]) or _stop(history, settings, bool(problem.free))
         if stop:
-            return Outcome(problem, history, stop)
-        if settings.ties and sweep >= ADAPT_AFTER:
+            return Outcome(state, stop)
+        if settings.ties and history[-1].sweep >= ADAPT_AFTER:
             adapt(problem, settings.ties)
         sweep_once(problem, counted, settings.order)
 

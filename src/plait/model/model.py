@@ -157,7 +157,10 @@ class Model:
         return R
 
     def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Any:
-        """Check data against the model: labels, sizes and weights of every relation."""
+        """Check data against the model: labels, sizes and weights of every relation.
+
+        Gives `Data`; print it to see what was understood. labels: entities beyond those seen, by axis.
+        """
         from plait.data.bind import bind
 
         return bind(self, data, labels=labels)

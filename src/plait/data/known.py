@@ -1,0 +1,40 @@
+"""The observed links of a relation: what a fit remembers of its data, for `top`, `explain` and filtered ranking."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.keys import Array, Keys, columns_of, find, pack, pack_pair
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M."""
+
+    shape: tuple[int, ...]
+    cells: Array
+    values: Floats
+    weights: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def contain(self, cells: Array) -> NDArray[np.bool_]:
+        """Which of some cells (m, order), as row numbers, are known links."""
+        if self._keys is None:
+            mine, theirs = pack_pair(
+                columns_of(self.cells), columns_of(cells), self.shape, (len(self.cells), len(cells))
+            )
+            return find(theirs, mine)[1]
+        return find(pack(columns_of(cells), self.shape, len(cells)), self._keys)[1]
+
+    @cached_property
+    def _keys(self) -> Keys | None:
+        """Sorted keys, where 64 bits suffice for all cells."""
+        if np.prod([float(size) for size in self.shape]) >= 2.0**63:
+            return None
+        return pack(columns_of(self.cells), self.shape, len(self.cells))

@@ -1,0 +1,71 @@
+"""Everything the loop needs to go on from where it stands, so that an interrupted fit ends like one that was not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.infer.gamma import Factor, point, resumed
+from plait.infer.prior import Prior
+
+
+class Record(NamedTuple):
+    """One sweep: the bound after it, its relative change, its seconds, and the ranks then."""
+
+    sweep: int
+    bound: float
+    change: float
+    seconds: float
+    rank: dict[str, int]
+
+
+Array = NDArray[np.float64]
+
+
+class Kept(NamedTuple):
+    """What a factor can be made from again to the last bit; arrays as stored.
+
+    VB: C, D and log L (which is not computed from them in the same way everywhere). A point: its mean.
+    """
+
+    layout: Layout
+    mean: Array | None = None
+    concentration: Array | None = None
+    scale: Array | None = None
+    log_geomean: Array | None = None
+
+    @classmethod
+    def of(cls, factor: Factor) -> "Kept":
+        """The parts of a factor, not copied."""
+        if factor.concentration is None:
+            return cls(factor.layout, mean=factor.mean)
+        return cls(factor.layout, None, factor.concentration, factor.scale, factor.log_geomean)
+
+    def factor(self) -> Factor:
+        """The factor again, in arrays of its own."""
+        if self.mean is not None:
+            return point(self.layout, self.mean.copy())
+        assert self.concentration is not None
+        assert self.scale is not None
+        assert self.log_geomean is not None
+        return resumed(self.layout, self.concentration.copy(), self.scale.copy(), self.log_geomean.copy())
+
+
+@dataclass(frozen=True)
+class State:
+    """A loop between two sweeps. The arrays are those of the fit itself: valid until its next update.
+
+    rates: G of every relation; divergences: −KL of every free factor; exposed: rows that any observed cell depends on;
+    pause: sweeps until components are tried for removal again.
+    """
+
+    factors: Mapping[str, Kept]
+    priors: Mapping[str, Prior]
+    rates: Sequence[float]
+    divergences: Mapping[str, float]
+    exposed: Mapping[str, NDArray[np.bool_]]
+    history: Sequence[Record]
+    pause: int

@@ -1,0 +1,138 @@
+"""From the arguments of `plait.fit` to a problem ready for its first sweep, or for its next."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from typing import Any, cast
+
+from plait import settings
+from plait.assemble import given_factors, go_on, make_problem, warm_priors
+from plait.compile.layout import Layout
+from plait.data.bind import Data, bind
+from plait.data.exposure import Exposures, bind_exposures
+from plait.data.known import Known
+from plait.errors import SettingError
+from plait.execute import Executor, Threads
+from plait.infer.gamma import Factor
+from plait.infer.prior import Gamma, Prior
+from plait.infer.problem import Method, Problem
+from plait.infer.run import Order, Settings
+from plait.infer.state import State
+from plait.model import Model
+from plait.result import Fit
+from plait.store.fingerprint import fingerprint
+from plait.store.load import load
+from plait.store.origin import Origin
+
+DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of `plait.fit` that say what is computed; see there."""
+
+    rank: Any = None
+    method: Any = "vb"
+    prior: Any = DEFAULT_PRIOR
+    adapt: Any = "factor"
+    order: Any = "one-pass"
+    sweeps: Any = 200
+    tol: Any = 1e-6
+    seed: Any = None
+    fixed: Any = None
+    labels: Any = None
+    init: Any = None
+    threads: Any = None
+    dtype: Any = "float64"
+    executor: Any = None
+    prune: Any = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit that has not run: the data, the loop's problem and settings, and the state it goes on from, if any."""
+
+    data: Data
+    problem: Problem
+    loop: Settings
+    origin: Origin
+    begun: State | None
+
+
+def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments) -> Task:
+    """Check all arguments against model and data, and make the problem."""
+    model = model if isinstance(model, Model) else Model(model)
+    settings.check_words(given.method, given.order, given.dtype)
+    settings.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
+    settings.check_helpers(given.executor, given.threads, given.prune, given.method)
+    named = settings.fixed_names(model, given.fixed)
+    free = tuple(name for name in model.factors if name not in named)
+    ranks = settings.ranks(model, given.rank)
+    settings.check_tie_indices(model, given.adapt)
+    ties = settings.ties(model, given.adapt, given.method, free)
+    loop = Settings(cast(Order, given.order), given.sweeps, given.tol, ties, given.prune)
+    executor: Executor = given.executor or Threads(given.threads)
+    bound = _bind(model, data, given.labels)
+    layouts = settings.layouts(model, bound, ranks)
+    settings.check_memory(layouts, free)
+    exposures = bind_exposures(bound, given.fixed or {})
+    known = given_factors(model, layouts, given.fixed or {})
+    origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads))
+    if isinstance(given.init, (str, PathLike)):
+        earlier, state = _earlier(given.init, origin)
+        problem = go_on(bound, state, given.method, free, exposures, executor)
+        return Task(bound, problem, loop, replace(origin, seed=earlier.seed), state)
+    priors = _priors(bound, given, layouts, free, tuple(ties))
+    method = cast(Method, given.method)
+    problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor)
+    return Task(bound, problem, loop, origin, None)
+
+
+def _bind(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
+    if not isinstance(data, Data):
+        return bind(model, data, labels)
+    if data.model != model:
+        raise SettingError("data was bound to another model.\nBind it anew: model.bind(data).")
+    if labels is not None:
+        raise SettingError("labels is given with data that is bound already.\nGive it to model.bind(data, labels=…).")
+    return data
+
+
+def _origin(
+    data: Data, given: Arguments, exposures: Exposures, factors: Mapping[str, Factor], words: dict[str, Any]
+) -> Origin:
+    seed = secrets.randbits(63) if given.seed is None else int(given.seed)
+    likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
+    known = {name: Known(r.shape, r.cells, r.values, r.cell_weights) for name, r in data.relations.items()}
+    mark = fingerprint(data, exposures, {name: factor.mean for name, factor in factors.items()})
+    return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
+
+
+def _priors(
+    data: Data, given: Arguments, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
+) -> dict[str, Prior]:
+    """The priors to begin with: those of an earlier fit where it is the start."""
+    priors = settings.priors(data.model, given.prior, DEFAULT_PRIOR, given.method, layouts, free)
+    if isinstance(given.init, Fit) and given.method == "vb":
+        priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted)
+    return priors
+
+
+def _earlier(folder: str | PathLike[str], now: Origin) -> tuple[Origin, State]:
+    """The run in a folder, if it is one of this very fit: only then can it go on."""
+    earlier, state, _ = load(folder)
+    pairs = {
+        "model": (str(earlier.model), str(now.model)),
+        "method": (earlier.method, now.method),
+        "rank": (earlier.settings["rank"], now.settings["rank"]),
+        "data": (earlier.fingerprint, now.fingerprint),
+    }
+    for word, (then, here) in pairs.items():
+        if then != here:
+            detail = f" ({then} then, {here} now)" if word in ("method", "rank") else ""
+            raise SettingError(
+                f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
+                f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."
+            )
+    return earlier, state

@@ -1,0 +1,95 @@
+"""Saving a fit while it runs."""
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from plait.errors import SettingError, StoreError
+from plait.infer.state import State
+from plait.store.folder import MANIFEST, manifest
+from plait.store.origin import Origin
+from plait.store.save import save
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a fit saves itself: at the start, whenever one of the intervals is over, and at the end.
+
+    folder      the run; `plait.load` reads it, `plait.fit(…, init=folder)` goes on with it after a crash
+    sweeps      save after this many sweeps, or None
+    seconds     save after this many seconds, or None
+    overwrite   whether a run that the folder holds already may be replaced
+    extra       anything that JSON can hold, kept in the manifest
+    """
+
+    folder: str | PathLike[str]
+    sweeps: int | None = None
+    seconds: float | None = 60.0
+    overwrite: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, (str, PathLike)):
+            raise SettingError(f"Checkpoint: folder must be a path, got {self.folder!r}.")
+        whole = self.sweeps is None or (isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool))
+        if not whole or (self.sweeps is not None and self.sweeps < 1):
+            raise SettingError(f"Checkpoint: sweeps must be a whole number, 1 or more, or None, got {self.sweeps!r}.")
+        if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds >= 0):
+            raise SettingError(f"Checkpoint: seconds must be a number, 0 or more, or None, got {self.seconds!r}.")
+
+
+def as_checkpoint(given: Any) -> Checkpoint | None:
+    """The `checkpoint=` argument in its full form."""
+    if given is None or isinstance(given, Checkpoint):
+        return given
+    if isinstance(given, (str, PathLike)):
+        return Checkpoint(given)
+    raise SettingError(f"checkpoint must be a folder or a plait.Checkpoint, got {given!r}.")
+
+
+class Saver:
+    """Keeps a fit's states in the checkpoint's folder; `continued`: the folder that the fit went on from, if any."""
+
+    def __init__(self, checkpoint: Checkpoint, origin: Origin, continued: str | PathLike[str] | None) -> None:
+        self.checkpoint, self.origin = checkpoint, origin
+        own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
+        if not own and not checkpoint.overwrite and (Path(checkpoint.folder) / MANIFEST).exists():
+            folder = fspath(checkpoint.folder)
+            raise StoreError(
+                f"{folder}: this folder holds a run already.\n"
+                f"Go on with it by init={folder!r}, name another folder, or say Checkpoint({folder!r}, overwrite=True)."
+            )
+        # A run that Python goes on with keeps what the command line wrote beside it.
+        self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
+        self._last: tuple[int, float] | None = None  # sweep and time of the last save
+
+    def keep(self, state: State) -> None:
+        """Save if it is time to."""
+        sweep, now = state.history[-1].sweep, time.monotonic()
+        if self._last is None:  # the first one tells at once whether the folder can be written
+            self._save(state, None)
+        else:
+            sweeps, seconds = self.checkpoint.sweeps, self.checkpoint.seconds
+            over = sweeps is not None and sweep - self._last[0] >= sweeps
+            if not over and not (seconds is not None and now - self._last[1] >= seconds):
+                return
+            self._try(state, None)
+        self._last = (sweep, time.monotonic())
+
+    def finish(self, state: State, stop: str) -> None:
+        """Save the end of the fit."""
+        self._try(state, stop)
+
+    def _save(self, state: State, stop: str | None) -> None:
+        save(self.checkpoint.folder, self.origin, state, stop, extra=self.extra)
+
+    def _try(self, state: State, stop: str | None) -> None:
+        """A full disk must not cost the fit itself."""
+        try:
+            self._save(state, stop)
+        except StoreError as error:
+            warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)

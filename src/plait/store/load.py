@@ -1,0 +1,137 @@
+"""Read a run back."""
+
+import math
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.data.exposure import Exposures
+from plait.data.keys import coordinate_type
+from plait.data.known import Known
+from plait.data.labels import Labels
+from plait.data.weights import Table, Term, Weights
+from plait.errors import PlaitError, StoreError
+from plait.infer.prior import Prior
+from plait.infer.state import Kept, Record, State
+from plait.model import Model
+from plait.store.folder import MANIFEST, intact, manifest
+from plait.store.origin import Origin
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def load(folder: str | PathLike[str]) -> tuple[Origin, State, str]:
+    """What a folder holds: the origin of the fit, the state of its loop, and why it stopped."""
+    header = manifest(folder)
+    try:
+        return _read(Path(folder), header)
+    except StoreError:
+        if manifest(folder)["files"] != header["files"]:  # it was saved anew while we read
+            return load(folder)
+        raise
+    except (PlaitError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{Path(folder) / MANIFEST}: the manifest is damaged ({type(error).__name__}: {error}).\n"
+            "Fetch a copy of the folder, or fit again."
+        ) from error
+
+
+def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, State, str]:
+    model = Model(header["model"])
+    axes = {axis: _labels(axis, intact(place, header, f"labels-{n}-{axis}")) for n, axis in enumerate(model.axes)}
+    labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
+    known = {}
+    for n, equation in enumerate(model.equations):
+        path = intact(place, header, f"known-{n}-{equation.relation}")
+        known[equation.relation] = _known(path, equation.indices, tuple(len(labels[i]) for i in equation.indices))
+    exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
+    origin = Origin(
+        model, header["method"], header["seed"], labels, header["likelihood"], exposures, known, header["settings"],
+        header["fingerprint"],
+    )  # fmt: skip
+    state = _state(model, _arrays(intact(place, header, "state")), header)
+    sweep = state.history[-1].sweep
+    stop = header["stop"] or f"not finished: this is the checkpoint after sweep {sweep}; init= goes on from here."
+    return origin, state, stop
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise StoreError(f"{path}: this file of the run is damaged: {error}.\nFetch a copy, or fit again.") from None
+
+
+def _labels(axis: str, path: Path) -> Labels:
+    import polars as pl
+
+    return Labels(axis, pl.read_parquet(path)[axis].alias(""))
+
+
+def _known(path: Path, indices: tuple[str, ...], shape: tuple[int, ...]) -> Known:
+    import polars as pl
+
+    table = pl.read_parquet(path)
+    cells = np.empty((len(table), len(indices)), coordinate_type(shape))
+    for k, index in enumerate(indices):
+        cells[:, k] = table[index].to_numpy()
+    return Known(shape, cells, table["value"].to_numpy(), table["weight"].to_numpy())
+
+
+def _exposures(
+    place: Path, header: Mapping[str, Any], relations: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]]
+) -> Exposures:
+    outline = header["exposures"]
+    if not outline["relations"]:
+        return Exposures(frozenset(outline["names"]), {})
+    arrays = _arrays(intact(place, header, "exposures"))
+    found = {
+        name: Weights(*relations[name], _terms(name, terms, arrays)) for name, terms in outline["relations"].items()
+    }
+    return Exposures(frozenset(outline["names"]), found)
+
+
+def _terms(name: str, outline: list[dict[str, Any]], arrays: Arrays) -> tuple[Term, ...]:
+    terms = []
+    for t, entry in enumerate(outline):
+        vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
+        table = None
+        if f"{name}/{t}/coords" in arrays:
+            table = Table(tuple(entry["table"]), arrays[f"{name}/{t}/coords"], arrays[f"{name}/{t}/values"])
+        terms.append(Term(entry["coefficient"], vectors, table))
+    return tuple(terms)
+
+
+def _state(model: Model, arrays: Arrays, header: Mapping[str, Any]) -> State:
+    factors, priors, exposed = {}, {}, {}
+    for name in model.factors:
+        parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
+        if parts:
+            factor, sizes = model.factor(name), next(iter(parts.values())).shape
+            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes)
+            # Padding of log L is −inf wherever a fit makes it; everything else is padded with 0.
+            packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
+            factors[name] = Kept(layout, **packed)
+        if f"{name}/prior/mean" in arrays:
+            priors[name] = Prior(arrays[f"{name}/prior/concentration"], arrays[f"{name}/prior/mean"])
+        if f"{name}/exposed" in arrays:
+            exposed[name] = arrays[f"{name}/exposed"]
+    loop = header["loop"]
+    history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in header["history"]]
+    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"])
+
+
+def _packed(layout: Layout, kind: str, inside: NDArray[np.float64]) -> NDArray[np.float64]:
+    if kind != "log_geomean":
+        return layout.pack(inside)
+    stored = np.full((layout.rows, layout.columns), -np.inf)
+    layout.unpack(stored)[...] = inside
+    return stored

@@ -1,0 +1,128 @@
+"""Write a run: factors and priors in safetensors, labels and known links in Parquet, the rest in the manifest."""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.known import Known
+from plait.data.labels import Labels
+from plait.data.weights import Weights
+from plait.errors import SettingError
+from plait.infer.state import Kept, State
+from plait.store.folder import File, publish
+from plait.store.origin import Origin
+
+
+def save(
+    folder: str | PathLike[str],
+    origin: Origin,
+    state: State,
+    stop: str | None,
+    *,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Make this run the content of a folder; stop: why it ended, None where it goes on."""
+    import json
+
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"extra cannot be written as JSON: {error}.\nGive plain numbers, texts and lists.") from None
+    publish(folder, _header(origin, state, stop, extra), _files(origin, state))
+
+
+def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    from plait import __version__
+
+    return {
+        "plait": __version__,
+        "model": str(origin.model),
+        "method": origin.method,
+        "seed": origin.seed,
+        "stop": stop,
+        "likelihood": origin.likelihood,
+        "settings": origin.settings,
+        "fingerprint": origin.fingerprint,
+        "exposures": {
+            "names": sorted(origin.exposures.names),
+            "relations": {name: _outline(weights) for name, weights in origin.exposures.relations.items()},
+        },
+        "history": [[r.sweep, r.bound, _finite(r.change), r.seconds, r.rank] for r in state.history],
+        "loop": {"rates": list(state.rates), "divergences": dict(state.divergences), "pause": state.pause},
+        "extra": dict(extra or {}),
+    }
+
+
+def _finite(change: float) -> float | None:
+    """JSON knows no infinity; the start has no change."""
+    return change if math.isfinite(change) else None
+
+
+def _files(origin: Origin, state: State) -> list[File]:
+    """The state changes with every save; labels, known links and exposures only with the data."""
+    key = origin.fingerprint
+    files = [File("state", ".safetensors", None, partial(_write_arrays, _state_arrays(state)))]
+    if origin.exposures.relations:
+        arrays = _exposure_arrays(origin.exposures.relations)
+        files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
+    for n, axis in enumerate(origin.model.axes):
+        files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.labels[axis])))
+    for n, equation in enumerate(origin.model.equations):
+        known = origin.known[equation.relation]
+        write = partial(_write_known, known, equation.indices)
+        files.append(File(f"known-{n}-{equation.relation}", ".parquet", key, write))
+    return files
+
+
+def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
+    """Arrays by factor and kind, with the axes inside: visible indices, then latent ones, no padding."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, kept in state.factors.items():
+        for kind in Kept._fields[1:]:
+            if (stored := getattr(kept, kind)) is not None:
+                arrays[f"{name}/{kind}"] = kept.layout.unpack(stored)
+    for name, prior in state.priors.items():
+        arrays |= {f"{name}/prior/concentration": prior.concentration, f"{name}/prior/mean": prior.mean}
+    return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
+
+
+def _outline(weights: Weights) -> list[dict[str, Any]]:
+    """The terms of weights without their arrays."""
+    return [
+        {"coefficient": term.coefficient, "vectors": list(term.vectors), "table": list(term.table_indices)}
+        for term in weights.terms
+    ]
+
+
+def _exposure_arrays(relations: Mapping[str, Weights]) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, weights in relations.items():
+        for t, term in enumerate(weights.terms):
+            arrays |= {f"{name}/{t}/vector/{index}": vector for index, vector in term.vectors.items()}
+            if term.table is not None:
+                arrays |= {f"{name}/{t}/coords": term.table.coords, f"{name}/{t}/values": term.table.values}
+    return arrays
+
+
+def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
+
+
+def _write_labels(labels: Labels, path: Path) -> None:
+    labels.names.alias(labels.axis).to_frame().write_parquet(path)
+
+
+def _write_known(known: Known, indices: tuple[str, ...], path: Path) -> None:
+    """Row numbers by index, value and weight, in lexicographic order."""
+    import polars as pl
+
+    columns = {index: known.cells[:, k] for k, index in enumerate(indices)}
+    pl.DataFrame({**columns, "value": known.values, "weight": known.weights}).write_parquet(path)
