@@ -92,6 +92,11 @@ class Data:
         axes = ", ".join(f"{axis} {len(self.labels[axis]):,}" for axis in self.model.axes)
         return "\n".join([f"axes: {axes or 'none'}", *map(str, self.relations.values())])
 
+    def _repr_html_(self) -> str:
+        from plait.show import data_html
+
+        return data_html(self)
+
 
 def bind(model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None) -> Data:
     """Read and check all data of a model; ``labels`` declares entities by axis, first in row order."""

@@ -1,0 +1,124 @@
+"""Why a link: the components that make it, who characterises them, and the known links that say so."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import SettingError
+from plait.explain.entities import characterise
+from plait.explain.latent import Components, components, one_cell
+from plait.explain.links import Touching, counted, from_data, responsibilities, touching, used_rows
+from plait.explain.report import Entity, Evidence, Explanation, Link, Share
+from plait.model import Equation
+from plait.predict.cells import row_of
+from plait.predict.chance import columns
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+__all__ = ["Explanation", "explain"]
+
+Rows = NDArray[np.int64]
+
+LISTED = 1000  # components at most; a Tucker model has very many
+
+
+def explain(fit: "Fit", relation: str, cell: Mapping[str, Any], *, top: int = 5) -> Explanation:
+    """Why a cell is predicted as it is.
+
+    cell: the name of each index of the relation. top: how many components are characterised, by how many entities an
+    axis, and how many known links are named.
+
+    The share of a component is Π E / Xhat_E, its part of the predicted mean; for a known link Π L / Xhat_L, its part of
+    what was observed. What characterises a component is defined in `plait.explain.entities`, what a known link is
+    responsible for in `plait.explain.links`. A known link does not explain itself.
+    """
+    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
+        raise SettingError(f"explain: top must be a whole number, 1 or more, got {top!r}.")
+    equation = fit.model.equation(relation)
+    row = row_of(fit, relation, cell)
+    value = _value(fit, relation, row)
+    blocks = one_cell(fit, equation, row, "mean" if value is None else "geomean")
+    found = components(blocks, equation.latent, max(LISTED, int(top)))
+    groups = counted(fit, touching(fit, used_rows(fit, equation, row, blocks)))
+    reasons, others, rest = _reasons(fit, groups, relation, row, int(top))
+    return Explanation(
+        relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
+        tuple(Share(dict(zip(found.latent, map(int, s))), float(n)) for s, n in zip(found.settings, found.shares)),
+        found.remainder, found.total, _entities(fit, equation, found, row, int(top)), reasons, others, rest,
+        _evidence(fit, groups),
+    )  # fmt: skip
+
+
+def _names(fit: "Fit", indices: Sequence[str], row: Sequence[int] | Rows) -> dict[str, Any]:
+    return {index: fit.labels[index][int(number)] for index, number in zip(indices, row)}
+
+
+def _prediction(fit: "Fit", relation: str, row: Rows) -> dict[str, float]:
+    found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
+    exposure = fit.exposures.at(relation, row[None, :])
+    return found if exposure is None else found | {"exposure": float(exposure[0])}
+
+
+def _value(fit: "Fit", relation: str, row: Rows) -> float | None:
+    """The value of the cell among the known links; None if it is not one of them."""
+    known = fit.known[relation]
+    if not known.contain(row[None, :])[0]:
+        return None
+    return float(known.values[(known.cells == row).all(axis=1)][0])
+
+
+def _entities(fit: "Fit", equation: Equation, found: Components, row: Rows, top: int) -> tuple[Entity, ...]:
+    return tuple(
+        Entity(
+            s.component,
+            s.index,
+            fit.labels[s.index][s.row],
+            s.weight,
+            s.lift,
+            s.rank,
+            len(fit.labels[s.index]),
+            s.of_cell,
+        )
+        for s in characterise(fit, equation, found, row, top, top)
+    )
+
+
+def _evidence(fit: "Fit", groups: Sequence[Touching]) -> tuple[Evidence, ...]:
+    """Every row once, with its links of all relations."""
+    rows = {group.row.factor: group.row for group in groups}
+    counts = {name: sum(len(group.numbers) for group in groups if group.row.factor == name) for name in rows}
+    return tuple(
+        Evidence(name, _names(fit, row.indices, row.rows), from_data(row), counts[name]) for name, row in rows.items()
+    )
+
+
+def _reasons(
+    fit: "Fit", groups: Sequence[Touching], relation: str, cell: Rows, top: int
+) -> tuple[tuple[Link, ...], int, float]:
+    """The links most responsible; how many others bear on the cell, and their responsibility together."""
+    found: list[Link] = []
+    count, total = 0, 0.0
+    for name in dict.fromkeys(group.relation for group in groups):
+        known, here = fit.known[name], [group for group in groups if group.relation == name]
+        strength = np.zeros(len(known))
+        for group in here:
+            strength[group.numbers] += responsibilities(fit, group)
+        if name == relation:
+            strength[(known.cells == cell).all(axis=1)] = 0.0
+        count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())
+        best = [int(n) for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
+        found.extend(_link(fit, here, n, float(strength[n])) for n in best)
+    found = sorted(found, key=lambda link: -link.responsibility)[:top]
+    return tuple(found), count - len(found), max(0.0, total - sum(link.responsibility for link in found))
+
+
+def _link(fit: "Fit", groups: Sequence[Touching], number: int, strength: float) -> Link:
+    """A known link by its number; groups: those of its relation."""
+    relation = groups[0].relation
+    shared = [group.row.indices for group in groups if number in group.numbers]
+    through = tuple(dict.fromkeys(index for indices in shared for index in indices))
+    names = _names(fit, fit.model.equation(relation).indices, fit.known[relation].cells[number])
+    return Link(relation, names, float(fit.known[relation].values[number]), strength, through)

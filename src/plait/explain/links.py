@@ -1,0 +1,228 @@
+"""Which known links say so: every link of every relation that shares a factor row with the cell.
+
+A known link adds expected counts to the posterior of the rows it touches: M·x·ΠL/Xhat_L of them (Bernoulli: M·E[n]) to
+the entry of each component. The fraction of an entry's concentration C that came from the link is its evidence, and
+
+    responsibility = Σ over the rows of the cell, Σ over components: share · counts of the link / C
+
+which is d log mean / d log evidence: to first order, how much the log of the mean would fall without the link's
+counts. (Were the link a zero and all fitted again, links rank alike, but the fall is larger: other counts follow.)
+EM has no prior: C is the total of the counts there; MAP: A − 1 + that total. Factors without a visible index (cores,
+weights) have no row that belongs to an entity; all links of a relation share them, and they are left out.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.explain.latent import CELLS, Block, gathered, log_blocks, log_sum, operands, share
+from plait.model import Equation
+
+if TYPE_CHECKING:
+    from plait.model.model import Occurrence
+    from plait.result import Fit
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+PIECE = 1 << 20  # doubles gathered of one factor at a time
+RARE = 1e-200  # Xhat_L below this may have lost components to underflow: logarithms from there on
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A row of a factor that the cell uses.
+
+    indices, rows: its visible indices, as the cell's equation names them, and its place. latent: its other indices;
+    shares, over these: how much of the cell goes through each entry. concentration: C there (EM, MAP: ∞ until
+    `counted`). prior: the part of C that no link has to do with.
+    """
+
+    factor: str
+    indices: tuple[str, ...]
+    rows: tuple[int, ...]
+    latent: tuple[str, ...]
+    shares: Array
+    concentration: Array
+    prior: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Touching:
+    """The known links of one relation that use a row of the cell: their numbers."""
+
+    relation: str
+    row: Row
+    numbers: Rows
+
+
+def used_rows(fit: "Fit", equation: Equation, row: Rows, blocks: Sequence[Block]) -> list[Row]:
+    """The rows of free factors with visible indices that a cell uses; blocks: those that say its components."""
+    log_rate = float(log_sum(blocks, ()))
+    found = []
+    for occurrence in operands(fit, equation):
+        visible = tuple(index for index in occurrence.indices if index in equation.indices)
+        if visible and occurrence.factor in fit.state.divergences:
+            latent = tuple(index for index in occurrence.indices if index not in equation.indices)
+            at = tuple(int(row[equation.indices.index(index)]) for index in visible)
+            C, prior = _gamma(fit, occurrence, equation, row)
+            shares = share(log_sum(blocks, latent), log_rate)
+            found.append(Row(occurrence.factor, visible, at, latent, shares, C, prior))
+    return found
+
+
+def _gamma(fit: "Fit", occurrence: "Occurrence", equation: Equation, row: Rows) -> tuple[Array, Array]:
+    """C of a row (∞ for points), and the part of it that is the prior's: A, under MAP A − 1, under EM nothing."""
+    posterior, prior = fit.factors[occurrence.factor], fit.prior.get(occurrence.factor)
+    A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
+    whole = (posterior.concentration, np.broadcast_to(A, posterior.mean.shape))
+    first, second = (gathered(array, occurrence, equation, row[None, :]).values[0] for array in whole)
+    return first, second
+
+
+def touching(fit: "Fit", rows: Sequence[Row]) -> list[Touching]:
+    """The known links that use a row, relation by relation and row by row."""
+    result = []
+    for equation in fit.model.equations:
+        for row in rows:
+            if row.factor in equation.factors:
+                numbers = np.flatnonzero(_on_row(equation, row, fit.known[equation.relation].cells))
+                result.append(Touching(equation.relation, row, numbers))
+    return result
+
+
+def _on_row(equation: Equation, row: Row, cells: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which cells (n, order) use this row; the equation may have other names for its indices."""
+    occurrence = next(o for o in equation.occurrences if o.factor == row.factor)
+    names = [index for index in occurrence.indices if index in equation.indices]
+    result = np.ones(len(cells), bool)
+    for index, at in zip(names, row.rows):
+        result &= cells[:, equation.indices.index(index)] == at
+    return result
+
+
+def counted(fit: "Fit", groups: Sequence[Touching]) -> list[Touching]:
+    """EM and MAP: with C = (A − 1 +) the counts of all links that touch the row. VB: as they are."""
+    if fit.method == "vb":
+        return list(groups)
+    totals = {group.row.factor: group.row.prior.copy() for group in groups}
+    for group in groups:
+        for piece in _pieces(fit, group):
+            totals[group.row.factor] += piece.total()
+    return [replace(g, row=replace(g.row, concentration=totals[g.row.factor])) for g in groups]
+
+
+def responsibilities(fit: "Fit", group: Touching) -> Array:
+    """What every link of the group is responsible for through its row: (links,)."""
+    parts = [piece.evidence() for piece in _pieces(fit, group)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def from_data(row: Row) -> float:
+    """How much of what the cell uses of a row comes from data: Σ share · (C − prior)/C."""
+    C = row.concentration
+    fraction = np.divide(C - row.prior, C, out=np.zeros(C.shape), where=C > 0)
+    return float(np.clip((row.shares * fraction).sum(), 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some links of a group, few enough to be gathered at once.
+
+    own: L of the row they share; blocks: L of the others that they use; rate (n,): Xhat_L; counts (n,): M·x, or M·E[n];
+    rare (n,): where L underflows; exact: the log blocks of those.
+    """
+
+    row: Row
+    own: Array
+    blocks: Sequence[Block]
+    rate: Array
+    counts: Array
+    rare: NDArray[np.bool_]
+    exact: Sequence[Block]
+
+    def evidence(self) -> Array:
+        """Σ over components: share · counts / C, for every link: (n,)."""
+        row, C = self.row, self.row.concentration
+        weight = np.divide(row.shares, C, out=np.zeros(C.shape), where=C > 0)
+        part = _contracted([*self.blocks, Block(row.latent, self.own * weight)], (CELLS,))
+        result = np.divide(part, self.rate, out=np.zeros(len(part)), where=~self.rare)
+        if self.rare.any():
+            with np.errstate(divide="ignore"):
+                weighted = [*self.exact, Block(row.latent, np.log(weight))]
+            result[self.rare] = _relative(log_sum(weighted, (CELLS,)), log_sum(self.exact, (CELLS,)))
+        return result * self.counts
+
+    def total(self) -> Array:
+        """The counts that the links add to the row: over its latent indices."""
+        latent = self.row.latent
+        part = np.divide(self.counts, self.rate, out=np.zeros(len(self.rate)), where=~self.rare)
+        result = self.own * _contracted([*self.blocks, Block((CELLS,), part)], latent, self.own.shape)
+        if self.rare.any():
+            whole = log_sum(self.exact, (CELLS,)).reshape(-1, *[1] * len(latent))
+            result = result + np.tensordot(
+                self.counts[self.rare], _relative(log_sum(self.exact, (CELLS, *latent)), whole), 1
+            )
+        return np.asarray(result)
+
+
+def _relative(logs: Array, whole: Array) -> Array:
+    """exp(logs − whole), 0 where the whole is impossible."""
+    impossible = np.isneginf(whole)
+    return np.exp(np.where(impossible, -np.inf, logs - np.where(impossible, 0.0, whole)))
+
+
+def _contracted(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...] = ()) -> Array:
+    """Σ Π of blocks over all indices but `keep`; an index that no block has is spread over `sizes`."""
+    import opt_einsum
+
+    inputs = [part for block in blocks for part in (block.values, block.indices)]
+    has = [index for index in keep if any(index in block.indices for block in blocks)]
+    found = np.asarray(opt_einsum.contract(*inputs, has), np.float64)
+    if len(has) == len(keep):
+        return found
+    shape = [size if index in has else 1 for index, size in zip(keep, sizes)]
+    return np.broadcast_to(found.reshape(shape), sizes)
+
+
+def _pieces(fit: "Fit", group: Touching) -> Iterator[Piece]:
+    equation = fit.model.equation(group.relation)
+    others = [o for o in operands(fit, equation) if o.factor != group.row.factor]
+    latent = [
+        [fit.rank[i] for i in o.indices if i in equation.latent]
+        for o in others
+        if set(o.indices) & set(equation.indices)
+    ]
+    # What is gathered of a link, and a factor more for what contracting it with a core takes.
+    width = max(map(math.prod, latent), default=1) * max((fit.rank[i] for i in equation.latent), default=1)
+    step = max(PIECE // width, 1)
+    for at in range(0, len(group.numbers), step):
+        yield _piece(fit, equation, others, group.row, group.numbers[at : at + step])
+
+
+def _piece(fit: "Fit", equation: Equation, others: "Sequence[Occurrence]", row: Row, numbers: Rows) -> Piece:
+    known = fit.known[equation.relation]
+    cells, weights = known.cells[numbers].astype(np.int64), known.weights[numbers]
+    mine = next(o for o in equation.occurrences if o.factor == row.factor)
+    own = gathered(fit.factors[row.factor].geomean, mine, equation, cells[:1]).values[0]
+    blocks = [Block((CELLS,), np.ones(len(cells)))]
+    blocks += [gathered(fit.factors[o.factor].geomean, o, equation, cells) for o in others]
+    rate = _contracted([*blocks, Block(row.latent, own)], (CELLS,))
+    rare = ~((rate > RARE) & np.isfinite(rate))
+    exact = log_blocks(fit, equation, cells[rare], "geomean") if rare.any() else []
+    if fit.likelihood[equation.relation] == "bernoulli":
+        exposure = fit.exposures.at(equation.relation, cells)
+        counts = weights * expected_counts(rate if exposure is None else rate * exposure)
+    else:
+        counts = weights * known.values[numbers]
+    return Piece(row, own, blocks, rate, counts, rare, exact)
+
+
+def expected_counts(rate: Array) -> Array:
+    """E[n] of a Poisson count that is not 0: λ/(1 − e^−λ), 1 where λ → 0."""
+    small = rate < 1e-12
+    return np.where(small, 1.0, rate / np.where(small, 1.0, -np.expm1(-rate)))

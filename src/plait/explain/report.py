@@ -1,0 +1,171 @@
+"""An explanation: records, the same as polars tables, and as plain data. `text` writes it for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from plait.explain.text import html, written
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OWN = ("component", "share")  # columns of the table of components beside the latent indices
+
+
+@dataclass(frozen=True)
+class Share:
+    """A component of the cell: the value of each latent index, and its share."""
+
+    setting: Mapping[str, int]
+    share: float
+
+    def __str__(self) -> str:
+        if len(self.setting) == 1:
+            return str(next(iter(self.setting.values())))
+        return " ".join(f"{index}={value}" for index, value in self.setting.items()) or "only"
+
+
+@dataclass(frozen=True)
+class Entity:
+    """One entity of an axis in one component (by its place); `plait.explain.entities` defines weight, lift and rank."""
+
+    component: int
+    index: str
+    name: Any
+    weight: float
+    lift: float
+    rank: int
+    of: int
+    of_cell: bool
+
+
+@dataclass(frozen=True)
+class Link:
+    """A known link: its cell by names, its value, its responsibility, and the indices of the cell it bears on."""
+
+    relation: str
+    cell: Mapping[str, Any]
+    value: float
+    responsibility: float
+    through: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.relation}({', '.join(map(str, self.cell.values()))})"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A factor row that the cell uses: how much of it comes from data (the rest is prior), and from how many links."""
+
+    factor: str
+    entities: Mapping[str, Any]
+    data: float
+    links: int
+
+    def __str__(self) -> str:
+        return ", ".join(f"{index} {name}" for index, name in self.entities.items())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Why a link is predicted. `print` shows it, `to_dict` gives plain data, the properties are polars tables.
+
+    prediction: mean, sd, probability, low, high; under Bernoulli rate; under an exposure its value there. known:
+    whether it is a link of the data; value: its value then. shares: the components, largest share first; `remainder` is
+    that of those not listed, of component_count in all. standings: who characterises the leading components. reasons:
+    the known links most responsible; other_links more have other_responsibility together. rows: what the cell rests on.
+    """
+
+    relation: str
+    cell: dict[str, Any]
+    prediction: dict[str, float]
+    known: bool
+    value: float | None
+    shares: tuple[Share, ...]
+    remainder: float
+    component_count: int
+    standings: tuple[Entity, ...]
+    reasons: tuple[Link, ...]
+    other_links: int
+    other_responsibility: float
+    rows: tuple[Evidence, ...]
+
+    @cached_property
+    def components(self) -> "pl.DataFrame":
+        """The components by share: component, a column for each latent index, share."""
+        import polars as pl
+
+        latent = list(self.shares[0].setting)
+        found: dict[str, Any] = {"component": [str(share) for share in self.shares]}
+        for index in latent:
+            name = f"{index}_" if index in OWN else index
+            found[name] = [share.setting[index] for share in self.shares]
+        return pl.DataFrame({**found, "share": [share.share for share in self.shares]})
+
+    @cached_property
+    def entities(self) -> "pl.DataFrame":
+        """Who characterises the leading components: component, index, name, weight, lift, rank, of_cell."""
+        rows = [
+            (str(self.shares[e.component]), e.index, str(e.name), e.weight, e.lift, e.rank, e.of_cell)
+            for e in self.standings
+        ]
+        return _table({"component": str, "index": str, "name": str, "weight": float, "lift": float, "rank": int,
+                       "of_cell": bool}, rows)  # fmt: skip
+
+    @cached_property
+    def links(self) -> "pl.DataFrame":
+        """The known links most responsible: relation, link, value, responsibility, through."""
+        rows = [(r.relation, str(r), r.value, r.responsibility, ", ".join(r.through)) for r in self.reasons]
+        return _table({"relation": str, "link": str, "value": float, "responsibility": float, "through": str}, rows)
+
+    @cached_property
+    def evidence(self) -> "pl.DataFrame":
+        """What the cell rests on: factor, entity, data (the fraction that comes from data), prior, links."""
+        rows = [(row.factor, str(row), row.data, 1.0 - row.data, row.links) for row in self.rows]
+        return _table({"factor": str, "entity": str, "data": float, "prior": float, "links": int}, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in what JSON can hold; names that are neither text nor number become text."""
+        return {
+            "relation": self.relation,
+            "cell": _plain(self.cell),
+            "known": self.known,
+            "value": self.value,
+            "prediction": dict(self.prediction),
+            "components": [{**share.setting, "share": share.share} for share in self.shares],
+            "component_count": self.component_count,
+            "remainder": self.remainder,
+            "entities": [_plain(vars(e)) for e in self.standings],
+            "links": [
+                {"relation": r.relation, "cell": _plain(r.cell), "value": r.value, "responsibility": r.responsibility,
+                 "through": list(r.through)}
+                for r in self.reasons
+            ],
+            "other_links": self.other_links,
+            "other_responsibility": self.other_responsibility,
+            "evidence": [
+                {"factor": row.factor, "entities": _plain(row.entities), "data": row.data, "links": row.links}
+                for row in self.rows
+            ],
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return written(self)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+
+def _table(schema: Mapping[str, type], rows: list[tuple[Any, ...]]) -> "pl.DataFrame":
+    import polars as pl
+
+    types = {str: pl.String, float: pl.Float64, int: pl.Int64, bool: pl.Boolean}
+    return pl.DataFrame(rows, schema={name: types[kind] for name, kind in schema.items()}, orient="row")
+
+
+def _plain(names: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: name if isinstance(name, (str, int, float)) else str(name) for key, name in names.items()}

@@ -1,0 +1,55 @@
+"""Draws of the factors from their posterior."""
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import SettingError
+from plait.machine import memory
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Array = NDArray[np.float64]
+
+
+def samples(fit: "Fit", n: int, seed: int | None = None) -> dict[str, Array]:
+    """Draws of all factors, by name: arrays (n, …) with the factor's axes as written, yours to change.
+
+    Z ~ Gamma(concentration C, scale D), independent from entry to entry, as the posterior is. Factors known exactly
+    (EM, MAP, given ones) repeat their value n times. Equal seeds give equal draws, and of more draws the first are the
+    same; streams go by a factor's position in the model, so names do not matter. None draws a seed.
+    """
+    _whole("n", n)
+    if seed is not None:
+        _whole("seed", seed)
+    _check_memory(fit, int(n))
+    seed = secrets.randbits(63) if seed is None else int(seed)
+    result = {}
+    for position, name in enumerate(fit.model.factors):
+        if name in fit.factors:
+            posterior = fit.factors[name]
+            generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,)))
+            shape = (int(n), *posterior.mean.shape)
+            if np.isinf(posterior.concentration).any():
+                result[name] = np.array(np.broadcast_to(posterior.mean, shape))
+            else:
+                result[name] = generator.gamma(posterior.concentration, posterior.scale, shape)
+    return result
+
+
+def _whole(name: str, given: Any) -> None:
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)) or given < 0:
+        raise SettingError(f"samples: {name} must be a whole number, 0 or more, got {given!r}.")
+
+
+def _check_memory(fit: "Fit", n: int) -> None:
+    needed = 8 * n * sum(posterior.mean.size for posterior in fit.factors.values())
+    if needed > memory():
+        raise SettingError(
+            f"samples: {n:,} draws of all factors need {needed / 1e9:,.1f} GB; "
+            f"this machine has {memory() / 1e9:,.1f} GB.\n"
+            "Draw fewer at a time, with another seed each time."
+        )

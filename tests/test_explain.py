@@ -1,0 +1,505 @@
+"""Explanations: shares, characters and responsibilities against loops over everything, and what people read."""
+
+import itertools
+import json
+import math
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.explain.latent import Block, components, log_sum
+from tests.cases import make
+from tests.models import MODELS
+
+# --- the oracle: every link, every component, every entry, one at a time
+
+
+def factors_at(fit, equation):
+    return [(o, fit.factors[o.factor]) for o in equation.occurrences if o.factor in fit.factors]
+
+
+def settings(fit, equation):
+    return [dict(zip(equation.latent, s)) for s in itertools.product(*(range(fit.rank[i]) for i in equation.latent))]
+
+
+def products(fit, equation, cell, kind):
+    """Π of the factors at a cell for every component."""
+    found = []
+    for setting in settings(fit, equation):
+        at = {**dict(zip(equation.indices, cell)), **setting}
+        found.append(math.prod(getattr(f, kind)[tuple(at[i] for i in o.indices)] for o, f in factors_at(fit, equation)))
+    return np.array(found)
+
+
+def link_counts(fit, relation, number):
+    """{(factor, entry): counts} of one known link."""
+    equation, known = fit.model.equation(relation), fit.known[relation]
+    cell = known.cells[number].astype(int)
+    parts = products(fit, equation, cell, "geomean")
+    expected = known.values[number]
+    if fit.likelihood[relation] == "bernoulli":
+        V = fit.exposures.at(relation, cell[None, :])
+        rate = parts.sum() * (1.0 if V is None else V[0])
+        expected = rate / (1 - math.exp(-rate))
+    counts = {}
+    for setting, part in zip(settings(fit, equation), parts / parts.sum()):
+        at = {**dict(zip(equation.indices, cell)), **setting}
+        for o, _ in factors_at(fit, equation):
+            key = (o.factor, tuple(int(at[i]) for i in o.indices))
+            counts[key] = counts.get(key, 0.0) + known.weights[number] * expected * part
+    return counts
+
+
+def brute_force(fit, relation, cell, given=()):
+    """Shares by component; responsibility by (relation, cell of the link)."""
+    equation = fit.model.equation(relation)
+    row = tuple(cell)
+    is_known = row in {tuple(c) for c in fit.known[relation].cells.tolist()}
+    parts = products(fit, equation, row, "geomean" if is_known else "mean")
+    shares = parts / parts.sum()
+    links = {
+        (name, tuple(fit.known[name].cells[n].tolist())): link_counts(fit, name, n)
+        for name in fit.model.relations
+        for n in range(len(fit.known[name]))
+    }
+    totals = {}
+    for counts in links.values():
+        for key, count in counts.items():
+            totals[key] = totals.get(key, 0.0) + count
+
+    def concentration(key):
+        name, entry = key
+        if fit.method == "vb":
+            return fit.factors[name].concentration[entry]
+        A = 1.0
+        if fit.method == "map":
+            A = np.broadcast_to(fit.prior[name].concentration, fit.factors[name].mean.shape)[entry]
+        return A - 1 + totals.get(key, 0.0)
+
+    found = {}
+    for link, counts in links.items():
+        strength = 0.0
+        for setting, share in zip(settings(fit, equation), shares):
+            at = {**dict(zip(equation.indices, row)), **setting}
+            for o, _ in factors_at(fit, equation):
+                key = (o.factor, tuple(int(at[i]) for i in o.indices))
+                if set(o.indices) & set(equation.indices) and o.factor not in given and counts.get(key, 0.0) > 0:
+                    strength += share * counts[key] / concentration(key)
+        if strength > 0 and link != (relation, row):
+            found[link] = strength
+    return shares, found
+
+
+def named(equation, row):
+    return {index: int(n) for index, n in zip(equation.indices, row)}
+
+
+def assert_explains(fit, relation, row, given=()):
+    equation = fit.model.equation(relation)
+    shares, strengths = brute_force(fit, relation, row, given)
+    e = fit.explain(relation, named(equation, row), top=10_000)
+    got = {tuple(s.setting.values()): s.share for s in e.shares}
+    wanted = {tuple(s.values()): share for s, share in zip(settings(fit, equation), shares)}
+    assert got.keys() == wanted.keys()
+    for key in wanted:
+        assert got[key] == pytest.approx(wanted[key], rel=1e-9, abs=1e-13)
+    assert sum(got.values()) == pytest.approx(1.0)
+    links = {(r.relation, tuple(r.cell.values())): r.responsibility for r in e.reasons}
+    assert links.keys() == {link for link, s in strengths.items() if s > 0}
+    for key in links:
+        assert links[key] == pytest.approx(strengths[key], rel=1e-9)
+    return e
+
+
+def two_cells(fit, relation):
+    """A known link and a cell that is none but possible, where there are such."""
+    cells = fit.known[relation].cells.astype(int).tolist()
+    shape = fit.known[relation].shape
+    free = [c for c in itertools.product(*map(range, shape)) if list(c) not in cells]
+    free = [c for c in free if products(fit, fit.model.equation(relation), c, "mean").sum() > 1e-6]
+    return [tuple(c) for c in cells[len(cells) // 2 :][:1]] + free[len(free) // 3 :][:1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shares_and_responsibilities_are_those_of_a_loop_over_everything(name):
+    fit = make(name).fit(sweeps=6)
+    for relation in fit.model.relations[:1]:
+        for row in two_cells(fit, relation):
+            assert_explains(fit, relation, row)
+
+
+@pytest.mark.parametrize("method", ["em", "map"])
+@pytest.mark.parametrize("name", ["coupled_paper", "coupled_tucker", "coupled_bias", "two_visible_mixed_order"])
+def test_em_and_map_measure_responsibility_by_total_counts(name, method):
+    fit = make(name).fit(method, sweeps=6)
+    for row in two_cells(fit, fit.model.relations[0]):
+        assert_explains(fit, fit.model.relations[0], row)
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+@pytest.mark.parametrize("name", ["coupled_cp_matrix", "coupled_tucker", "friends"])
+def test_bernoulli_links_count_as_what_is_expected_of_them(name, exposed):
+    fit = make(name, likelihood="bernoulli", exposed=exposed).fit(sweeps=6)
+    for row in two_cells(fit, fit.model.relations[0]):
+        assert_explains(fit, fit.model.relations[0], row)
+
+
+@pytest.mark.parametrize("name", ["cp3", "coupled_chain"])
+@pytest.mark.parametrize("method", ["vb", "em"])
+def test_an_exposure_changes_the_prediction_but_no_poisson_count(name, method):
+    fit = make(name, exposed=True).fit(method, sweeps=6)
+    relation = fit.model.relations[0]
+    for row in two_cells(fit, relation):
+        e = assert_explains(fit, relation, row)
+        assert e.prediction["exposure"] == fit.exposures.at(relation, np.array([row]))[0]
+        assert f"exposure {e.prediction['exposure']:g}" in str(e)
+
+
+def test_weights_of_links_count():
+    fit = make("matrix", "weighted_cells").fit(sweeps=4)
+    assert len(set(fit.known["X"].weights)) > 1
+    for row in two_cells(fit, "X"):
+        assert_explains(fit, "X", row)
+
+
+@pytest.mark.parametrize("method", ["vb", "em"])
+def test_a_given_factor_owes_nothing_to_links(method):
+    rng = np.random.default_rng(0)
+    X, B = rng.poisson(2.0, (5, 4)), rng.gamma(2.0, 1.0, (4, 3))
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=3, fixed={"B": B}, seed=0, sweeps=5, method=method)
+    e = assert_explains(fit, "X", (1, 2), given=("B",))
+    assert e.evidence["factor"].to_list() == ["A"]
+
+
+def test_responsibilities_and_prior_add_up_to_one_for_every_row_of_a_converged_fit():
+    fit = make("matrix").fit(sweeps=600, adapt=None)
+    row = two_cells(fit, "X")[1]
+    e = fit.explain("X", named(fit.model.equation("X"), row), top=10_000)
+    assert sum(r.responsibility for r in e.reasons) == pytest.approx(e.evidence["data"].sum(), rel=1e-6)
+    np.testing.assert_allclose(e.evidence["data"] + e.evidence["prior"], 1.0)
+
+
+def test_evidence_is_what_of_the_concentration_is_not_prior():
+    fit = make("cp3").fit(sweeps=5)
+    row = two_cells(fit, "X")[1]
+    e = fit.explain("X", named(fit.model.equation("X"), row))
+    shares = products(fit, fit.model.equation("X"), row, "mean")
+    shares /= shares.sum()
+    for name, i, record in zip("ABC", row, e.rows):
+        A = np.broadcast_to(fit.prior[name].concentration, fit.factors[name].mean.shape)[i]
+        wanted = 1 - (shares * A / fit.factors[name].concentration[i]).sum()
+        assert record.data == pytest.approx(wanted)
+        assert record.links == sum(c["ABC".index(name)] == i for c in fit.known["X"].cells.tolist())
+
+
+def test_a_cold_entity_rests_on_the_prior_alone():
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": pl.DataFrame({"i": ["a", "b"], "j": ["x", "y"]})}, rank=2, seed=0,
+                    labels={"i": ["a", "b", "new"]})  # fmt: skip
+    e = fit.explain("X", {"i": "new", "j": "x"})
+    assert dict(zip(e.evidence["factor"], e.evidence["data"]))["A"] == pytest.approx(0.0, abs=1e-12)
+    assert e.rows[0].links == 0
+
+
+def test_a_link_known_elsewhere_explains_through_the_shared_factor():
+    rng = np.random.default_rng(1)
+    visits = pl.DataFrame({"user": ["bob", "bob", "eve"], "place": ["inn", "spa", "zoo"]})
+    friends = pl.DataFrame({"user": ["ann", "bob", "eve"], "friend": ["dan", "dan", "fay"], "value": [9, 9, 9]})
+    fit = plait.fit(
+        "visits[user,place] = U[user,r] P[place,r]; friends[user,friend] = U[user,r] F[friend,r]; friend: user",
+        {"visits": visits, "friends": friends}, rank=2, seed=int(rng.integers(9)), prior=plait.Gamma(0.5, 1.0),
+    )  # fmt: skip
+    e = fit.explain("visits", {"user": "ann", "place": "inn"})
+    assert ("friends(ann, dan)", "user") in list(e.links.select("link", "through").iter_rows())
+    assert "friends(ann, dan) = 9" in str(e)
+
+
+# --- components
+
+
+def test_shares_survive_geometric_means_that_underflow():
+    """Posteriors so vague that exp(ψ(C)) is 0: shares and responsibilities come from logarithms."""
+
+    class Start:
+        def __init__(self, C, D):
+            self.concentration, self.scale = C, D
+
+    C = np.array([[1e-3, 2e-3], [1e-3, 1e-3]])
+    start = {"A": Start(C, np.ones((2, 2))), "B": Start(C[::-1].copy(), np.ones((2, 2)))}
+    X = np.array([[1.0, 0.0], [0.0, 1.0]])
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, init=start, sweeps=0, seed=0, adapt=None)
+    assert fit.factors["A"].geomean[1, 0] == 0.0
+    from scipy.special import digamma
+
+    e = fit.explain("X", {"i": 0, "j": 0})
+    logs = digamma(C[0]) + digamma(C[1])
+    wanted = np.exp(logs - logs.max())
+    wanted /= wanted.sum()
+    assert e.known
+    assert {int(str(s)): s.share for s in e.shares} == pytest.approx({0: wanted[0], 1: wanted[1]})
+    other = fit.explain("X", {"i": 0, "j": 1})
+    assert len(other.reasons) == 2
+    # X(0, 0) bears through A[0]: its counts go by the logs above.
+    mean = C[0] * C[0]
+    share = mean / mean.sum()
+    strengths = {str(r): r.responsibility for r in other.reasons}
+    assert strengths["X(0, 0)"] == pytest.approx((share * wanted / C[0]).sum())
+
+
+@pytest.mark.parametrize("keep", [(), ("q",), ("r", "p")])
+def test_log_sum_is_the_logarithm_of_a_contraction(keep):
+    rng = np.random.default_rng(0)
+    blocks = [Block(("p", "q"), rng.normal(size=(3, 4))), Block(("q", "r"), rng.normal(size=(4, 2))),
+              Block(("r",), rng.normal(size=2)), Block((), np.array(0.5))]  # fmt: skip
+    arrays = [np.exp(block.values) for block in blocks]
+    wanted = np.log(np.einsum(f"pq,qr,r,->{''.join(keep)}", *arrays))
+    np.testing.assert_allclose(log_sum(blocks, keep), wanted, rtol=1e-12)
+
+
+def test_leading_components_of_a_core_are_the_largest_and_leave_the_rest_to_the_remainder():
+    rng = np.random.default_rng(3)
+    blocks = [Block(("p", "q", "r"), rng.normal(size=(6, 7, 8))), Block(("p",), rng.normal(size=6)),
+              Block(("q",), rng.normal(size=7)), Block(("r",), rng.normal(size=8))]  # fmt: skip
+    dense = np.exp(blocks[0].values + np.add.outer(np.add.outer(blocks[1].values, blocks[2].values), blocks[3].values))
+    dense /= dense.sum()
+    found = components(blocks, ("p", "q", "r"), 60)
+    np.testing.assert_allclose(found.shares, np.sort(dense.ravel())[::-1][:60], rtol=1e-10)
+    np.testing.assert_allclose(found.shares, dense[tuple(found.settings.T)], rtol=1e-10)
+    assert found.total == 336
+    assert found.remainder == pytest.approx(1 - found.shares.sum())
+
+
+def test_a_chain_of_ranks_too_large_to_enumerate_is_explained():
+    """100^4 components: none of them is listed but the leading ones."""
+    rng = np.random.default_rng(0)
+    pairs = [("p", "q"), ("q", "r"), ("r", "s")]
+    blocks = [Block(pair, np.log(rng.gamma(0.05, 1.0, (100, 100)) + 1e-9)) for pair in pairs]
+    found = components(blocks, ("p", "q", "r", "s"), 50)
+    assert found.total == 10**8
+    rate = np.exp(blocks[0].values) @ np.exp(blocks[1].values) @ np.exp(blocks[2].values)
+    assert found.log_rate == pytest.approx(np.log(rate.sum()))
+    for setting, share in zip(found.settings[:5], found.shares):
+        p, q, r, s = setting
+        logs = blocks[0].values[p, q] + blocks[1].values[q, r] + blocks[2].values[r, s]
+        assert share == pytest.approx(np.exp(logs - found.log_rate))
+    assert 0 < found.remainder < 1
+
+
+def test_a_cell_of_rate_0_has_no_components_and_no_nan():
+    X = np.array([[1.0, 0.0], [0.0, 2.0]])
+    init = {"A": np.array([[1.0, 0.0], [0.0, 1.0]]), "B": np.array([[1.0, 0.0], [0.0, 1.0]])}
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, method="em", init=init, sweeps=3, seed=0)
+    e = fit.explain("X", {"i": 0, "j": 1})
+    assert e.prediction["mean"] == 0.0
+    assert e.components["share"].to_list() == [0.0, 0.0]
+    assert e.remainder == 0.0
+    assert "rate 0" in str(e)
+    assert "nan" not in json.dumps(e.to_dict()).lower()
+
+
+# --- who characterises a component
+
+
+@pytest.mark.parametrize("name", ["cp3_weighted", "tucker", "two_visible", "bias", "train"])
+def test_weight_is_the_share_of_a_component_and_lift_compares_it_with_all_components(name):
+    fit = make(name).fit(sweeps=6)
+    equation = fit.model.equation("X")
+    e = fit.explain("X", dict.fromkeys(equation.indices, 1), top=100)
+    letters = {i: chr(97 + n) for n, i in enumerate((*equation.indices, *equation.latent))}
+    inputs = ",".join("".join(letters[i] for i in o.indices) for o, _ in factors_at(fit, equation))
+    arrays = [f.geomean for _, f in factors_at(fit, equation)]
+    dense = np.einsum(f"{inputs}->{''.join(letters.values())}", *arrays)
+    order = len(equation.indices)
+    for entity in e.standings:
+        place, setting = equation.indices.index(entity.index), e.shares[entity.component].setting
+        own = {i for o, _ in factors_at(fit, equation) if entity.index in o.indices for i in o.indices}
+        at = tuple(setting[i] if i in own else slice(None) for i in equation.latent)
+        mass = dense[(slice(None),) * order + at]
+        weight = np.moveaxis(mass, place, 0).reshape(mass.shape[place], -1).sum(axis=1)
+        overall = np.moveaxis(dense, place, 0).reshape(dense.shape[place], -1).sum(axis=1)
+        weight, overall = weight / weight.sum(), overall / overall.sum()
+        assert entity.weight == pytest.approx(weight[entity.name])
+        assert entity.lift == pytest.approx((weight / overall)[entity.name])
+        relevance = weight**0.6 * (weight / overall) ** 0.4
+        assert entity.rank == 1 + np.count_nonzero(relevance > relevance[entity.name] * (1 + 1e-12))
+        assert entity.of_cell or entity.lift > 1 - 1e-6
+
+
+def test_the_popular_do_not_head_components_that_are_not_theirs():
+    """Everybody buys bread; only one group buys wool, only one wine."""
+    rows = [(f"u{n}", "bread", 8) for n in range(8)]
+    rows += [(f"u{n}", what, 6) for n in range(8) for what in (("wool", "yarn") if n < 4 else ("wine", "beer"))]
+    table = pl.DataFrame(rows, schema=["user", "good", "value"], orient="row")
+    fit = plait.fit(
+        "buys[user,good] = U[user,r] G[good,r]", {"buys": table}, rank=2, seed=0, prior=plait.Gamma(0.3, 1.0)
+    )
+    e = fit.explain("buys", {"user": "u0", "good": "wool"})
+    names = e.entities.filter((pl.col("component") == str(e.shares[0])) & (pl.col("index") == "good"))["name"].to_list()
+    assert set(names[:2]) == {"wool", "yarn"}
+
+
+def test_the_own_entity_is_shown_with_its_rank_where_it_does_not_lead():
+    fit = make("friends").fit(sweeps=6)
+    e = fit.explain("visits", {"user": 0, "place": 0, "activity": 0}, top=1)
+    for number in {s.component for s in e.standings}:
+        for index in e.cell:
+            assert [s.name for s in e.standings if (s.component, s.index, s.of_cell) == (number, index, True)] == [0]
+
+
+def test_an_index_that_only_an_exposure_has_is_nobodys():
+    rng = np.random.default_rng(0)
+    fit = plait.fit("X[i,j,k] = A[i,r] B[j,r] V[k]", {"X": rng.poisson(1.0, (4, 3, 2))}, rank=2, seed=0, sweeps=5,
+                    fixed={"V": np.array([1.0, 2.0])})  # fmt: skip
+    e = fit.explain("X", {"i": 0, "j": 0, "k": 1})
+    assert set(e.entities["index"]) == {"i", "j"}
+    assert e.prediction["exposure"] == 2.0
+
+
+# --- what people and programs get
+
+
+class Checked(HTMLParser):
+    """Every tag that opens closes, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.seen += data
+
+
+@pytest.fixture(scope="module")
+def odd():
+    """Names that HTML would trip over."""
+    table = pl.DataFrame({"a": ["<b>", "x & y", '"q"', "<b>"], "b": ["1", "2", "1", "2"], "value": [2, 1, 3, 1]})
+    return plait.fit("rel[a,b] = A[a,r] B[b,r]", {"rel": table}, rank=2, seed=0, sweeps=20)
+
+
+def test_html_is_well_formed_and_escaped(odd):
+    page = odd.explain("rel", {"a": "x & y", "b": "1"})._repr_html_()
+    reader = Checked()
+    reader.feed(page)
+    assert reader.open == []
+    assert "<b>" in reader.seen
+    assert "<b>" not in page
+    assert "rel(a=x & y, b=1)" in reader.seen
+
+
+WORDS = """
+Component 0 makes 55 %    (* is of this cell)
+    user   ann*
+    place  inn, spa; zoo* is number 3 of 3
+
+Component 1 makes 45 %
+    user   bob, eve; ann* is number 3 of 3
+    place  zoo*
+
+Because of these known links (how much smaller the mean would be without their counts)
+           29 %  visits(ann, inn) = 3  same user
+           28 %  visits(bob, zoo) = 4  same place
+           10 %  friends(ann, bob)     same user
+    2 other links bear on it, 9.1 % each on average
+
+So much of what it rests on comes from data, the rest from the prior
+    user ann (U)          55 %  3 known links
+    place zoo (P)         42 %  2 known links"""
+
+
+def test_an_explanation_prints_like_this():
+    visits = {"user": ["ann", "ann", "bob", "bob", "eve"], "place": ["inn", "spa", "inn", "zoo", "zoo"]}
+    friends = pl.DataFrame({"user": ["ann", "bob"], "friend": ["bob", "eve"]})
+    fit = plait.fit(
+        "visits[user,place] = U[user,r] P[place,r]; friends[user,friend] = U[user,r] F[friend,r]; friend: user",
+        {"visits": pl.DataFrame({**visits, "value": [3, 1, 2, 4, 1]}), "friends": friends},
+        rank=2, seed=0, sweeps=500, tol=0.0, prior=plait.Gamma(0.5, 1.0),
+    )  # fmt: skip
+    text = str(fit.explain("visits", {"user": "ann", "place": "zoo"}, top=3))
+    assert text.split("\n")[0] == "Why visits(user=ann, place=zoo)?"
+    assert text.split("\n", 2)[2] == WORDS
+
+
+def test_an_explanation_says_what_is_predicted_and_why(odd):
+    text = str(odd.explain("rel", {"a": "x & y", "b": "1"}, top=2))
+    first, second, *rest = text.split("\n")
+    assert first == "Why rel(a=x & y, b=1)?"
+    assert second.startswith("probability of a link ")
+    assert second.endswith("not a known link.")
+    assert any(line.startswith("Component ") for line in rest)
+    assert any('rel("q", 1) = 3' in line and line.endswith("same b") for line in rest)
+    assert text == repr(odd.explain("rel", {"a": "x & y", "b": "1"}, top=2))
+
+
+def test_a_known_link_is_said_to_be_one_and_does_not_explain_itself(odd):
+    e = odd.explain("rel", {"a": '"q"', "b": "1"}, top=100)
+    assert e.known
+    assert e.value == 3.0
+    assert "a known link of value 3" in str(e)
+    assert 'rel("q", 1)' not in e.links["link"].to_list()
+
+
+@pytest.mark.parametrize("name", ["cp5", "tucker", "rank_one", "no_index_latent", "no_index", "friends_two_names"])
+def test_text_fits_a_screen_and_data_fit_json(name):
+    fit = make(name).fit(sweeps=5)
+    relation = fit.model.relations[0]
+    e = fit.explain(relation, dict.fromkeys(fit.model.equation(relation).indices, 1))
+    assert len(str(e).split("\n")) <= 44
+    assert max(map(len, str(e).split("\n"))) <= 120
+    again = json.loads(json.dumps(e.to_dict(), allow_nan=False))
+    assert again["relation"] == relation
+    assert sum(c["share"] for c in again["components"]) + again["remainder"] == pytest.approx(1.0)
+    for table in (e.components, e.entities, e.links, e.evidence):
+        assert not any(table[c].is_null().any() for c in table.columns)
+
+
+def test_tables_hold_what_the_text_says(odd):
+    e = odd.explain("rel", {"a": "<b>", "b": "1"}, top=2)
+    assert e.components.columns == ["component", "r", "share"]
+    assert e.components["share"].is_sorted(descending=True)
+    assert e.entities.columns == ["component", "index", "name", "weight", "lift", "rank", "of_cell"]
+    assert e.links.columns == ["relation", "link", "value", "responsibility", "through"]
+    assert e.evidence.columns == ["factor", "entity", "data", "prior", "links"]
+    assert len(e.links) == 2
+    all_of_them = odd.explain("rel", {"a": "<b>", "b": "1"}, top=100).links["responsibility"]
+    assert e.links["responsibility"].sum() + e.other_responsibility == pytest.approx(all_of_them.sum())
+    assert len(e.links) + e.other_links == len(all_of_them)
+
+
+def test_latent_indices_may_have_the_names_of_columns():
+    X = np.random.default_rng(0).poisson(2.0, (3, 3))
+    fit = plait.fit("X[i,j] = A[i,share] B[j,share]", {"X": X}, rank=2, seed=0, sweeps=3)
+    assert fit.explain("X", {"i": 0, "j": 0}).components.columns == ["component", "share_", "share"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ({"a": "<b>"}, "b"),
+        ({"a": "<b>", "b": "1", "c": 2}, "c"),
+        ({"a": "x & z", "b": "1"}, "x & y"),
+        ({"a": "<b>", "b": 1}, "integers"),
+        ("ann", "str"),
+    ],
+)
+def test_a_cell_that_is_none_is_refused(odd, cell, message):
+    with pytest.raises(plait.DataError, match=message):
+        odd.explain("rel", cell)
+
+
+def test_an_unknown_relation_is_refused(odd):
+    with pytest.raises(plait.ModelError, match="rel"):
+        odd.explain("real", {"a": "<b>", "b": "1"})
+
+
+@pytest.mark.parametrize("top", [0, -1, 2.5, True, "3"])
+def test_top_is_a_whole_number(odd, top):
+    with pytest.raises(plait.SettingError, match="top must be a whole number"):
+        odd.explain("rel", {"a": "<b>", "b": "1"}, top=top)
