@@ -1,0 +1,127 @@
+"""A relation with some more cells hidden: the same observed cells otherwise, and the same names.
+
+Hidden rows stay in the table, so that every name is still known, and are listed in `missing=`, so that a fit does not
+look at them. Under universe="relation" an entity that no unhidden row mentions would lose its zeros too, though they
+are not hidden: one of them is then listed as a row of 0, which changes nothing but that. So the weights M of the result
+are exactly those of the original, and 0 at the hidden cells.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.data.keys import Array, coordinate_type
+from plait.data.relation import Relation
+from plait.data.tables import TableSource, is_table
+from plait.data.weights import Weights
+from plait.evaluation.listing import PIECE, along
+from plait.evaluation.subject import Subject
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Hidden = Mapping[tuple[str, ...], Array]
+
+# Random cells of an entity that are tried before its cells are gone through in order.
+TRIES = 20
+
+
+def masked(subject: Subject, name: str, hidden: Hidden, observed: float | None = None) -> Relation:
+    """A relation of the subject with more cells hidden; hidden: coordinates (n, k) by some of its indices.
+
+    observed: the new weight of zeros, where it changes.
+    """
+    relation = subject.relations[name]
+    tables = [*relation.hidden_tables, *(_missing(subject, name, over, rows) for over, rows in hidden.items())]
+    train = replace(relation, missing=tables)
+    if observed is not None:
+        train = replace(train, observed=observed)
+    zeros = _lost_zeros(subject, name, train)
+    return train if zeros is None else _with_zeros(subject, name, train, zeros)
+
+
+def labelled(subject: Subject, indices: Sequence[str], coords: Array) -> "dict[str, pl.Series]":
+    """The names of coordinates (n, k), by index."""
+    names = subject.data.labels
+    return {index: names[index].names.gather(coords[:, k].astype(np.int64)) for k, index in enumerate(indices)}
+
+
+def _missing(subject: Subject, name: str, over: Sequence[str], coords: Array) -> "pl.DataFrame":
+    import polars as pl
+
+    columns = subject.relations[name].columns or {}
+    return pl.DataFrame({columns.get(i, i): names for i, names in labelled(subject, over, coords).items()})
+
+
+def _lost_zeros(subject: Subject, name: str, train: Relation) -> Array | None:
+    """Observed zeros (n, order), one for each entity that only hidden rows mention and that has a cell left."""
+    before = subject.data.relations[name]
+    if train.universe != "relation" or train.observed == "listed" or not is_table(train.data):
+        return None
+    after = subject.rebound(name, train)
+    if after.unseen == before.unseen:
+        return None
+    wanted = subject.rebound(name, replace(train, universe="model")).weights
+    for index in before.indices:
+        here = (along(before.weights, [index]) > 0).astype(np.float64)
+        wanted = wanted * Weights.from_vector(before.indices, before.shape, index, here)
+    left = {index: along(wanted, [index]) > 0 for index in before.indices}
+    found = []
+    for k, index in enumerate(before.indices):
+        lost = np.flatnonzero(left[index] & (along(after.weights, [index]) == 0))
+        found.append(_one_cell_each(wanted, k, lost, [np.flatnonzero(left[i]) for i in before.indices]))
+    cells = np.unique(np.concatenate(found), axis=0)
+    return cells if len(cells) else None
+
+
+def _one_cell_each(weights: Weights, axis: int, entities: Array, rows: Sequence[Array]) -> Array:
+    """A cell with M > 0 for each entity on an axis that has one; rows: which to choose from on the others."""
+    rng = np.random.default_rng(0)  # which cells are taken makes no difference to a fit
+    cells = np.zeros((len(entities), len(rows)), coordinate_type(weights.shape))
+    waiting = np.arange(len(entities))
+    for _ in range(TRIES):
+        for k, own in enumerate(rows):
+            cells[waiting, k] = rng.choice(own, len(waiting)) if k != axis else entities[waiting]
+        waiting = waiting[weights.at(cells[waiting]) <= 0]
+        if not len(waiting):
+            break
+    for at in waiting:
+        cells[at] = _first_cell(weights, [entities[at : at + 1] if k == axis else r for k, r in enumerate(rows)])
+    return cells
+
+
+def _first_cell(weights: Weights, rows: Sequence[Array]) -> Array:
+    """The first cell with M > 0 among these rows; there is one."""
+    shape = [len(own) for own in rows]
+    total = math.prod(shape)
+    for start in range(0, total, PIECE):
+        places = np.unravel_index(np.arange(start, min(start + PIECE, total)), shape)
+        cells = np.stack([own[at] for own, at in zip(rows, places)], axis=1)
+        open_cells = np.flatnonzero(weights.at(cells) > 0)
+        if len(open_cells):
+            return np.asarray(cells[open_cells[0]])
+    raise AssertionError("an entity whose weights add up to more than 0 has a cell with a weight")
+
+
+def _with_zeros(subject: Subject, name: str, train: Relation, zeros: Array) -> Relation:
+    """The relation with rows of 0 below its own; as a polars table, under the same names of columns."""
+    import polars as pl
+
+    indices = subject.data.relations[name].indices
+    source = train.read(name, indices)
+    assert isinstance(source, TableSource)
+    value = source.value_column
+    while value in source.columns.values():  # the column of an index may have any name
+        value = f"{value}_"
+    columns: dict[str, Any] = {}
+    for index, names in labelled(subject, indices, zeros).items():
+        own = source.labels[index]
+        columns[source.columns[index]] = pl.concat([own.cast(names.dtype), names])
+    columns[value] = np.concatenate([source.values, np.zeros(len(zeros))])
+    if source.weights is not None:
+        zero = 1.0 if isinstance(train.observed, str) else float(train.observed)
+        columns[source.weight_column] = np.concatenate([source.weights, np.full(len(zeros), zero)])
+    return replace(train, data=pl.DataFrame(columns), value=value)

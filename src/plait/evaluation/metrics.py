@@ -1,0 +1,144 @@
+"""Figures of merit as pure functions of arrays; a link is True, a score is better when larger."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# Scores closer than this, relative to the larger, are tied: entities with equal posteriors differ by rounding only.
+TIED = 1e-12
+
+# Beyond this probability 1 − p has lost its digits, and the closed form of P(x = 0) takes over.
+NEARLY_SURE = 0.999
+
+
+def roc_auc(link: Flags, score: Floats) -> float:
+    """The probability that a link scores above a non-link, ties counting half; link, score (n,), both kinds present."""
+    from scipy.stats import rankdata
+
+    ranks, links = rankdata(score), int(link.sum())
+    return float((ranks[link].sum() - links * (links + 1) / 2) / (links * (len(link) - links)))
+
+
+def average_precision(link: Flags, score: Floats) -> float:
+    """Precision averaged over the links, going down the ranking; tied cells are taken together.
+
+    Σ_k (recall_k − recall_{k−1}) · precision_k over the distinct scores, largest first.
+    """
+    order = np.argsort(-score, kind="stable")
+    hits = np.cumsum(link[order])
+    last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
+    found = np.diff(hits[last], prepend=0)
+    return float(np.sum(found * hits[last] / (last + 1)) / hits[-1])
+
+
+def brier(link: Flags, probability: Floats) -> float:
+    """Mean of (probability − link)²."""
+    return float(np.mean((probability - link) ** 2))
+
+
+def rmse(values: Floats, mean: Floats) -> float:
+    """√ mean (mean − value)²."""
+    return float(np.sqrt(np.mean((mean - values) ** 2)))
+
+
+def mae(values: Floats, mean: Floats) -> float:
+    """Mean of |mean − value|."""
+    return float(np.mean(np.abs(mean - values)))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Cells by their predicted probability, in bins of equal width that hold any; arrays (bins,).
+
+    low, high: a bin holds low < probability ≤ high (and 0 is in the first); cells: how many; predicted: their mean
+    probability; observed: the share of links among them.
+    """
+
+    low: Floats
+    high: Floats
+    cells: NDArray[np.int64]
+    predicted: Floats
+    observed: Floats
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: mean over cells of |predicted − observed| of their bin."""
+        return float(np.average(np.abs(self.predicted - self.observed), weights=self.cells))
+
+
+def calibration(link: Flags, probability: Floats, bins: int = 10) -> Calibration:
+    """How often cells of a predicted probability are links; link, probability (n,)."""
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    place = np.searchsorted(edges[1:-1], probability)
+    cells = np.bincount(place, minlength=bins)
+    some = np.flatnonzero(cells)
+    predicted = np.bincount(place, probability, bins)[some] / cells[some]
+    observed = np.bincount(place, link, bins)[some] / cells[some]
+    return Calibration(edges[some], edges[some + 1], cells[some], predicted, observed)
+
+
+def log_probability(values: Floats, mean: Floats, variance: Floats, probability: Floats) -> Floats:
+    """Log predictive probability of counts; all (n,): values x, mean and variance of the rate, probability P(x > 0).
+
+    log(1 − p) for x = 0; for x > 0 log p + log NB(x) − log(1 − NB(0)), NB being the negative binomial with the moments
+    of the predictive count (Poisson where the variance is 0). Where p is its closed form, that is NB itself.
+    """
+    # A rate of 0 has no links: the truncated distribution is 0/0 there, and −∞ is all there is to say.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        none, zero = _log_zero(mean, variance, probability)
+        some = np.log(probability) + _log_counts(values, mean, variance) - np.log(-np.expm1(none))
+        return np.where(values == 0, zero, np.where(mean > 0, some, -np.inf))
+
+
+def log_link(link: Flags, mean: Floats, variance: Floats, probability: Floats) -> Floats:
+    """Log predictive probability of links 0 and 1: log p or log(1 − p); arguments as in `log_probability`."""
+    with np.errstate(divide="ignore"):
+        return np.where(link, np.log(probability), _log_zero(mean, variance, probability)[1])
+
+
+def _log_zero(mean: Floats, variance: Floats, probability: Floats) -> tuple[Floats, Floats]:
+    """Log P(x = 0): in closed form, and as 1 − probability where that has digits."""
+    none = _log_counts(np.zeros(len(mean)), mean, variance)
+    return none, np.where(probability > NEARLY_SURE, none, np.log1p(-np.minimum(probability, NEARLY_SURE)))
+
+
+def _log_counts(x: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Log of the negative binomial with this mean and Gamma variance of its rate; Poisson where that is 0."""
+    from scipy.special import betaln, gammaln, xlogy
+
+    poisson = xlogy(x, mean) - mean - gammaln(x + 1)
+    spread = (variance > 1e-15 * mean**2) & (mean > 0)
+    m, v = np.where(spread, mean, 1.0), np.where(spread, variance, 1.0)
+    k = m * m / v
+    # log Γ(x + k) / Γ(k) by the beta function: a difference of two log Γ would cancel for large k.
+    count = np.where(x > 0, x, 1.0)
+    rising = np.where(x > 0, gammaln(count) - betaln(count, k), 0.0)
+    binomial = rising - gammaln(x + 1) - k * np.log1p(v / m) - x * np.log1p(k / m)
+    return np.where(spread, binomial, poisson)
+
+
+def ranks(scores: Floats, target: NDArray[np.int64], removed: Flags | None = None) -> Floats:
+    """The rank of one candidate among all of its row, 1 the best; ties by their expected rank.
+
+    scores (n, m); target (n,) the column of the true one; removed (n, m) candidates that do not count (the target
+    always does). rank = 1 + (candidates above) + (candidates tied, without itself) / 2: the mean of the optimistic
+    and the pessimistic rank.
+    """
+    rows = np.arange(len(scores))
+    own = scores[rows, target][:, None]
+    margin = TIED * np.abs(own)
+    counted = np.ones(scores.shape, bool) if removed is None else ~removed
+    counted[rows, target] = False
+    above = np.count_nonzero((scores > own + margin) & counted, axis=1)
+    not_below = np.count_nonzero((scores >= own - margin) & counted, axis=1)
+    return np.asarray(1.0 + (above + not_below) / 2.0)
+
+
+def rank_figures(positions: Floats) -> dict[str, float]:
+    """mrr, hits_at_1, hits_at_3, hits_at_10 and mean_rank of ranks (n,)."""
+    hits = {f"hits_at_{k}": float(np.mean(positions <= k)) for k in (1, 3, 10)}
+    return {"mrr": float(np.mean(1.0 / positions)), **hits, "mean_rank": float(np.mean(positions))}

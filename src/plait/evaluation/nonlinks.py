@@ -1,0 +1,88 @@
+"""Cells that are no links, drawn at random: from all cells, or by replacing one entity of a link.
+
+Only entities that have a link in the relation, known or tested, are drawn. A fit does not remember which others were
+zeros there and which were missing because they occur in other relations only; and the latter are no test of anything.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.keys import columns_of, find, pack_pair
+from plait.data.known import Known
+
+Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+# Tensors of at most this many cells are listed; in larger ones cells are drawn until enough are no links.
+LISTED = 2**20
+
+# Draws before the candidates of what is left are listed.
+ROUNDS = 30
+
+
+class Links:
+    """All links of a relation that are known or tested; cells (n, order) by row numbers, sorted, each once."""
+
+    def __init__(self, known: Known, tested: Rows, axes: Sequence[str]):
+        both = np.concatenate([known.cells.astype(np.int64), tested])
+        self.shape = known.shape
+        self.axes = tuple(axes)
+        self.cells: Rows = np.unique(both, axis=0) if both.shape[1] else both[:1]
+
+    def contain(self, cells: Rows) -> Flags:
+        """Which cells (m, order) are links."""
+        counts = (len(cells), len(self.cells))
+        needles, keys = pack_pair(columns_of(cells), columns_of(self.cells), self.shape, counts)
+        return find(needles, keys)[1]
+
+    @cached_property
+    def present(self) -> tuple[Rows, ...]:
+        """The entities with a link, for each index; indices on one axis have the same."""
+        seen = {axis: np.zeros(size, bool) for axis, size in zip(self.axes, self.shape)}
+        for k, axis in enumerate(self.axes):
+            seen[axis][self.cells[:, k]] = True
+        return tuple(np.flatnonzero(seen[axis]) for axis in self.axes)
+
+
+def uniform(links: Links, count: int, rng: np.random.Generator) -> Rows:
+    """Cells (count, order) drawn uniformly, with replacement, from those that are no links; none if all are links."""
+    entities = links.present
+    if not entities:  # one cell, and it is a link
+        return links.cells[:0]
+    if math.prod(map(len, entities)) <= LISTED:
+        cells = np.stack([grid.ravel() for grid in np.meshgrid(*entities, indexing="ij")], axis=1)
+        cells = cells[~links.contain(cells)]
+        return cells[rng.integers(len(cells), size=count)] if len(cells) else cells
+    found: list[Rows] = []
+    while sum(map(len, found)) < count:
+        # Links are held in memory, so among a million cells and more they are rare enough for this to end soon.
+        cells = np.stack([rng.choice(own, max(count, 1024)) for own in entities], axis=1)
+        found.append(cells[~links.contain(cells)])
+    return np.concatenate(found)[:count]
+
+
+def corrupted(links: Links, cells: Rows, place: int, rng: np.random.Generator) -> tuple[Rows, Flags]:
+    """Cells (n, order) with the entity at one place replaced, uniformly by those with which they are no links.
+
+    Also which of them have such an entity at all (n,); the others are left as they are.
+    """
+    entities = links.present[place]
+    result = cells.copy()
+    waiting = np.arange(len(cells))
+    for _ in range(ROUNDS):
+        result[waiting, place] = rng.choice(entities, len(waiting))
+        waiting = waiting[links.contain(result[waiting])]
+        if not len(waiting):
+            break
+    possible = np.ones(len(cells), bool)
+    for at in waiting:
+        fibre = np.repeat(cells[at : at + 1], len(entities), axis=0)
+        fibre[:, place] = entities
+        free = fibre[~links.contain(fibre)]
+        possible[at] = len(free) > 0
+        result[at] = free[rng.integers(len(free))] if len(free) else cells[at]
+    return result, possible

@@ -1,0 +1,146 @@
+"""What is to be split: the data understood as `plait.fit` will understand them, with or without a model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plait.data.bind import BoundRelation, Data, bind
+from plait.data.columns import quoted
+from plait.data.relation import Relation
+from plait.data.tables import column_names, is_table
+from plait.errors import DataError, SettingError, suggestion
+from plait.model import Model
+from plait.model.model import RESERVED
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The relation to split, and those that came with it.
+
+    given: the dict that came in, None for a single relation; relations: by name; data: all of them bound. The model of
+    `data` knows the indices and which of them share an axis, and nothing of the user's factors.
+    """
+
+    name: str
+    given: Mapping[str, Any] | None
+    relations: Mapping[str, Relation]
+    data: Data
+
+    @property
+    def relation(self) -> Relation:
+        """The relation to split."""
+        return self.relations[self.name]
+
+    @property
+    def bound(self) -> BoundRelation:
+        """The relation to split, bound."""
+        return self.data.relations[self.name]
+
+    def rebound(self, name: str, relation: Relation) -> BoundRelation:
+        """A relation bound to the same labels, after something about it changed."""
+        indices = self.data.relations[name].indices
+        axes = {index: self.data.model.axis(index) for index in indices}
+        first = {axis: index for index, axis in reversed(axes.items())}
+        labels: dict[str, Any] = {index: self.data.labels[axis].names for axis, index in first.items()}
+        return bind(_plain_model({name: indices}, axes), {name: relation}, labels=labels).relations[name]
+
+
+def understood(
+    data: Any, relation: str | None, model: Model | str | None, labels: Mapping[str, Sequence[Any]] | None
+) -> Subject:
+    """Read what came in: one relation, or a dict of them of which `relation` names one."""
+    model = Model(model) if isinstance(model, str) else model
+    if model is not None and not isinstance(model, Model):
+        raise SettingError(f"model must be a plait.Model or its text, got {type(model).__name__}.")
+    given = data if isinstance(data, Mapping) and not is_table(data) else None
+    name = _chosen(given, relation, model)
+    relations = {key: _relation(key, value) for key, value in (given or {name: data}).items()}
+    indices = {key: _indices(key, value, model) for key, value in relations.items()}
+    axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
+    bound = bind(_plain_model(indices, axes), relations, labels=_declared(labels, axes, model))
+    return Subject(name, given, relations, bound)
+
+
+def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model | None) -> str:
+    """The name of the relation to split."""
+    known = list(data) if data is not None else list(model.relations) if model is not None else []
+    if relation is None and len(known) > 1:
+        raise SettingError(
+            f"relation must say which of {', '.join(known)} to hide from.\nGive relation={str(known[0])!r}, or another."
+        )
+    if relation is None:
+        return known[0] if known else "data"
+    if known and relation not in known:
+        raise SettingError(
+            f"relation is {relation!r}, for which there are no data.\n{suggestion(relation, known)}There are "
+            f"{', '.join(map(str, known))}."
+        )
+    return relation
+
+
+def _relation(name: str, data: Any) -> Relation:
+    if isinstance(data, Relation):
+        return data
+    try:
+        return Relation(data)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def _indices(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]:
+    """The indices of a relation: by its equation, as it says itself, or by the columns of its table."""
+    if model is not None:
+        return model.equation(name).indices
+    if relation.indices is not None:
+        return tuple(relation.indices)
+    if not is_table(relation.data):
+        raise DataError(
+            f"{name}: the dimensions of an array have no names.\n"
+            f"Give model=, or plait.Relation(array, indices=('user', 'place'))."
+        )
+    numbers = {relation.value, relation.weight}
+    columns = column_names(relation.data, name)
+    own = {column: index for index, column in (relation.columns or {}).items()}
+    if relation.value is None and "value" not in own:
+        numbers.add("value")
+    indices = tuple(own.get(column, column) for column in columns if column not in numbers)
+    for index in indices:
+        if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
+            raise DataError(
+                f"{name}: column {quoted(index)} cannot be the name of an index.\n"
+                f"Say what it is: plait.Relation(table, columns={{'user': {index!r}}}), or value= or weight={index!r}."
+            )
+    return indices
+
+
+def _plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -> Model:
+    """A model that says which relations there are, over which indices, and which of these share an axis."""
+    taken = {*indices, *axes}
+    factor = "F"
+    while any(name.startswith(factor) for name in map(str, taken)):
+        factor = f"_{factor}"
+    for name in indices:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise DataError(f"{quoted(name)} cannot be the name of a relation.\nA name is letters, digits and _.")
+    lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
+    first: dict[str, str] = {}
+    used = dict.fromkeys(index for own in indices.values() for index in own)
+    lines += [f"{i}: {first[axes[i]]}" for i in used if first.setdefault(axes[i], i) != i]
+    return Model("\n".join(lines))
+
+
+def _declared(
+    labels: Mapping[str, Sequence[Any]] | None, axes: Mapping[str, str], model: Model | None
+) -> Mapping[str, Sequence[Any]] | None:
+    """Declared names under an index that some relation has; axes that none has are of no concern here."""
+    if model is None or not isinstance(labels, Mapping):
+        return labels
+    declared: dict[str, Sequence[Any]] = {}
+    for index, names in labels.items():
+        if index not in model.visible:
+            declared[index] = names  # bind says what is wrong
+            continue
+        here = [other for other, axis in axes.items() if axis == model.axis(index)]
+        if here:
+            declared[here[0]] = names
+    return declared

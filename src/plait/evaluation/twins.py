@@ -1,0 +1,144 @@
+"""Links that give a hidden link away: twins in coupled relations, and mirror images in the same one.
+
+Two relations are matched index by index: each index with one of the other relation on the same axis, as many as can be.
+Where a relation has several indices on one axis there are several such matches. A match says something where at least
+two indices are matched; a relation is matched with itself in every way but the obvious one, so (b, a) is a twin of
+(a, b) in friends[user, friend] where friend: user. A *twin* of a hidden link is an observed link that agrees with it
+on all matched indices.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plait.data.bind import BoundRelation
+from plait.data.columns import quoted
+from plait.data.keys import Array, columns_of, find, pack_pair
+from plait.evaluation.subject import Subject
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class LeakWarning(UserWarning):
+    """A coupled relation has links that give hidden ones away."""
+
+
+@dataclass(frozen=True, eq=False)
+class Twins:
+    """What one match of the split relation with another (or itself) gives away.
+
+    match: index of the split relation -> index of the other. links: how many hidden links have a twin; twins: how many
+    twins they have; example: one of them, in words.
+    """
+
+    relation: str
+    match: Mapping[str, str]
+    links: int
+    twins: int
+    example: str
+
+    @property
+    def agreeing(self) -> str:
+        """The matched indices: ``user, artist`` or ``head = tail, tail = head``."""
+        if all(mine == theirs for mine, theirs in self.match.items()):
+            return ", ".join(self.match)
+        return ", ".join(f"{mine} = {theirs}" for mine, theirs in self.match.items())
+
+
+def find_twins(subject: Subject, links: Array, hidden: Mapping[tuple[str, ...], Array]) -> list[Twins]:
+    """All matches under which hidden links (n, order) have twins; hidden: all hidden cells by some of the indices."""
+    mine, found = subject.bound, []
+    for name, other in subject.data.relations.items():
+        left = _without(other, hidden) if name == subject.name else other.cells
+        for match in matches(subject, name):
+            columns = [mine.indices.index(index) for index in match]
+            theirs = [other.indices.index(index) for index in match.values()]
+            sizes = [mine.shape[k] for k in columns]
+            counts = (len(links), len(left))
+            a, b = pack_pair(columns_of(links[:, columns]), columns_of(left[:, theirs]), sizes, counts)
+            twin = find(b, np.unique(a))[1]
+            if twin.any():
+                having = int(np.count_nonzero(find(a, np.unique(b))[1]))
+                example = _named(subject, other, left[int(np.argmax(twin))])
+                found.append(Twins(name, match, having, int(np.count_nonzero(twin)), example))
+    return found
+
+
+def matches(subject: Subject, name: str) -> Iterator[dict[str, str]]:
+    """The matches of the split relation with one of the relations: of at least two indices, as many as can be."""
+    axis = subject.data.model.axis
+    mine, theirs = subject.bound.indices, subject.data.relations[name].indices
+    ways: list[list[dict[str, str]]] = []
+    for shared in dict.fromkeys(map(axis, mine)):
+        a, b = ([index for index in own if axis(index) == shared] for own in (mine, theirs))
+        if len(a) <= len(b):
+            ways.append([dict(zip(a, order)) for order in permutations(b, len(a))])
+        else:
+            ways.append([dict(zip(order, b)) for order in permutations(a, len(b))])
+    for way in product(*ways):
+        found = {i: pair for part in way for i, pair in part.items()}
+        match = {index: found[index] for index in mine if index in found}
+        if len(match) > 1 and not (name == subject.name and all(i == j for i, j in match.items())):
+            yield match
+
+
+def hidden_by(
+    subject: Subject, links: Array, hidden: Mapping[tuple[str, ...], Array]
+) -> dict[str, dict[tuple[str, ...], Array]]:
+    """What twins="hide" hides, by relation: coordinates over some of its indices.
+
+    Where a match has all indices of the split relation: every cell, link or zero, that agrees with a hidden cell, link
+    or zero. (The mirror image of a hidden zero tells as much as that of a link; and what is hidden must not depend on
+    what the hidden values are.) Else every cell that agrees with a hidden link: of all the tags that a user may give
+    an artist, one is nearly always hidden, and nothing would be left.
+    """
+    indices = subject.bound.indices
+    found: dict[str, dict[tuple[str, ...], list[Array]]] = {}
+    for name in subject.relations:
+        for match in matches(subject, name):
+            full = len(match) == len(indices)
+            tables = hidden if full else {tuple(match): links[:, [indices.index(i) for i in match]]}
+            for over, coords in tables.items():
+                theirs = tuple(match[index] for index in over)
+                found.setdefault(name, {}).setdefault(theirs, []).append(coords)
+    return {name: {over: np.concatenate(coords) for over, coords in tables.items()} for name, tables in found.items()}
+
+
+def twins_table(twins: Sequence[Twins], hide: bool) -> "pl.DataFrame":
+    """The twins as a table: relation, agree_on, hidden_links, twins, example, hidden."""
+    import polars as pl
+
+    kinds = {"relation": pl.String, "agree_on": pl.String, "hidden_links": pl.Int64, "twins": pl.Int64}
+    rows = [(t.relation, t.agreeing, t.links, t.twins, t.example, hide) for t in twins]
+    return pl.DataFrame(rows, {**kinds, "example": pl.String, "hidden": pl.Boolean}, orient="row")
+
+
+def leak_message(twins: Sequence[Twins], name: str, links: int) -> str:
+    """One warning about all of them."""
+    parts = [
+        f"{t.links:,} of {links:,} hidden links of {name} have a twin in {t.relation}, which agrees on {t.agreeing}: "
+        f"{t.twins:,} links such as {t.example}."
+        for t in twins
+    ]
+    return "\n".join([*parts, 'Hide them too with twins="hide", or say twins="ignore" if they may be known.'])
+
+
+def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], Array]) -> Array:
+    """The links of the split relation that are not hidden."""
+    covered = np.zeros(len(relation.cells), bool)
+    for over, coords in hidden.items():
+        places = [relation.indices.index(index) for index in over]
+        sizes = [relation.shape[k] for k in places]
+        counts = (len(relation.cells), len(coords))
+        mine, theirs = pack_pair(columns_of(relation.cells[:, places]), columns_of(coords), sizes, counts)
+        covered |= find(mine, np.unique(theirs))[1]
+    return relation.cells[~covered]
+
+
+def _named(subject: Subject, relation: BoundRelation, cell: Array) -> str:
+    names = [f"{i}={quoted(subject.data.labels[i][int(row)])}" for i, row in zip(relation.indices, cell)]
+    return f"{relation.name}[{', '.join(names)}]"

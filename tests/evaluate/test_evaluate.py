@@ -1,0 +1,470 @@
+"""plait.evaluate: figures against scikit-learn and loops in Python; drawn non-links; ranks worked out by hand."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.metrics import average_precision_score, brier_score_loss, mean_squared_error, roc_auc_score
+
+import plait
+from plait.data.known import Known
+from plait.errors import DataError, SettingError
+from plait.evaluation import nonlinks
+from plait.evaluation.baselines import popularity
+from plait.evaluation.nonlinks import Links, corrupted, uniform
+from plait.evaluation.ranking import also_links
+
+MODEL = "X[i, j, k] = A[i, r] B[j, r] C[k, r]"
+INDICES = ("i", "j", "k")
+
+
+def made(likelihood="poisson", method="vb", by="cells"):
+    """A fit of what is left of counts from the model, and the hidden part."""
+    rng = np.random.default_rng(0)
+    A, B, C = (rng.gamma(0.7, 1.0, (n, 2)) for n in (8, 7, 5))
+    X = rng.poisson(np.einsum("ir,jr,kr", A, B, C)).astype(float)
+    X = np.minimum(X, 1) if likelihood == "bernoulli" else X
+    relation = plait.Relation(X, indices=INDICES, likelihood=likelihood)
+    train, test = plait.hide(relation, fraction=0.3, by=by, seed=0)
+    return plait.fit(MODEL, {"X": train}, rank=2, sweeps=20, seed=0, method=method), test
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {
+        "poisson": made(),
+        "bernoulli": made("bernoulli"),
+        "certain": made(method="em"),
+        "links": made(by="links"),
+        "binary links": made("bernoulli", by="links"),
+    }
+
+
+def given(S, known, likelihood="poisson", names=None):
+    """A fit in which cell (h, t) has exactly the rate S[h, t], and these links are known."""
+    heads, tails = S.shape
+    labels = {"h": list(range(heads)), "t": names or list(range(tails))}
+    table = pl.DataFrame({"h": [h for h, _ in known], "t": [labels["t"][t] for _, t in known]})
+    data = {"R": plait.Relation(table, likelihood=likelihood)}
+    fixed = {"A": np.eye(heads), "B": S.T.copy()}
+    return plait.fit("R[h, t] = A[h, r] B[t, r]", data, rank=heads, fixed=fixed, labels=labels, seed=0)
+
+
+# --- over cells
+
+
+@pytest.mark.parametrize("name", ["poisson", "bernoulli", "certain"])
+@pytest.mark.parametrize("score", ["mean", "probability", "rate"])
+def test_figures_over_cells_are_those_of_scikit_learn(fits, name, score):
+    fit, test = fits[name]
+    found = plait.evaluate(fit, "X", test, score=score)
+    predicted = fit.predict("X", test.drop("value"))
+    link, value = (test["value"] > 0).to_numpy(), test["value"].to_numpy()
+    mean, p = predicted["mean"].to_numpy(), predicted["probability"].to_numpy()
+    by = predicted["mean" if score == "rate" and name != "bernoulli" else score].to_numpy()
+    expected = {
+        "roc_auc": roc_auc_score(link, by),
+        "average_precision": average_precision_score(link, by),
+        "brier": brier_score_loss(link, p),
+        "rmse": math.sqrt(mean_squared_error(value, mean)),
+        "mae": np.abs(value - mean).mean(),
+    }
+    for key, figure in expected.items():
+        assert found[key] == pytest.approx(figure, rel=1e-9), key
+    assert (found.links, found.zeros) == (link.sum(), (~link).sum())
+    assert all(np.isfinite(figure) for figure in found.values())
+    assert found.calibration["cells"].sum() == len(test)
+
+
+def test_the_likelihood_of_links_is_that_of_their_probabilities(fits):
+    fit, test = fits["bernoulli"]
+    found = plait.evaluate(fit, "X", test)
+    p = fit.predict("X", test.drop("value"))["probability"].to_numpy()
+    log = np.where(test["value"] > 0, np.log(p), np.log1p(-p))
+    assert found["log_likelihood"] == pytest.approx(log.mean(), rel=1e-9)
+    assert found["log_likelihood_sum"] == pytest.approx(log.sum(), rel=1e-9)
+
+
+def test_the_likelihood_of_counts_under_certain_rates_is_poisson():
+    S = np.array([[0.5, 2.0, 3.0], [1.0, 0.1, 4.0]])
+    fit = given(S, [(0, 0), (1, 1)])
+    values = np.array([[0, 2, 5], [1, 0, 3]])
+    test = pl.DataFrame({"h": np.repeat([0, 1], 3), "t": np.tile([0, 1, 2], 2), "value": values.ravel()})
+    log = stats.poisson.logpmf(values, S)
+    assert plait.evaluate(fit, "R", test)["log_likelihood_sum"] == pytest.approx(log.sum(), rel=1e-9)
+
+
+def test_a_better_forecast_has_the_better_likelihood(fits):
+    fit, test = fits["poisson"]
+    shuffled = test.with_columns(pl.col("value").shuffle(seed=1))
+    assert plait.evaluate(fit, "X", test)["log_likelihood"] > plait.evaluate(fit, "X", shuffled)["log_likelihood"]
+
+
+def test_an_impossible_link_leaves_the_likelihood_out_with_a_note_and_no_infinity():
+    fit = given(np.array([[1.0, 0.0], [1.0, 2.0]]), [(0, 0)])
+    test = pl.DataFrame({"h": [0, 1, 1], "t": [1, 0, 1], "value": [1, 1, 0]})
+    found = plait.evaluate(fit, "R", test)
+    assert "log_likelihood" not in found
+    assert found.notes == ("log_likelihood is left out: 1 test cell has a predicted probability of 0",)
+    assert all(np.isfinite(figure) for figure in found.values())
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "dict"])
+def test_a_test_may_be_any_table(fits, kind):
+    fit, test = fits["poisson"]
+    other = {"polars": test, "pandas": pd.DataFrame(test.to_dict(as_series=False)), "dict": test.to_dict()}[kind]
+    assert dict(plait.evaluate(fit, "X", other)) == dict(plait.evaluate(fit, "X", test))
+
+
+# --- drawn non-links
+
+
+def test_without_zeros_non_links_are_drawn_in_two_ways_under_different_names(fits):
+    fit, test = fits["links"]
+    found = plait.evaluate(fit, "X", test)
+    hows = ["uniform", "corrupt_i", "corrupt_j", "corrupt_k"]
+    assert {f"{figure}_{how}" for figure in ("roc_auc", "average_precision") for how in hows} <= set(found)
+    assert not {"roc_auc", "average_precision", "brier", "log_likelihood", "rmse"} & set(found)
+    assert found.calibration is None
+    assert found["roc_auc_uniform"] > 0.6
+    assert found.notes[:2] == (
+        "the test lists no zeros: brier and calibration are left out",
+        "non-links are drawn, 1 for each test link",
+    )
+
+
+@pytest.mark.parametrize("name", ["links", "binary links"])
+def test_figures_over_links_alone_are_named_so(fits, name):
+    fit, test = fits[name]
+    found = plait.evaluate(fit, "X", test)
+    mean = fit.predict("X", test.drop("value"))["mean"].to_numpy()
+    assert found["rmse_links"] == pytest.approx(np.sqrt(np.mean((test["value"].to_numpy() - mean) ** 2)))
+    if name == "binary links":
+        assert found["log_likelihood_links"] == pytest.approx(np.log(mean).mean())
+
+
+def test_a_test_without_values_is_all_links(fits):
+    fit, test = fits["binary links"]
+    assert dict(plait.evaluate(fit, "X", test.drop("value"))) == dict(plait.evaluate(fit, "X", test))
+
+
+def test_a_seed_fixes_what_is_drawn(fits):
+    fit, test = fits["links"]
+    a, b, c = (plait.evaluate(fit, "X", test, seed=seed) for seed in (1, 1, 2))
+    assert dict(a) == dict(b)
+    assert a["roc_auc_uniform"] != c["roc_auc_uniform"]
+
+
+def test_many_drawn_non_links_give_the_figure_over_all_of_them(fits):
+    fit, test = fits["links"]
+    rate = np.einsum("ir,jr,kr", *(fit.factors[name].mean for name in "ABC"))
+    link = np.zeros(rate.shape, bool)
+    link[tuple(fit.known["X"].cells.T)] = True
+    at = tuple(test[i].to_numpy() for i in INDICES)
+    tested = rate[at]
+    link[at] = True
+    others = rate[~link]
+    exact = roc_auc_score(np.r_[np.ones(len(tested)), np.zeros(len(others))], np.r_[tested, others])
+    found = plait.evaluate(fit, "X", test, nonlinks=100)
+    assert found["roc_auc_uniform"] == pytest.approx(exact, abs=0.02)
+    # By replacing j: each link against the others of its own fibre, all in one pot.
+    fibre = [rate[i, ~link[i, :, k], k] for i, k in zip(at[0], at[2])]
+    weights = np.concatenate([np.full(len(f), 1 / len(f)) for f in fibre if len(f)])
+    pot = np.concatenate(fibre)
+    above = [(weights * (t > pot)).sum() / weights.sum() for t in tested]
+    assert found["roc_auc_corrupt_j"] == pytest.approx(np.mean(above), abs=0.02)
+
+
+def test_non_links_are_drawn_beside_zeros_where_they_are_asked_for(fits):
+    fit, test = fits["poisson"]
+    found = plait.evaluate(fit, "X", test, nonlinks=2)
+    assert {"roc_auc", "roc_auc_uniform", "roc_auc_corrupt_i"} <= set(found)
+    assert "roc_auc_uniform" not in plait.evaluate(fit, "X", test)
+
+
+def test_nothing_is_drawn_where_nothing_is_asked_for(fits):
+    fit, test = fits["links"]
+    assert set(plait.evaluate(fit, "X", test, nonlinks=0)) == {
+        "log_likelihood_links", "log_likelihood_links_sum", "rmse_links", "mae_links",
+    }  # fmt: skip
+
+
+def some_links(shape=(6, 5, 4), n=50, seed=0):
+    rng = np.random.default_rng(seed)
+    cells = np.unique(rng.integers(0, shape, (n, len(shape))), axis=0)
+    half = len(cells) // 2
+    known = Known(shape, cells[:half].astype(np.uint32), np.ones(half), np.ones(half))
+    return Links(known, cells[half:], INDICES), {tuple(cell) for cell in cells.tolist()}
+
+
+@pytest.mark.parametrize("listed", [2**20, 0])
+def test_uniform_non_links_are_no_links_and_all_equally_likely(monkeypatch, listed):
+    monkeypatch.setattr(nonlinks, "LISTED", listed)
+    links, cells = some_links()
+    drawn = uniform(links, 20_000, np.random.default_rng(0))
+    found = {tuple(cell): 0 for cell in np.argwhere(np.ones(links.shape)).tolist() if tuple(cell) not in cells}
+    for cell in drawn.tolist():
+        found[tuple(cell)] += 1  # a KeyError would be a link
+    assert stats.chisquare(list(found.values())).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("rounds", [30, 0])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_corrupted_cells_differ_in_one_entity_and_are_no_links(monkeypatch, axis, rounds):
+    monkeypatch.setattr(nonlinks, "ROUNDS", rounds)
+    links, cells = some_links()
+    start = np.repeat(links.cells[:3], 2000, axis=0)
+    changed, possible = corrupted(links, start, axis, np.random.default_rng(0))
+    assert possible.all()
+    others = [k for k in range(3) if k != axis]
+    np.testing.assert_array_equal(changed[:, others], start[:, others])
+    assert not {tuple(cell) for cell in changed.tolist()} & cells
+    counts = np.unique(changed[:2000, axis], return_counts=True)[1]
+    free = [v for v in range(links.shape[axis]) if tuple(np.where(np.arange(3) == axis, v, start[0])) not in cells]
+    assert len(counts) == len(free)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_entities_that_have_no_link_here_are_not_drawn():
+    # Users c and d and film z occur in other relations only: what they would like here is not known.
+    known = Known((4, 3), np.array([[0, 0]], np.uint32), np.ones(1), np.ones(1))
+    links = Links(known, np.array([[1, 1]]), ("user", "film"))
+    drawn = uniform(links, 200, np.random.default_rng(0))
+    assert {tuple(cell) for cell in drawn.tolist()} == {(0, 1), (1, 0)}
+    changed, _ = corrupted(links, np.repeat(links.cells[:1], 200, axis=0), 0, np.random.default_rng(0))
+    assert {tuple(cell) for cell in changed.tolist()} == {(1, 0)}
+
+
+def test_who_has_a_link_on_one_index_is_drawn_on_all_of_its_axis():
+    known = Known((3, 3), np.array([[0, 1]], np.uint32), np.ones(1), np.ones(1))
+    links = Links(known, np.zeros((0, 2), np.int64), ("user", "user"))
+    assert [own.tolist() for own in links.present] == [[0, 1], [0, 1]]
+
+
+def test_a_relation_of_one_cell_has_no_non_links():
+    fit = plait.fit("x[] = c[]", {"x": 3.0}, sweeps=3, seed=0)
+    found = plait.evaluate(fit, "x", pl.DataFrame({"value": [2.0]}))
+    assert set(found) == {"log_likelihood_links", "log_likelihood_links_sum", "rmse_links", "mae_links"}
+
+
+def test_candidates_without_a_link_in_the_relation_are_noted():
+    fit = given(np.arange(1.0, 13).reshape(3, 4), [(0, 0), (1, 1)])
+    found = plait.evaluate(fit, "R", pl.DataFrame({"h": [2], "t": [1]}), rank=True)
+    assert found.notes[-1] == "2 of the 4 candidates for t have no link in R"
+
+
+def test_what_cannot_be_drawn_is_left_out_with_a_note():
+    # All cells are known or tested but (1, 1): no entity t in place of 0 or 1 makes a non-link of (0, ·).
+    fit = given(np.array([[1.0, 2.0], [3.0, 4.0]]), [(0, 0), (1, 0)])
+    found = plait.evaluate(fit, "R", pl.DataFrame({"h": [0], "t": [1]}))
+    assert "roc_auc_corrupt_t" not in found
+    assert "roc_auc_corrupt_t and average_precision_corrupt_t are left out: there is no such non-link" in found.notes
+    assert found["roc_auc_corrupt_h"] == found["roc_auc_uniform"] == 0.0
+    full = plait.evaluate(fit, "R", pl.DataFrame({"h": [0, 1], "t": [1, 1]}))
+    assert not [name for name in full if "auc" in name]
+    some = plait.evaluate(
+        given(np.ones((2, 3)), [(0, 0), (1, 0), (0, 2)]), "R", pl.DataFrame({"h": [0, 1], "t": [1, 1]}), nonlinks=3
+    )
+    assert "1 of the test links would be known links with any t: not corrupted there" in some.notes
+
+
+# --- ranking, by hand
+#
+# Scores of four tails for each of three heads; * a known link, + a test link:
+#
+#            t0    t1    t2    t3
+#     h0     9*    5+    5     1
+#     h1     8+    8+    2     8*
+#     h2     1     2     3     4+
+S = np.array([[9.0, 5, 5, 1], [8, 8, 2, 8], [1, 2, 3, 4]])
+KNOWN = [(0, 0), (1, 3)]
+TEST = pl.DataFrame({"h": [0, 1, 1, 2], "t": [1, 0, 1, 3]})
+#
+# Tail, raw:  (h0, t1): t0 above, t2 tied: 2 or 3                  2.5
+#             (h1, t0): t1 and t3 tied: 1 to 3                     2
+#             (h1, t1): the same                                   2
+#             (h2, t3): the best                                   1
+# filtered:   (h0, t1): t0 is known, t2 tied: 1 or 2               1.5
+#             (h1, t0): t1 is tested, t3 known: alone but t2       1
+#             (h1, t1): the same                                   1
+#             (h2, t3)                                             1
+TAIL_RAW, TAIL = [2.5, 2, 2, 1], [1.5, 1, 1, 1]
+#
+# Head, raw:  (h0, t1): 5 among 5, 8, 2                            2
+#             (h1, t0): 8 among 9, 8, 1                            2
+#             (h1, t1): 8 among 5, 8, 2                            1
+#             (h2, t3): 4 among 1, 8, 4                            2
+# filtered:   (h0, t1): h1 is tested: 5 among 5, 2                 1
+#             (h1, t0): h0 is known: 8 among 8, 1                  1
+#             (h1, t1): h0 is tested: 8 among 8, 2                 1
+#             (h2, t3): h1 is known: 4 among 1, 4                  1
+HEAD_RAW, HEAD = [2, 2, 1, 2], [1, 1, 1, 1]
+
+
+def figures(ranks, suffix=""):
+    ranks = np.array(ranks)
+    hits = {f"hits_at_{k}{suffix}": np.mean(ranks <= k) for k in (1, 3, 10)}
+    return {f"mrr{suffix}": np.mean(1 / ranks), f"mean_rank{suffix}": np.mean(ranks), **hits}
+
+
+def ranked(found):
+    return {name: figure for name, figure in found.items() if name.startswith(("mrr", "hits", "mean_rank"))}
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("score", ["mean", "rate", "probability"])
+def test_ranks_of_the_tail_are_those_worked_out_by_hand(likelihood, score):
+    found = plait.evaluate(given(S, KNOWN, likelihood), "R", TEST, rank="t", score=score)
+    assert ranked(found) == pytest.approx({**figures(TAIL), **figures(TAIL_RAW, "_raw")})
+
+
+def test_ranks_of_all_indices_are_given_one_by_one_and_together():
+    found = plait.evaluate(given(S, KNOWN), "R", TEST, rank=True)
+    expected = {**figures(TAIL + HEAD), **figures(TAIL_RAW + HEAD_RAW, "_raw")}
+    for axis, filtered, raw in (("t", TAIL, TAIL_RAW), ("h", HEAD, HEAD_RAW)):
+        own = {**figures(filtered), **figures(raw, "_raw")}
+        expected |= {f"{name}[{axis}]": figure for name, figure in own.items()}
+    assert ranked(found) == pytest.approx(expected)
+    both = plait.evaluate(given(S, KNOWN), "R", TEST, rank=("h", "t"))
+    assert ranked(both) == pytest.approx(expected)
+
+
+def test_zeros_of_a_test_are_neither_ranked_nor_filtered():
+    zeros = pl.DataFrame({"h": [0, 2], "t": [2, 2], "value": [0, 0]})
+    test = pl.concat([TEST.with_columns(value=1), zeros.with_columns(pl.col("value").cast(pl.Int32))])
+    found = plait.evaluate(given(S, KNOWN), "R", test, rank="t")
+    assert ranked(found) == pytest.approx({**figures(TAIL), **figures(TAIL_RAW, "_raw")})
+
+
+def test_names_in_another_order_give_the_same_ranks():
+    names = ["delta", "alpha", "zeta", "beta"]
+    test = TEST.with_columns(t=pl.Series(names).gather(TEST["t"]))
+    found = plait.evaluate(given(S, KNOWN, names=names), "R", test.sample(fraction=1, shuffle=True, seed=0), rank="t")
+    assert ranked(found) == pytest.approx({**figures(TAIL), **figures(TAIL_RAW, "_raw")})
+
+
+@pytest.mark.parametrize("name", ["links", "binary links"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_ranks_of_a_fit_are_those_of_a_loop_over_all_candidates(monkeypatch, fits, name, axis):
+    monkeypatch.setattr("plait.evaluation.ranking.PIECE", 20)  # several pieces
+    fit, test = fits[name]
+    cells = np.stack([test[i].to_numpy() for i in INDICES], axis=1)
+    known = {tuple(c) for c in fit.known["X"].cells.tolist()} | {tuple(c) for c in cells.tolist()}
+    ranks, raw = [], []
+    for cell in cells:
+        size = len(fit.labels[INDICES[axis]])
+        every = np.repeat(cell[None], size, axis=0)
+        every[:, axis] = np.arange(size)
+        scores = fit.predict("X", pl.DataFrame(every, schema=list(INDICES)))["mean"].to_numpy()
+        own = scores[cell[axis]]
+        keep = np.array([e == cell[axis] or tuple(c) not in known for e, c in enumerate(every.tolist())])
+        for out, left in ((ranks, scores[keep]), (raw, scores)):
+            out.append(1 + np.sum(left > own * (1 + 1e-9)) + (np.sum(np.abs(left - own) <= 1e-9 * own) - 1) / 2)
+    found = plait.evaluate(fit, "X", test, rank=INDICES[axis], nonlinks=0)
+    assert ranked(found) == pytest.approx({**figures(ranks), **figures(raw, "_raw")})
+
+
+def test_the_filter_marks_what_is_a_link_with_any_entity_of_an_axis():
+    links, cells = some_links()
+    start = np.random.default_rng(1).integers(0, links.shape, (30, 3))
+    for axis in range(3):
+        marked = also_links(links, start, axis)
+        for row, cell in zip(marked, start):
+            expected = [tuple(np.where(np.arange(3) == axis, v, cell)) in cells for v in range(links.shape[axis])]
+            assert row.tolist() == expected
+
+
+# --- what comes out
+
+
+def test_metrics_print_as_an_aligned_table_and_are_plain_for_json(fits):
+    fit, test = fits["poisson"]
+    found = plait.evaluate(fit, "X", test, rank="j")
+    lines = str(found).split("\n")
+    assert lines[0] == f"X: {found.links} test links, {found.zeros} test zeros"
+    at = lines.index("  calibration")
+    assert len({len(line) for line in lines[1:at]}) == 1
+    assert [line.split()[0] for line in lines[1:at]] == list(found)
+    assert lines[at + 1].split() == ["bin", "cells", "predicted", "observed"]
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["metrics"] == dict(found)
+    assert len(plain["calibration"]) == len(found.calibration)
+    assert repr(found) == str(found)
+    assert f"{found['roc_auc']:.4g}" in found._repr_html_()
+
+
+def test_calibration_is_a_table_of_bins(fits):
+    fit, test = fits["bernoulli"]
+    table = plait.evaluate(fit, "X", test).calibration
+    assert table.columns == ["bin", "cells", "predicted", "observed"]
+    p = fit.predict("X", test.drop("value"))["probability"]
+    first = table.row(0, named=True)
+    inside = (p > float(first["bin"][:3])) & (p <= float(first["bin"][4:]))
+    assert first["cells"] == inside.sum()
+    assert first["predicted"] == pytest.approx(p.filter(inside).mean())
+    assert first["observed"] == pytest.approx(test.filter(inside)["value"].mean())
+
+
+def test_popularity_is_the_product_of_the_numbers_of_known_links():
+    fit = given(np.ones((3, 4)), [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)])
+    cells = pl.DataFrame({"h": [0, 1, 2, 2], "t": [0, 1, 2, 3]})
+    assert popularity(fit, "R", cells).tolist() == [3 * 1, 2 * 2, 1 * 3, 1 * 0]
+
+
+WRONG = {
+    "empty": (
+        {"test": TEST.clear()},
+        DataError,
+        "test of R: it is empty, so nothing can be measured.\nHide more, or give links.",
+    ),
+    "no link": (
+        {"test": TEST.with_columns(value=0)},
+        DataError,
+        "test of R: it has 4 zeros and no link, so nothing can be measured.\nHide more, or give links.",
+    ),
+    "negative": (
+        {"test": TEST.with_columns(value=pl.Series([1, 1, -2, 1]))},
+        DataError,
+        "test, column 'value', row 2 (counting from 0): the value is -2.\n"
+        "Counts are finite numbers, 0 or more; correct it, or remove the row.",
+    ),
+    "gap": (
+        {"test": TEST.with_columns(value=pl.Series([1, None, 2, 1]))},
+        DataError,
+        "test, column 'value', row 1 (counting from 0): the value is nan.\n"
+        "Counts are finite numbers, 0 or more; correct it, or remove the row.",
+    ),
+    "score": (
+        {"score": "men"},
+        SettingError,
+        "score must be one of 'mean', 'probability', 'rate', got 'men'.\nDid you mean 'mean'?",
+    ),
+    "rank": (
+        {"rank": "tt"},
+        SettingError,
+        "rank names 'tt', which is no index of the relation.\nDid you mean 't'? It has h, t.",
+    ),
+    "nonlinks": (
+        {"nonlinks": -1},
+        SettingError,
+        "nonlinks must be a whole number, 0 or more, for each link, got -1.",
+    ),
+    "seed": ({"seed": "x"}, SettingError, "seed must be a whole number, 0 or more, got 'x'."),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_measured_is_refused_with_a_cure(name):
+    options, error, expected = WRONG[name]
+    with pytest.raises(error) as caught:
+        plait.evaluate(given(S, KNOWN), "R", **{"test": TEST, **options})
+    assert str(caught.value) == expected
+
+
+def test_a_count_is_no_test_of_binary_links():
+    with pytest.raises(DataError, match="Links are 0 or 1"):
+        plait.evaluate(given(S, KNOWN, "bernoulli"), "R", TEST.with_columns(value=2))
