@@ -1,0 +1,55 @@
+"""Arrays -> tables: a row for each cell that says something."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def is_array(data: Any) -> bool:
+    """Whether this is a NumPy array, a SciPy sparse or a ``sparse`` array; by its module, to import neither."""
+    library = type(data).__module__
+    sparse = library.partition(".")[0] == "sparse" and hasattr(data, "fill_value")
+    return isinstance(data, np.ndarray) or library.startswith("scipy.sparse") or sparse
+
+
+def table_of(data: Any, columns: Sequence[str] | None = None, *, base: int = 0) -> "pl.DataFrame":
+    """A table of an array's cells: a column of coordinates for each dimension, counting from base, and ``value``.
+
+    data: dense or sparse, of any order; columns: names of the dimensions, by default ``i1``, ``i2``, ….
+    Cells that are 0 are left out, and mean 0. Of an array with missing cells (NaN) all others are listed, zeros too,
+    for ``observed="listed"``.
+    """
+    import polars as pl
+
+    coords, values, order = _cells(data)
+    names = tuple(columns) if columns is not None else tuple(f"i{k}" for k in range(1, order + 1))
+    if len(names) != order or len({*names, "value"}) != order + 1:
+        raise SettingError(
+            f"columns has {', '.join(map(repr, names)) or 'nothing'}, but the array has {order} "
+            f"dimension{'' if order == 1 else 's'}.\nGive each a name of its own, other than 'value'."
+        )
+    table = {name: np.asarray(axis, np.int64) + base for name, axis in zip(names, coords)}
+    return pl.DataFrame({**table, "value": values})
+
+
+def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
+    """Coordinates by dimension and values of the listed cells; the order."""
+    if isinstance(data, np.ndarray):
+        if data.dtype.kind not in "biuf":
+            raise DataError(f"the array is of type {data.dtype}.\nConvert it to numbers.")
+        gaps = np.isnan(data) if data.dtype.kind == "f" else np.zeros((), bool)
+        listed = ~gaps if gaps.any() else data != 0
+        return np.nonzero(listed), data[listed], data.ndim
+    found = data.asformat("coo")
+    coords = found.coords if hasattr(found, "coords") else (found.row, found.col)
+    fill = float(getattr(data, "fill_value", 0.0))
+    if fill != 0 and fill == fill:
+        raise DataError(f"the fill value is {fill:g}.\nA cell that is not stored is 0, or NaN for missing.")
+    kept = ~np.isnan(found.data) if found.data.dtype.kind == "f" else np.ones(len(found.data), bool)
+    return [axis[kept] for axis in coords], found.data[kept], len(data.shape)

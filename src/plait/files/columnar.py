@@ -1,0 +1,40 @@
+"""Parquet and Arrow files."""
+
+import re
+from typing import TYPE_CHECKING
+
+from plait.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read_parquet(path: str) -> "pl.DataFrame":
+    """The table of a Parquet file."""
+    import polars as pl
+
+    try:
+        return pl.read_parquet(path, glob=False, hive_partitioning=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise _damaged(path, "Parquet", error) from None
+
+
+def read_arrow(path: str) -> "pl.DataFrame":
+    """The table of an Arrow file: the file format (Feather 2) or the stream format, by its first bytes."""
+    import polars as pl
+
+    with open(path, "rb") as file:
+        magic = file.read(6)
+    if magic.startswith(b"FEA1"):
+        raise DataError(f"{path}: the file is Feather 1, which is no longer in use.\nWrite it as Feather 2 or Parquet.")
+    try:
+        if magic != b"ARROW1":
+            return pl.read_ipc_stream(path)
+        return pl.read_ipc(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise _damaged(path, "Arrow", error) from None
+
+
+def _damaged(path: str, kind: str, error: BaseException) -> DataError:
+    reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
+    return DataError(f"{path}: this is no {kind} file, or a damaged one: {reason}.\nFetch or write it again.")

@@ -1,0 +1,131 @@
+"""Which kind of source this is, by its name, and which options its reader takes."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plait.errors import DataError, SettingError, suggestion
+from plait.files.paths import existing_file
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of source: how its names end, which options ``plait.read`` takes for it, whether it can be written."""
+
+    name: str
+    extensions: tuple[str, ...]
+    options: tuple[str, ...]
+    gzip: bool = False
+    written: bool = True
+    title: str = ""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """All endings of a file's name, compressed ones included."""
+        return self.extensions + tuple(f"{extension}.gz" for extension in self.extensions if self.gzip)
+
+
+_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted")
+
+TEXT = Format("text", (".csv", ".tsv", ".tab", ".txt"), _TEXT, gzip=True, title="delimited text")
+PARQUET = Format("parquet", (".parquet", ".pq"), (), title="Parquet")
+ARROW = Format("arrow", (".arrow", ".ipc", ".feather"), (), title="Arrow (Feather)")
+TNS = Format("tns", (".tns",), ("columns",), gzip=True, title="FROSTT tensor")
+MATLAB = Format("mat", (".mat",), ("name",), written=False, title="MATLAB, version 5")
+NPZ = Format("npz", (".npz",), ("name",), title="NumPy archive, or a sparse array of SciPy or sparse")
+NPY = Format("npy", (".npy",), (), title="NumPy array")
+SQL = Format("sql", (), ("query", "table"), written=False, title="SQL: sqlite://, postgresql:// or an open connection")
+
+FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
+
+SCHEMES = ("sqlite", "postgresql", "postgres")
+DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
+
+
+def formats() -> tuple[Format, ...]:
+    """Everything that can be read; ``written`` says what ``plait.write`` writes too."""
+    return FORMATS
+
+
+def options_for(source: Any) -> tuple[str, ...]:
+    """The options that ``plait.read`` takes for this source: a path, a URL or a connection."""
+    return format_of(source).options
+
+
+def format_of(source: Any) -> Format:
+    """The kind of a source: by the ending of a path, the scheme of a URL, or the cursor of a connection."""
+    if isinstance(source, str) and "://" in source:
+        return _by_scheme(source)
+    if isinstance(source, (str, os.PathLike)):
+        return _by_ending(os.fspath(source))
+    if callable(getattr(source, "cursor", None)):
+        return SQL
+    raise DataError(
+        f"plait.read cannot read from {type(source).__name__}.\n"
+        f"Give a path, a URL of a database, or an open ADBC or DB-API connection; a table or an array goes straight "
+        f"into plait.fit."
+    )
+
+
+def check_options(source: Any, options: dict[str, Any]) -> None:
+    """Refuse an option that would silently do nothing for this source."""
+    known = format_of(source).options
+    for option in options:
+        if option not in known:
+            takes = f"It takes {', '.join(known)}." if known else "It takes no options."
+            raise SettingError(
+                f"plait.read: {option}= says nothing about {shown(source)}.\n{suggestion(option, known)}{takes}"
+            )
+
+
+def shown(source: Any) -> str:
+    """A source as an error names it; never with the password of a URL."""
+    if isinstance(source, str) and "://" in source:
+        from plait.files.url import without_password
+
+        return without_password(source)
+    if isinstance(source, (str, os.PathLike)):
+        return str(os.fspath(source))
+    return f"the {type(source).__module__.partition('.')[0]} connection"
+
+
+def ending(path: str) -> str:
+    """The ending of a file's name in small letters, two-part where it is compressed: ``.csv.gz``."""
+    name = Path(path).name.casefold()
+    tail = Path(name).suffix
+    return Path(name[: -len(tail)]).suffix + tail if tail == ".gz" else tail
+
+
+def known_endings(tail: str, kinds: Sequence[Format]) -> str:
+    """The cure for an unknown ending: the one that is close, and all of them."""
+    near = suggestion(tail, [each for kind in kinds for each in kind.endings])
+    both = ", ".join(each for kind in kinds if kind.gzip for each in kind.extensions)
+    plain = ", ".join(each for kind in kinds if not kind.gzip for each in kind.extensions)
+    return f"{near}Known are {both} (these also with .gz), {plain}."
+
+
+def _by_ending(path: str) -> Format:
+    tail = ending(path)
+    for kind in FORMATS:
+        if tail in kind.endings:
+            return kind
+    existing_file(path)  # a folder, or a name that is close to one that exists, is the better guess
+    if tail in DATABASES:
+        cure = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
+    else:
+        cure = known_endings(tail, FORMATS)
+    what = f"{tail!r} is no known ending" if tail else "the name has no ending"
+    raise DataError(f"{path}: {what}, so the kind of the file is unknown.\n{cure}")
+
+
+def _by_scheme(url: str) -> Format:
+    scheme = url.partition("://")[0]
+    if scheme.casefold() in SCHEMES:
+        return SQL
+    if scheme.casefold() in ("http", "https", "ftp", "s3", "gs"):
+        cure = "Download the file, and read it by its path."
+    else:
+        cure = f"{suggestion(scheme, SCHEMES)}For another database open a connection: plait.read(connection, query=…)."
+    raise DataError(f"{shown(url)}: {scheme}:// cannot be read.\n{cure}")

@@ -1,0 +1,134 @@
+"""NumPy files: .npy, archives of arrays (.npz), and the sparse arrays that SciPy and ``sparse`` keep in such archives.
+
+Nothing is ever unpickled: a file from elsewhere must not run code.
+"""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from plait.errors import DataError, suggestion
+
+ZIP, NPY = b"PK", b"\x93NUMPY"
+COO = {"coords", "data", "shape"}
+
+
+def read_npy(path: str) -> Any:
+    """The array of a .npy file."""
+    if _check_magic(path) == ZIP:
+        raise DataError(f"{path}: this is an archive.\nGive it the ending .npz.")
+    with _numpy_errors(path), open(path, "rb") as file:
+        return _numeric(path, np.load(file, allow_pickle=False), "the array")
+
+
+def read_npz(path: str, name: str | None = None) -> Any:
+    """The array called name, or the only one; or a sparse array as SciPy or ``sparse`` saved it."""
+    if _check_magic(path) == NPY:
+        raise DataError(f"{path}: this is one array.\nGive it the ending .npy.")
+    with _numpy_errors(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        names = list(archive.files)
+        if name is None and set(names) >= COO:
+            return _coordinates(path, archive)
+        if name is None and "compressed_axes" in names:
+            raise DataError(
+                f"{path}: the file has a compressed array of sparse.\nSave it as coordinates: array.asformat('coo')."
+            )
+        if name is None and "format" in names:
+            return _scipy_sparse(path)
+        chosen = _chosen(path, names, name)
+        return _numeric(path, archive[chosen], f"array {chosen!r}")
+
+
+def write_npz(file: Any, data: Any, fill: float = 0.0) -> None:
+    """Write a dense array (as ``array``), or the coordinates of a sparse one in the layout of ``sparse.save_npz``."""
+    if isinstance(data, np.ndarray):
+        np.savez_compressed(file, array=data)
+        return
+    found = data.asformat("coo")
+    coords = np.stack(found.coords if hasattr(found, "coords") else (found.row, found.col)).astype(np.int64)
+    # "format" is for SciPy and for newer versions of sparse.
+    np.savez_compressed(
+        file, format=np.array("coo"), shape=np.array(data.shape), data=found.data, coords=coords, fill_value=fill
+    )
+
+
+def _scipy_sparse(path: str) -> Any:
+    from scipy.sparse import coo_array, load_npz
+
+    return coo_array(load_npz(path))
+
+
+def _coordinates(path: str, archive: Any) -> Any:
+    """The layout of ``sparse.save_npz``: coords (order, n), data (n,), shape (order,), fill_value."""
+    coords, data = archive["coords"], archive["data"]
+    shape = tuple(int(size) for size in archive["shape"])
+    fill = float(archive["fill_value"]) if "fill_value" in archive.files else 0.0
+    if coords.shape != (len(shape), len(data)):
+        raise DataError(
+            f"{path}: coords are of shape {coords.shape}, but there are {len(data)} entries of "
+            f"{len(shape)} dimensions.\n"
+            f"Save the array again, with sparse.save_npz."
+        )
+    if len(data) and ((coords < 0).any() or (coords >= np.array(shape)[:, None]).any()):
+        raise DataError(f"{path}: coordinates lie outside the shape {shape}.\nSave the array again.")
+    if fill != 0:  # SciPy has no such arrays
+        return _with_fill(path, coords, data, shape, fill)
+    from scipy.sparse import coo_array
+
+    return coo_array((_numeric(path, data, "the array"), tuple(coords)), shape=shape)
+
+
+def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: float) -> Any:
+    try:
+        import sparse
+    except ImportError:
+        raise DataError(
+            f"{path}: cells that are not stored are {fill:g} rather than 0.\n"
+            f"Install sparse to read it: pip install sparse."
+        ) from None
+    return sparse.COO(coords, data, shape=shape, fill_value=fill)
+
+
+def _chosen(path: str, names: list[str], name: str | None) -> str:
+    listed = ", ".join(names) or "none"
+    if name is None and len(names) != 1:
+        cure = f"Say which: name={names[0]!r}." if names else "Save one."
+        raise DataError(f"{path}: the archive has {len(names)} arrays: {listed}.\n{cure}")
+    if name is not None and name not in names:
+        raise DataError(f"{path}: there is no array {name!r}.\n{suggestion(name, names)}The arrays are {listed}.")
+    return names[0] if name is None else name
+
+
+def _numeric(path: str, data: Any, what: str) -> Any:
+    if data.dtype.kind not in "biuf":
+        raise DataError(f"{path}: {what} is of type {data.dtype}.\nSave it as real numbers.")
+    return data
+
+
+def _check_magic(path: str) -> bytes:
+    """How the file begins. NumPy takes what it does not know for pickles, and would say so."""
+    with open(path, "rb") as file:
+        start = file.read(len(NPY))
+    magic = next((magic for magic in (ZIP, NPY) if start.startswith(magic)), b"")
+    if not magic:
+        what = "this is no NumPy file" if start else "the file is empty"
+        raise DataError(f"{path}: {what}.\nSave it again, with numpy.save or numpy.savez.")
+    return magic
+
+
+@contextmanager
+def _numpy_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        if "allow_pickle" in str(error) or "pickle" in str(error):
+            raise DataError(
+                f"{path}: the file has Python objects, which are not read: they may run code.\nSave arrays of numbers."
+            ) from None
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+        raise DataError(f"{path}: this is no NumPy file, or a damaged one: {reason}.\nSave it again.") from None

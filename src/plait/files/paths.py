@@ -1,0 +1,40 @@
+"""Paths that users give: is there a file, and if not, which one was meant?"""
+
+import os
+from pathlib import Path
+
+from plait.errors import DataError, suggestion
+
+
+def existing_file(path: str | os.PathLike[str]) -> str:
+    """The path, its ``~`` expanded, once it is certain that a readable file is there."""
+    given = os.fspath(path)
+    found = Path(given).expanduser()
+    if found.is_dir():
+        raise DataError(f"{given}: this is a folder.\nName a file in it{_examples(found)}.")
+    if not found.exists():
+        raise _no_file(given, found)
+    if not os.access(found, os.R_OK):
+        raise DataError(f"{given}: the file may not be read by this user.\nChange its permissions.")
+    return str(found)
+
+
+def _no_file(given: str, path: Path) -> DataError:
+    folder = path.parent
+    if not folder.is_dir():
+        return DataError(f"{given}: there is no such file, nor a folder {str(folder)!r}.\nCheck the path.")
+    near = suggestion(path.name, _names(folder))
+    where = "the current folder" if str(folder) == "." else repr(str(folder))
+    return DataError(f"{given}: there is no such file in {where}.\n{near or 'Check the path.'}".rstrip())
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    except OSError:  # a folder that may be entered but not listed
+        return []
+
+
+def _examples(folder: Path) -> str:
+    names = _names(folder)
+    return f": {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}" if names else ""

@@ -1,0 +1,131 @@
+"""SQL: a query or a table of a database, by URL or through an open connection, as a polars table."""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from plait.errors import DataError, SettingError, suggestion
+from plait.files.kinds import shown
+from plait.files.paths import existing_file
+from plait.files.rows import table_of_batches, table_of_rows
+from plait.files.url import scrubbed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TABLES = {
+    "sqlite": "select name from sqlite_master where type in ('table', 'view')",
+    "postgresql": "select table_name from information_schema.tables "
+    "where table_schema not in ('pg_catalog', 'information_schema')",
+}
+
+# INVALID_ARGUMENT: [libpq] Failed to prepare query: ERROR:  …
+DRIVER_CODES = re.compile(r"^(?:[A-Z_]+: )?(?:\[\w+\] )?(?:Failed to [a-z ]+: )?(?:(?:ERROR|FATAL): +)?")
+
+
+def read_sql(source: Any, query: str | None = None, table: str | None = None) -> "pl.DataFrame":
+    """The rows of a query or of a whole table; source: a URL, or an ADBC or DB-API connection, which stays open."""
+    statement = _statement(source, query, table)
+    if not isinstance(source, str):
+        return _ask(source, statement, source, lambda: "Check the query.")
+    scheme = "sqlite" if source.casefold().startswith("sqlite:") else "postgresql"
+    with closing(_sqlite(source) if scheme == "sqlite" else _postgresql(source)) as connection:
+        return _ask(connection, statement, source, lambda: _near(connection, table, TABLES[scheme]))
+
+
+def _statement(source: Any, query: str | None, table: str | None) -> str:
+    if (query is None) == (table is None):
+        both = "query= and table= are both given" if query is not None else "neither query= nor table= is given"
+        raise SettingError(
+            f"plait.read: {both} for {shown(source)}.\nGive one: query='select …', or table='visits' to take it whole."
+        )
+    if table is None:
+        return str(query)
+    # Names are quoted, so that a table may be called order, and no name is ever taken for SQL.
+    parts = (part.replace('"', '""') for part in table.split("."))
+    return "select * from " + ".".join(f'"{part}"' for part in parts)
+
+
+def _ask(connection: Any, statement: str, source: Any, cure: Callable[[], str]) -> "pl.DataFrame":
+    """Execute; results as Arrow where the cursor gives it, else row by row."""
+    with _server_errors(source, cure), closing(connection.cursor()) as cursor:
+        cursor.execute(statement)
+        if not cursor.description:
+            raise DataError(f"{shown(source)}: the statement gives no rows.\nAsk for some: select … from ….")
+        if callable(getattr(cursor, "fetch_record_batch", None)):
+            return table_of_batches(cursor.fetch_record_batch(), shown(source))
+        return table_of_rows([str(column[0]) for column in cursor.description], _batches(cursor), shown(source))
+
+
+def _batches(cursor: Any, size: int = 50_000) -> Iterator[list[Any]]:
+    while rows := cursor.fetchmany(size):
+        yield rows
+
+
+@contextmanager
+def _server_errors(source: Any, cure: Callable[[], str]) -> Iterator[None]:
+    """What a driver raises, as a DataError with its words; without a chain, which could show a password."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # every driver has its own tree of errors
+        words = _words(str(error).strip() or type(error).__name__)
+        if isinstance(source, str):
+            words = scrubbed(words, source)
+        raise DataError(f"{shown(source)}: the database says: {words}\n{cure()}") from None
+
+
+def _words(message: str) -> str:
+    """A driver's message without codes before it and a copy of the query behind; further lines are set in."""
+    message = DRIVER_CODES.sub("", message.partition("\n\n")[0])
+    first, *more = [line for line in message.splitlines() if line.strip()]
+    if more:
+        return "\n  ".join([first, *(line.expandtabs(2) for line in more)])
+    return first.rstrip(".") + "."
+
+
+def _sqlite(url: str) -> sqlite3.Connection:
+    path = url.partition("://")[2]
+    if not path.startswith("/") or path == "/":
+        raise DataError(
+            f"{url}: there is no path.\nIt follows three slashes: sqlite:///file.db, sqlite:////folder/file.db."
+        )
+    file = existing_file(path[1:])
+    with _server_errors(url, lambda: "Check that this is a SQLite file."):
+        # For reading only: a query must not change the file.
+        connection = sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True)
+        try:
+            connection.execute("select 1 from sqlite_master").close()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _postgresql(url: str) -> Any:
+    try:
+        import adbc_driver_postgresql.dbapi as driver
+    except ImportError:
+        raise DataError(
+            f"{shown(url)}: the driver of PostgreSQL is not installed.\nInstall it: pip install 'plait[sql]'."
+        ) from None
+    with _server_errors(url, lambda: "Check user, password, host, port and database of the URL."):
+        return driver.connect(url)
+
+
+def _near(connection: Any, table: str | None, query: str) -> str:
+    """The cure of a refused statement: the table that was meant, if one was named and the database says what it has."""
+    if table is None:
+        return "Check the query."
+    try:
+        connection.rollback()
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(query)
+            known = [str(row[0]) for row in cursor.fetchall()]
+    except Exception:  # the error that asks for a suggestion is the one to show
+        known = []
+    return suggestion(table.rpartition(".")[2], known).strip() or "Check the name of the table."

@@ -1,0 +1,210 @@
+"""``plait.write``: a table or an array into a file, all of it or nothing."""
+
+import errno
+import gzip
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from plait.errors import DataError, SettingError, suggestion
+from plait.files.arrays import is_array, table_of
+from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def write(data: Any, path: Any, *, columns: Sequence[str] | None = None, value: str | None = None) -> None:
+    """Write a table or an array; the ending of the path says how.
+
+    data     a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse or a ``sparse`` array
+    path     .csv, .tsv, .txt or .tns (each also .gz), .parquet, .arrow, .feather, .npz; .npy for a dense array
+    columns  (an array into a table) names of its dimensions, by default ``i1``, ``i2``, …
+    value    (a table into .tns or .npz) the column of values, by default ``value`` if there is one, else all are 1
+
+    The file is there when it is complete: it is written beside its place under another name, and then moved.
+    """
+    given = str(os.fspath(path))
+    kind = _written(given)
+    compressed = ending(given).endswith(".gz")
+    _check_options(data, kind, columns, value)
+    content = _content(data, kind, columns, value, given)
+    with _replacing(given) as file:
+        if not compressed:
+            _write_content(content, kind, given, file)
+            return
+        # Without a time stamp and a name, so that equal tables give equal files.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as packed:
+            _write_content(content, kind, given, cast(BinaryIO, packed))
+
+
+def _written(path: str) -> Format:
+    tail = ending(path)
+    for kind in FORMATS:
+        if tail in kind.endings and kind.written:
+            return kind
+    what = f"{tail!r} cannot be written" if tail else "the name has no ending"
+    raise DataError(f"{path}: {what}.\n{known_endings(tail, [kind for kind in FORMATS if kind.written])}")
+
+
+def _check_options(data: Any, kind: Format, columns: Sequence[str] | None, value: str | None) -> None:
+    if columns is not None and (not is_array(data) or kind not in (TEXT, PARQUET, ARROW)):
+        raise SettingError("plait.write: columns= names the dimensions of an array written as a table.\nLeave it out.")
+    if value is not None and (is_array(data) or kind not in (TNS, NPZ)):
+        raise SettingError("plait.write: value= is for a table written as .tns or .npz.\nLeave it out.")
+
+
+def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str | None, path: str) -> Any:
+    """What goes into the file: a polars table, or an array for NumPy's formats."""
+    import numpy as np
+
+    if is_array(data):
+        if kind is NPY and not isinstance(data, np.ndarray):
+            raise DataError(f"{path}: a sparse array is not written as .npy.\nWrite it as .npz.")
+        if kind in (NPZ, NPY):
+            return data
+        return table_of(data, columns, base=1 if kind is TNS else 0)
+    table = _polars(data, path)
+    if kind is NPY:
+        raise DataError(f"{path}: a table is not written as .npy.\nWrite it as .npz, .parquet or .csv.")
+    if kind in (TNS, NPZ):
+        return _entries(table, value, 1 if kind is TNS else 0, path)
+    return table
+
+
+def _polars(data: Any, path: str) -> "pl.DataFrame":
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise DataError(
+            f"{path}: {type(data).__name__} cannot be written.\n"
+            f"Give a table (pandas, polars, pyarrow), a NumPy array or a sparse array."
+        ) from None
+    return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_polars()
+
+
+def _entries(table: "pl.DataFrame", value: str | None, base: int, path: str) -> "pl.DataFrame":
+    """Coordinates (integers from base on) and ``value`` last, of a table that is to become an array."""
+    import polars as pl
+
+    if value is not None and value not in table.columns:
+        raise DataError(
+            f"{path}: there is no column {value!r}, which value= names.\n"
+            f"{suggestion(value, table.columns)}The table has {', '.join(map(repr, table.columns))}."
+        )
+    value = value or ("value" if "value" in table.columns else None)
+    values = pl.Series("value", [1] * len(table), dtype=pl.Int64) if value is None else table[value].alias("value")
+    if not values.dtype.is_numeric() or values.null_count() or not values.is_finite().all():
+        raise DataError(f"{path}: column {value!r} is not all numbers.\nRemove or mend the other rows.")
+    indices = table if value is None else table.drop(value)
+    for column in indices:
+        _check_coordinates(column, base, path)
+    if not indices.width:
+        raise DataError(f"{path}: the table has no column of coordinates.\nGive one for each index.")
+    return indices.with_columns(values.alias("value")) if "value" not in indices.columns else _renamed(indices, values)
+
+
+def _renamed(indices: "pl.DataFrame", values: "pl.Series") -> "pl.DataFrame":
+    """Columns by number, where one of the coordinates is itself called value; names are not written anyway."""
+    numbered = indices.rename({name: str(k) for k, name in enumerate(indices.columns)})
+    return numbered.with_columns(values)
+
+
+def _check_coordinates(column: "pl.Series", base: int, path: str) -> None:
+    if not column.dtype.is_integer():
+        raise DataError(
+            f"{path}: column {column.name!r} is of type {column.dtype}, but coordinates are integers.\n"
+            f"Write names as .csv or .parquet."
+        )
+    least = column.min()
+    if column.null_count() or (least is not None and int(cast(int, least)) < base):
+        got = "a missing coordinate" if column.null_count() else f"coordinate {least!r}"
+        raise DataError(
+            f"{path}: column {column.name!r} has {got}; they count from {base} here.\n"
+            f"Shift the column, or write it as .csv or .parquet."
+        )
+
+
+def _write_content(content: Any, kind: Format, path: str, file: BinaryIO) -> None:
+    import polars as pl
+
+    if kind in (NPZ, NPY):
+        _write_numpy(content, kind, file)
+        return
+    try:
+        if kind is TEXT:
+            comma = ending(path).startswith(".csv")
+            content.write_csv(file, separator="," if comma else "\t")
+        elif kind is TNS:
+            content.write_csv(file, separator=" ", include_header=False)
+        elif kind is PARQUET:
+            content.write_parquet(file)
+        else:
+            content.write_ipc(file, compression="uncompressed")
+    except pl.exceptions.PolarsError as error:
+        if _error_number(error):
+            raise OSError(_error_number(error), str(error)) from None
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise DataError(
+            f"{path}: the table cannot be written: {reason}.\nConvert its columns, or write .parquet."
+        ) from None
+
+
+def _write_numpy(content: Any, kind: Format, file: BinaryIO) -> None:
+    import numpy as np
+
+    from plait.files.npz import write_npz
+
+    if kind is NPY:
+        np.save(file, content, allow_pickle=False)
+    elif is_array(content):
+        write_npz(file, content, float(getattr(content, "fill_value", 0.0)))
+    else:
+        from scipy.sparse import coo_array
+
+        axes = [column.to_numpy() for column in content.iter_columns()]
+        shape = tuple(int(axis.max()) + 1 if len(axis) else 0 for axis in axes[:-1])
+        write_npz(file, coo_array((axes[-1], tuple(axes[:-1])), shape=shape))
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[BinaryIO]:
+    """A file that takes its place when it is complete, and is removed when anything fails."""
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise DataError(f"{path}: this is a folder.\nName a file in it.")
+    if not target.parent.is_dir():
+        raise DataError(f"{path}: there is no folder {str(target.parent)!r}.\nMake it first.")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except OSError as error:
+        raise _unwritten(path, error) from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _error_number(error: Exception) -> int:
+    """The system's number of an error, 0 if it has none; polars has it in the text."""
+    said = re.search(r"os error (\d+)", str(error))
+    return getattr(error, "errno", None) or (int(said[1]) if said else 0)
+
+
+def _unwritten(path: str, error: OSError) -> DataError:
+    number = _error_number(error)
+    reason = os.strerror(number) if number else str(error).rstrip(".")
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return DataError(f"{path}: the disk is full.\nMake room; nothing of the file was left behind.")
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return DataError(f"{path}: this user may not write there ({reason}).\nChoose another folder.")
+    return DataError(f"{path}: the file cannot be written: {reason}.\nChoose another place.")

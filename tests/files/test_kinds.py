@@ -1,0 +1,124 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import plait
+from plait.files import formats, options_for
+
+
+def message(call, *arguments, **options):
+    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
+        call(*arguments, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("a.csv", ("columns", "delimiter", "header", "value", "text", "quoted")),
+        (Path("a.TSV.gz"), ("columns", "delimiter", "header", "value", "text", "quoted")),
+        ("a.tns.gz", ("columns",)),
+        ("a.parquet", ()),
+        ("a.mat", ("name",)),
+        ("a.npz", ("name",)),
+        ("sqlite:///a.db", ("query", "table")),
+        ("postgres://host/db", ("query", "table")),
+    ],
+)
+def test_the_name_of_a_source_says_which_options_it_takes(source, options):
+    assert options_for(source) == options
+
+
+def test_a_connection_takes_a_query_or_a_table():
+    connection = sqlite3.connect(":memory:")
+    assert options_for(connection) == ("query", "table")
+    connection.close()
+
+
+def test_an_option_that_says_nothing_about_the_source_is_refused():
+    assert message(plait.read, "a.csv", name="x") == (
+        "plait.read: name= says nothing about a.csv.\nIt takes columns, delimiter, header, value, text, quoted."
+    )
+    assert message(plait.read, "a.parquet", columns=["a"]) == (
+        "plait.read: columns= says nothing about a.parquet.\nIt takes no options."
+    )
+    assert message(plait.read, "postgresql://me:pw@host/db", text=["a"]) == (
+        "plait.read: text= says nothing about postgresql://me:***@host/db.\nIt takes query, table."
+    )
+
+
+ALL = ".csv, .tsv, .tab, .txt, .tns (these also with .gz), .parquet, .pq, .arrow, .ipc, .feather, .mat, .npz, .npy"
+
+
+def test_an_unknown_ending_lists_the_known_ones():
+    for name in ("a.xlsx", "a.parquet.gz", "a.db", "README", "a.cvs"):
+        Path(name).touch()
+    assert message(plait.read, "a.xlsx") == (
+        f"a.xlsx: '.xlsx' is no known ending, so the kind of the file is unknown.\nKnown are {ALL}."
+    )
+    assert message(plait.read, "a.cvs") == (
+        f"a.cvs: '.cvs' is no known ending, so the kind of the file is unknown.\nDid you mean '.csv'? Known are {ALL}."
+    )
+    assert message(plait.read, "a.parquet.gz").startswith("a.parquet.gz: '.parquet.gz' is no known ending")
+    assert message(plait.read, "README") == (
+        f"README: the name has no ending, so the kind of the file is unknown.\nKnown are {ALL}."
+    )
+    assert message(plait.read, "a.db") == (
+        "a.db: '.db' is no known ending, so the kind of the file is unknown.\n"
+        "A SQLite file is read by its URL: 'sqlite:///a.db'."
+    )
+
+
+def test_a_missing_file_names_the_one_that_was_meant():
+    Path("visits.csv").touch()
+    assert message(plait.read, "visit.csv") == (
+        "visit.csv: there is no such file in the current folder.\nDid you mean 'visits.csv'?"
+    )
+    assert message(plait.read, "visits.cvs") == (
+        "visits.cvs: there is no such file in the current folder.\nDid you mean 'visits.csv'?"
+    )
+    assert (
+        message(plait.read, "./other.tns")
+        == "./other.tns: there is no such file in the current folder.\nCheck the path."
+    )
+    assert message(plait.read, "data/visits.csv") == (
+        "data/visits.csv: there is no such file, nor a folder 'data'.\nCheck the path."
+    )
+    Path("data").mkdir()
+    assert message(plait.read, "data/visits.csv") == (
+        "data/visits.csv: there is no such file in 'data'.\nCheck the path."
+    )
+
+
+def test_a_folder_is_no_file():
+    Path("data.csv").mkdir()
+    assert message(plait.read, "data.csv") == "data.csv: this is a folder.\nName a file in it."
+    for name in "dcba":
+        Path("data.csv", f"{name}.csv").touch()
+    assert message(plait.read, "data.csv") == (
+        "data.csv: this is a folder.\nName a file in it: 'a.csv', 'b.csv', 'c.csv', …."
+    )
+
+
+def test_what_is_no_source_is_refused_with_what_is():
+    assert message(plait.read, 3) == (
+        "plait.read cannot read from int.\nGive a path, a URL of a database, or an open ADBC or DB-API connection; "
+        "a table or an array goes straight into plait.fit."
+    )
+    assert message(plait.read, "https://host/a.csv") == (
+        "https://host/a.csv: https:// cannot be read.\nDownload the file, and read it by its path."
+    )
+    assert message(plait.read, "mysql://me:secret@host/db", query="select 1") == (
+        "mysql://me:***@host/db: mysql:// cannot be read.\n"
+        "For another database open a connection: plait.read(connection, query=…)."
+    )
+    assert message(plait.read, "postgre://host/db").endswith(
+        "Did you mean 'postgres'? For another database open a connection: plait.read(connection, query=…)."
+    )
+
+
+def test_formats_lists_every_ending_once():
+    endings = [ending for kind in formats() for ending in kind.endings]
+    assert len(endings) == len(set(endings)) == 18
+    assert {kind.name for kind in formats() if not kind.written} == {"mat", "sql"}

@@ -1,0 +1,174 @@
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+
+import adbc_driver_sqlite.dbapi
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import plait
+from plait.files.rows import table_of_rows
+
+SCRIPT = """
+    create table visits (user text, place integer, plays real, raw blob);
+    insert into visits values ('ann', 1, 2.5, x'00'), (null, 2, 3, null);
+    create table "order ""by" (n integer);
+    insert into "order ""by" values (7);
+    create table mixed (a);
+    insert into mixed values (1), ('x');
+"""
+VISITS = pl.DataFrame({"user": ["ann", None], "place": [1, 2], "plays": [2.5, 3.0], "raw": [b"\0", None]})
+
+
+def message(source, **options):
+    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
+        plait.read(source, **options)
+    return str(caught.value)
+
+
+@pytest.fixture
+def database() -> str:
+    with closing(sqlite3.connect("shop.db")) as connection:
+        connection.executescript(SCRIPT)
+    return "sqlite:///shop.db"
+
+
+@pytest.fixture(params=["sqlite3", "adbc"])
+def connection(request, database) -> Iterator:
+    opened = sqlite3.connect if request.param == "sqlite3" else adbc_driver_sqlite.dbapi.connect
+    with closing(opened("shop.db")) as found:
+        yield found
+
+
+def test_a_url_reads_a_query_and_a_table(database):
+    assert_frame_equal(plait.read(database, table="visits"), VISITS)
+    assert plait.read(database, query="select sum(plays) as value from visits").rows() == [(5.5,)]
+    assert_frame_equal(plait.read(f"sqlite:///{Path('shop.db').absolute()}", table="visits"), VISITS)
+
+
+def test_a_connection_reads_a_query_and_a_table_and_stays_open(connection):
+    assert_frame_equal(plait.read(connection, table="visits"), VISITS)
+    assert plait.read(connection, query="select place from visits").rows() == [(1,), (2,)]
+
+
+def test_a_name_is_quoted_so_that_no_name_is_sql(database):
+    assert plait.read(database, table='order "by').rows() == [(7,)]
+    assert "no such table" in message(database, table="visits; drop table visits")
+    assert "no such table" in message(database, table='visits" where 1=0 --')
+
+
+def test_a_table_may_be_that_of_another_schema(database):
+    assert_frame_equal(plait.read(database, table="main.visits"), VISITS)
+
+
+def test_rows_of_a_row_factory_are_read(database):
+    with closing(sqlite3.connect("shop.db")) as connection:
+        connection.row_factory = sqlite3.Row
+        assert_frame_equal(plait.read(connection, table="visits"), VISITS)
+        connection.row_factory = lambda cursor, row: dict(zip((c[0] for c in cursor.description), row))
+        assert_frame_equal(plait.read(connection, table="visits"), VISITS)
+
+
+def test_a_query_that_finds_nothing_gives_an_empty_table(database):
+    table = plait.read(database, query="select user, place from visits where 0")
+    assert table.shape == (0, 2)
+    assert table.columns == ["user", "place"]
+
+
+def test_the_database_is_opened_for_reading_only(database):
+    assert message(database, query="delete from visits") == (
+        "sqlite:///shop.db: the database says: attempt to write a readonly database.\nCheck the query."
+    )
+    assert message("sqlite:///shop2.db", table="visits") == (
+        "shop2.db: there is no such file in the current folder.\nDid you mean 'shop.db'?"
+    )
+    assert not Path("shop2.db").exists()
+
+
+def test_a_wrong_table_names_the_one_that_was_meant(database):
+    assert message(database, table="visit") == (
+        "sqlite:///shop.db: the database says: no such table: visit.\nDid you mean 'visits'?"
+    )
+    assert message(database, table="xyz") == (
+        "sqlite:///shop.db: the database says: no such table: xyz.\nCheck the name of the table."
+    )
+
+
+def test_a_wrong_query_is_answered_with_the_words_of_the_database(database):
+    assert message(database, query="select * frm visits") == (
+        'sqlite:///shop.db: the database says: near "frm": syntax error.\nCheck the query.'
+    )
+
+
+def test_a_wrong_query_on_a_connection_names_its_library(connection):
+    library = type(connection).__module__.partition(".")[0]
+    found = message(connection, query="select * from nowhere")
+    assert found.startswith(f"the {library} connection: the database says: no such table: nowhere")
+    assert found.endswith("\nCheck the query.")
+
+
+def test_a_statement_without_rows_is_refused(database):
+    with closing(sqlite3.connect("shop.db")) as connection:
+        assert message(connection, query="create table t (a)") == (
+            "the sqlite3 connection: the statement gives no rows.\nAsk for some: select … from …."
+        )
+
+
+def test_columns_that_cannot_be_one_type_or_have_one_name_are_refused(database):
+    assert message(database, table="mixed") == (
+        "sqlite:///shop.db: column 'a' mixes int and str.\n"
+        "Cast it in the query: cast(a as text), or as double precision."
+    )
+    assert message(database, query="select 1 as a, 2 as a") == (
+        "sqlite:///shop.db: two columns are called 'a'.\nRename one in the query: select … as …."
+    )
+
+
+def test_a_query_or_a_table_must_be_given(database):
+    cure = "Give one: query='select …', or table='visits' to take it whole."
+    assert message(database) == f"plait.read: neither query= nor table= is given for {database}.\n{cure}"
+    assert message(database, query="a", table="b") == (
+        f"plait.read: query= and table= are both given for {database}.\n{cure}"
+    )
+
+
+def test_a_file_that_is_no_database_is_named():
+    Path("a.db").write_text("user,value\n" * 100)
+    assert message("sqlite:///a.db", table="t") == (
+        "sqlite:///a.db: the database says: file is not a database.\nCheck that this is a SQLite file."
+    )
+    assert message("sqlite://a.db", table="t") == (
+        "sqlite://a.db: there is no path.\nIt follows three slashes: sqlite:///file.db, sqlite:////folder/file.db."
+    )
+
+
+def test_a_missing_driver_is_named_with_its_cure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql.dbapi", None)
+    assert message("postgresql://me:pw@host/db", query="select 1") == (
+        "postgresql://me:***@host/db: the driver of PostgreSQL is not installed.\nInstall it: pip install 'plait[sql]'."
+    )
+
+
+def test_batches_of_different_types_are_joined():
+    batches = [[(1, None, Decimal("1.5"))], [(2.5, "x", 2)], [(None, None, None)]]
+    table = table_of_rows(["a", "b", "c"], batches, "here")
+    assert table.rows() == [(1.0, None, 1.5), (2.5, "x", 2.0), (None, None, None)]
+    with pytest.raises(plait.DataError, match="here: column 'a' mixes Int64 and String"):
+        table_of_rows(["a"], [[(1,)], [("x",)]], "here")
+
+
+def test_python_objects_become_plain_values():
+    unique = UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+    row = (Decimal("3.25"), unique, memoryview(b"x"), True, date(2020, 1, 2))
+    table = table_of_rows(list("abcde"), [[row, (None,) * 5]], "here")
+    assert table.rows() == [(3.25, str(unique), b"x", True, date(2020, 1, 2)), (None,) * 5]
+    with pytest.raises(plait.DataError, match="here: column 'a' holds dict"):
+        table_of_rows(["a"], [[({},)]], "here")
+    with pytest.raises(plait.DataError, match="here: column 'a' holds integers that do not fit into 64 bits"):
+        table_of_rows(["a"], [[(2**70,)]], "here")

@@ -1,0 +1,184 @@
+import errno
+import gzip
+import os
+import resource
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import plait
+
+TABLE = pl.DataFrame({"user": ["a", "b"], "value": [1, 2]})
+
+
+def message(call, *arguments, **options):
+    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
+        call(*arguments, **options)
+    return str(caught.value)
+
+
+# Any character but half a surrogate pair, which no encoding has.
+NASTY = st.text(
+    st.one_of(st.sampled_from(" ,;\t\n\r\"'|#\\\x0b\x0c\x85\u2028é\U0001f600"), st.characters(codec="utf-8")),
+    max_size=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), ending=st.sampled_from(["csv", "csv.gz", "tsv", "txt"]), width=st.integers(2, 4))
+def test_any_names_survive_writing_and_reading_text(data, ending, width):
+    # A byte order mark at the very beginning is one; a line of nothing is no row.
+    name = NASTY.filter(lambda text: text and not text.startswith("\ufeff"))
+    names = data.draw(st.lists(name, min_size=width, max_size=width, unique=True))
+    row = st.tuples(*[st.one_of(st.none(), NASTY)] * width).filter(lambda fields: any(fields))
+    rows = data.draw(st.lists(row, max_size=6))
+    table = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+    plait.write(table, f"t.{ending}")
+    delimiter = "," if ending.startswith("csv") else "\t"
+    found = plait.read(f"t.{ending}", header=True, delimiter=delimiter, text=names)
+    assert_frame_equal(found, table)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False)), min_size=1)
+)
+def test_numbers_survive_writing_and_reading_text(rows):
+    table = pl.DataFrame(rows, schema={"id": pl.Int64, "value": pl.Float64}, orient="row")
+    plait.write(table, "t.csv")
+    found = plait.read("t.csv")
+    assert found["id"].to_list() == table["id"].to_list()
+    assert found["value"].cast(pl.Float64).to_list() == table["value"].to_list()
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table, pl.DataFrame, lambda data: pl.DataFrame(data).lazy()])
+def test_every_kind_of_table_is_written(kind):
+    plait.write(kind({"user": ["a", "b"], "value": [1, 2]}), Path("t.csv"))
+    assert Path("t.csv").read_text() == "user,value\na,1\nb,2\n"
+
+
+def test_equal_tables_give_equal_compressed_files():
+    plait.write(TABLE, "a.csv.gz")
+    first = Path("a.csv.gz").read_bytes()
+    plait.write(TABLE, "b.csv.gz")
+    assert Path("b.csv.gz").read_bytes() == first
+    assert gzip.decompress(first) == b"user,value\na,1\nb,2\n"
+
+
+def test_a_written_file_has_the_usual_permissions():
+    Path("usual").touch()
+    plait.write(TABLE, "t.csv")
+    assert stat.S_IMODE(os.stat("t.csv").st_mode) == stat.S_IMODE(os.stat("usual").st_mode)
+
+
+ENDINGS = ["csv", "csv.gz", "parquet", "arrow", "tns", "npz"]
+NUMBERS = pl.DataFrame({"i": np.random.default_rng(0).permutation(40_000) + 1, "value": np.arange(40_000) * 1.25})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(ending):
+    name = f"t.{ending}"
+    Path(name).write_text("old")
+    # A file may not become longer than this; Python ignores the signal, so that writing fails.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        found = message(plait.write, NUMBERS, name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert found == f"{name}: the file cannot be written: File too large.\nChoose another place."
+    assert os.listdir() == [name]
+    assert Path(name).read_text() == "old"
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_full_disk_is_named_and_nothing_is_left(ending, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert message(plait.write, NUMBERS, f"t.{ending}") == (
+        f"t.{ending}: the disk is full.\nMake room; nothing of the file was left behind."
+    )
+    assert os.listdir() == []
+
+
+def test_a_place_that_is_not_ours_is_named(monkeypatch):
+    def denied(*arguments):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", denied)
+    assert message(plait.write, TABLE, "t.csv") == (
+        "t.csv: this user may not write there (Permission denied).\nChoose another folder."
+    )
+    assert os.listdir() == []
+
+
+def test_an_interrupted_write_leaves_nothing(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl.DataFrame, "write_csv", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plait.write(TABLE, "t.csv")
+    assert os.listdir() == []
+
+
+KNOWN = ".csv, .tsv, .tab, .txt, .tns (these also with .gz), .parquet, .pq, .arrow, .ipc, .feather, .npz, .npy"
+
+
+def test_where_nothing_can_be_written_is_said():
+    Path("folder.csv").mkdir()
+    assert message(plait.write, TABLE, "folder.csv") == "folder.csv: this is a folder.\nName a file in it."
+    assert message(plait.write, TABLE, "no/t.csv") == "no/t.csv: there is no folder 'no'.\nMake it first."
+    assert message(plait.write, TABLE, "t.mat") == f"t.mat: '.mat' cannot be written.\nKnown are {KNOWN}."
+    assert message(plait.write, TABLE, "t.cvs") == (
+        f"t.cvs: '.cvs' cannot be written.\nDid you mean '.csv'? Known are {KNOWN}."
+    )
+    assert message(plait.write, TABLE, "t") == f"t: the name has no ending.\nKnown are {KNOWN}."
+
+
+def test_what_cannot_be_written_is_said():
+    assert message(plait.write, 3, "t.csv") == (
+        "t.csv: int cannot be written.\nGive a table (pandas, polars, pyarrow), a NumPy array or a sparse array."
+    )
+    assert message(plait.write, TABLE, "t.tns") == (
+        "t.tns: column 'user' is of type String, but coordinates are integers.\nWrite names as .csv or .parquet."
+    )
+    zero = pl.DataFrame({"i": [0, 1]})
+    assert message(plait.write, zero, "t.tns") == (
+        "t.tns: column 'i' has coordinate 0; they count from 1 here.\n"
+        "Shift the column, or write it as .csv or .parquet."
+    )
+    assert message(plait.write, pl.DataFrame({"i": [1], "value": ["x"]}), "t.tns") == (
+        "t.tns: column 'value' is not all numbers.\nRemove or mend the other rows."
+    )
+    assert message(plait.write, zero, "t.tns", value="plays") == (
+        "t.tns: there is no column 'plays', which value= names.\nThe table has 'i'."
+    )
+    assert message(plait.write, TABLE, "t.npy") == (
+        "t.npy: a table is not written as .npy.\nWrite it as .npz, .parquet or .csv."
+    )
+    nested = message(plait.write, pl.DataFrame({"a": [[1]]}), "t.csv")
+    assert nested == (
+        "t.csv: the table cannot be written: CSV format does not support nested data.\n"
+        "Convert its columns, or write .parquet."
+    )
+    assert os.listdir() == []
+
+
+def test_an_option_that_would_do_nothing_is_refused():
+    assert message(plait.write, TABLE, "t.csv", columns=["a", "b"]) == (
+        "plait.write: columns= names the dimensions of an array written as a table.\nLeave it out."
+    )
+    assert message(plait.write, TABLE, "t.csv", value="value") == (
+        "plait.write: value= is for a table written as .tns or .npz.\nLeave it out."
+    )
