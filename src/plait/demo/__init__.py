@@ -1,13 +1,15 @@
 """The demo: real relations between countries, some hidden, predicted from the rest (README.md beside this file)."""
 
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 import plait
+
+if TYPE_CHECKING:
+    from plait.evaluation import Metrics, Split
+    from plait.result import Fit
 
 MODEL = """\
 relations[head, relation, tail] = H[head, r] P[relation, r] T[tail, r]
@@ -16,8 +18,6 @@ tail: head
 """
 RANK = 10
 HIDDEN = 0.2
-
-Array = NDArray[np.float64]
 
 
 def load() -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -37,67 +37,41 @@ def load() -> tuple[pl.DataFrame, pl.DataFrame]:
     return links, numbers.select("head", (size + pl.col("attribute")).alias("attribute"))
 
 
-class Split(NamedTuple):
-    """All cells of the relations but those of a country with itself; which are links, and which are hidden."""
-
-    cells: pl.DataFrame
-    link: NDArray[np.bool_]
-    hidden: NDArray[np.bool_]
-
-    @property
-    def known(self) -> pl.DataFrame:
-        """The links that are not hidden."""
-        return self.cells.filter(self.link & ~self.hidden)
-
-    @property
-    def missing(self) -> list[pl.DataFrame]:
-        """What the fit must not see: hidden cells, links or not, and every country with itself."""
-        countries = self.cells["head"].unique()
-        return [self.cells.filter(self.hidden), pl.DataFrame({"head": countries, "tail": countries})]
-
-
-def split(links: pl.DataFrame, seed: int) -> Split:
-    """Hide a random share of all cells, links and non-links alike."""
+def data() -> dict[str, "plait.Relation"]:
+    """Both relations; what a country has to do with itself is missing, for nobody asked."""
+    links, attributes = load()
     countries = pl.concat([links["head"], links["tail"]]).unique().sort()
-    grid = pl.DataFrame({"head": countries}).join(links.select(pl.col("relation").unique().sort()), how="cross")
-    cells = grid.join(pl.DataFrame({"tail": countries}), how="cross").filter(pl.col("head") != pl.col("tail"))
-    marked = cells.join(links.with_columns(link=True), on=cells.columns, how="left", maintain_order="left")
-    link = marked["link"].fill_null(False).to_numpy()
-    return Split(cells, link, np.random.default_rng(seed).random(len(cells)) < HIDDEN)
-
-
-def fit(parts: Split, attributes: pl.DataFrame, seed: int, progress: bool | None = None) -> "plait.Fit":
-    """The coupled model, by variational Bayes, on what is not hidden."""
-    data = {
-        "relations": plait.Relation(parts.known, missing=parts.missing, universe="model", likelihood="bernoulli"),
+    itself = pl.DataFrame({"head": countries, "tail": countries})
+    return {
+        "relations": plait.Relation(links, missing=itself, universe="model", likelihood="bernoulli"),
         "attributes": plait.Relation(attributes, likelihood="bernoulli"),
     }
-    labels = {axis: parts.cells[axis].unique().sort().to_list() for axis in ("head", "relation")}
-    return plait.fit(MODEL, data, rank=RANK, seed=seed, labels=labels, progress=progress)
 
 
-def popularity(parts: Split) -> Array:
-    """The baseline without a model: the product of the three axes' numbers of known links."""
-    score = np.ones(len(parts.cells))
-    for axis in parts.cells.columns:
-        counts = parts.known[axis].value_counts(name="links")
-        joined = parts.cells.select(axis).join(counts, on=axis, how="left", maintain_order="left")
-        score *= joined["links"].fill_null(0).to_numpy()
-    return score
+def split(seed: int) -> "Split":
+    """Hide a fifth of all cells of the relations, links and non-links alike.
+
+    Their mirror images are hidden too: a treaty of two countries is listed both ways, and one tells the other.
+    """
+    return plait.hide(data(), "relations", fraction=HIDDEN, by="cells", seed=seed, model=MODEL, twins="hide")
 
 
-def roc_auc(link: NDArray[np.bool_], score: Array) -> float:
-    """The probability that a link scores above a non-link, ties counting half."""
-    from scipy.stats import rankdata
-
-    ranks, links = rankdata(score), int(link.sum())
-    return float((ranks[link].sum() - links * (links + 1) / 2) / (links * (len(link) - links)))
+def fit(parts: "Split", seed: int, progress: bool | None = None) -> "Fit":
+    """The coupled model, by variational Bayes, on what is not hidden."""
+    return plait.fit(MODEL, parts.train, rank=RANK, seed=seed, progress=progress)
 
 
-def average_precision(link: NDArray[np.bool_], score: Array) -> float:
-    """Precision averaged over the links, going down the ranking; tied cells are taken together."""
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(link[order])
-    last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
-    found = np.diff(hits[last], prepend=0)
-    return float(np.sum(found * hits[last] / (last + 1)) / max(hits[-1], 1))
+def figures(fitted: "Fit", parts: "Split") -> "dict[str, Metrics | dict[str, float]]":
+    """How well the hidden links are found: by the model, and by the popularity of the entities of a cell."""
+    from plait.evaluation.baselines import popularity
+    from plait.evaluation.metrics import average_precision, roc_auc
+
+    link, score = (parts.test["value"] > 0).to_numpy(), popularity(fitted, "relations", parts.test)
+    baseline = {"roc_auc": roc_auc(link, score), "average_precision": average_precision(link, score)}
+    return {"Plait": plait.evaluate(fitted, "relations", parts.test), "popularity": baseline}
+
+
+def best(fitted: "Fit", parts: "Split", count: int) -> pl.DataFrame:
+    """The hidden cells that most probably are links, best first, and whether they are (value)."""
+    scored: pl.DataFrame = fitted.predict("relations", parts.test)
+    return scored.sort("probability", descending=True, maintain_order=True).head(count)

@@ -1,0 +1,135 @@
+"""Cells from the command line: ``index=name`` pairs, and tables in files."""
+
+import datetime
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plait.errors import DataError, SettingError, suggestion
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plait.data.labels import Labels
+    from plait.result import Fit
+
+
+def _truth(text: str) -> bool:
+    words = {"true": True, "false": False}
+    return words[text.casefold()]
+
+
+PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "integers": (int, "a whole number"),
+    "booleans": (_truth, "true or false"),
+    "dates": (datetime.date.fromisoformat, "a date such as 2024-01-31"),
+    "times of day": (datetime.time.fromisoformat, "a time such as 13:45"),
+}
+MOMENT = (datetime.datetime.fromisoformat, "a time such as 2024-01-31T13:45")
+
+
+def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """``["user=ann lee", "day=3"]`` -> ``{"user": "ann lee", "day": 3}``, each name of its axis's kind."""
+    indices, cell = fit.model.equation(relation).indices, dict[str, Any]()
+    for pair in pairs:
+        index, equals, name = pair.partition("=")
+        if not equals:
+            example = shlex.quote(f"{indices[0]}={pair}") if indices else "index=name"
+            raise SettingError(f"{pair!r} does not say which index it is.\nWrite index=name: {example}.")
+        if index not in indices:
+            raise SettingError(
+                f"{index!r} is no index of {relation}.\n{suggestion(index, indices)}It has {', '.join(indices)}."
+            )
+        if index in cell:
+            raise SettingError(f"{index} is given twice: {cell[index]!r} and {name!r}.\nGive it once.")
+        cell[index] = label(fit.labels[index], name, index)
+    return cell
+
+
+def label(labels: "Labels", text: str, index: str) -> Any:
+    """A name typed by a person, as the axis has it."""
+    from plait.data.columns import kind
+
+    found = kind(labels.names)
+    if found == "strings":
+        return text
+    parse, words = PARSERS.get(found, MOMENT)
+    try:
+        return parse(text)
+    except (ValueError, KeyError):
+        raise DataError(f"{index}: {text!r} is not {words}, but axis {labels.axis} has {found}.") from None
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table of cells, and how it was read."""
+
+    table: "pl.DataFrame"
+    path: str
+    options: dict[str, Any]
+
+
+def read_cells(
+    fit: "Fit", run: Path, relation: str, path: str, *, value: str | None = None, with_values: bool = False
+) -> Cells:  # fmt: skip
+    """Cells from a file: columns by the names of the indices, or by those of the run's own source.
+
+    with_values: a column of values may be there too; its name is `value`, that of the run's source, or "value".
+    """
+    from plait.files import options_for
+    from plait.files.read import read
+
+    indices = fit.model.equation(relation).indices
+    named, numbers = _source_columns(run, relation)
+    table, options = read(path), dict[str, Any]()
+    if not hasattr(table, "columns"):
+        raise DataError(f"{path}: this is an array, but cells are a table.\nGive a column for each index.")
+    texts = {column for index in indices if _is_text(fit, index) for column in (index, named.get(index, index))}
+    numeric = [column for column in table.columns if column in texts and table[column].dtype.is_numeric()]
+    if numeric and "text" in options_for(path):  # ids that all look like numbers, but are text in the run
+        options["text"] = numeric
+        table = read(path, **options)
+    have = set(table.columns)
+    table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
+    if with_values:
+        table = _with_values(table, indices, value or next((c for c in ("value", numbers) if c in have), None), path)
+    return Cells(table, path, options)
+
+
+def _with_values(table: "pl.DataFrame", indices: Sequence[str], value: str | None, path: str) -> "pl.DataFrame":
+    """The indices and a column `value`, where there is one; refuse columns whose meaning is unknown."""
+    if value is not None and value not in table.columns:
+        raise DataError(
+            f"{path}: there is no column {value!r}; the table has {', '.join(map(repr, table.columns))}.\n"
+            f"{suggestion(value, table.columns)}--value names the column of values."
+        )
+    surplus = [column for column in table.columns if column not in (*indices, value)]
+    if value is None and surplus:
+        raise DataError(
+            f"{path}: column {surplus[0]!r} is not used, and there is no column of values.\n"
+            f"Drop it, or say that it holds the values: --value {surplus[0]}."
+        )
+    if value in (None, "value"):
+        return table
+    return table.drop("value", strict=False).rename({str(value): "value"})
+
+
+def _source_columns(run: Path, relation: str) -> tuple[dict[str, str], str | None]:
+    """Index -> column of the relation's source and its column of values, as far as a config said."""
+    from plait.config import Config
+    from plait.store.folder import manifest
+
+    remembered = manifest(run)["extra"].get("config")
+    if remembered is None:  # a run made in Python
+        return {}, None
+    table = Config.from_dict(remembered).tables["relations"].get(relation, {})
+    columns = table.get("columns")
+    return (columns if isinstance(columns, dict) else {}), table.get("value")
+
+
+def _is_text(fit: "Fit", index: str) -> bool:
+    import polars as pl
+
+    return bool(fit.labels[index].names.dtype == pl.String)

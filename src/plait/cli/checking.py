@@ -1,0 +1,166 @@
+"""The command check: what was understood of a config and its data, and what a sweep will cost."""
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plait.cli.options import ConfigFile, Json
+
+if TYPE_CHECKING:
+    from plait.data.bind import Data
+    from plait.infer.problem import Problem
+
+
+def check(
+    config: ConfigFile,
+    plan: Annotated[bool, typer.Option("--plan", help="Print how the sums are computed, too.")] = False,
+    measure: Annotated[
+        bool, typer.Option("--time/--no-time", help="Run two sweeps to measure the time that one takes.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Say what was understood of the data, without fitting.
+
+    Sizes, links, zeros, missing cells, duplicates that were summed, entities with links in one relation only, the
+    memory of a fit and the time of a sweep.
+
+    \b
+    Examples:
+      plait check model.toml
+      plait check model.toml --plan --no-time
+      plait check model.toml --json
+    """
+    from plait.cli.output import emit, working
+    from plait.cli.understood import as_document
+    from plait.cli.wording import of_config
+    from plait.config import read_config
+    from plait.prepare import Arguments, prepare
+
+    found = read_config(config)
+    with of_config(found):
+        with working("reading"):
+            data = found.model.bind(found.data(), labels=found.labels())
+            fixed = found.fixed()
+        task = prepare(found.model, data, Arguments(fixed=fixed or None, **found.settings))
+    with working("measuring"):
+        cost = Cost.of(task.problem, data, task.loop.order if measure else None)
+    if json:
+        emit({"model": str(found.model), **as_document(data), **cost.as_document(), "plan": task.problem.plan})
+    else:
+        _print(data, task.problem, cost, found.settings, plan)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Bytes that a fit holds at its peak, by what for; seconds of the second sweep, None if it was not measured."""
+
+    data: int
+    trees: int
+    factors: int
+    buffers: int
+    seconds: float | None
+
+    @classmethod
+    def of(cls, problem: "Problem", data: "Data", order: Any) -> "Cost":
+        """Memory by adding up, time by measuring: the first sweep compiles, the second one counts."""
+        from plait.settings import ARRAYS
+
+        plans = [relation.plan for relation in problem.relations if relation.plan is not None]
+        buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
+        return cls(
+            sum(r.cells.nbytes + r.values.nbytes + r.cell_weights.nbytes for r in data.relations.values()),
+            problem.forest.nbytes,
+            sum(ARRAYS * factor.mean.nbytes for factor in problem.factors.values()),
+            max(buffers, default=0),
+            None if order is None else _seconds(problem, order),
+        )
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        return self.data + self.trees + self.factors + self.buffers
+
+    def as_document(self) -> dict[str, Any]:
+        """The cost as data."""
+        return {
+            "memory_bytes": {
+                "data": self.data, "trees": self.trees, "factors": self.factors, "buffers": self.buffers,
+                "total": self.total,
+            },
+            "seconds_per_sweep": self.seconds,
+        }  # fmt: skip
+
+
+def _seconds(problem: "Problem", order: Any) -> float:
+    from plait.infer.run import sweep_once
+
+    problem.measure()
+    began = 0.0
+    for _ in range(2):
+        began = time.perf_counter()
+        sweep_once(problem, problem.count(), order)
+    return time.perf_counter() - began
+
+
+def _print(data: "Data", problem: "Problem", cost: Cost, settings: dict[str, Any], plan: bool) -> None:
+    from plait.cli.output import out, pairs, size_words, to_stderr
+    from plait.cli.understood import relations_table, warnings_about
+
+    out(f"{data.model}\n", style="cyan")
+    relations_table(data)
+    out()
+    _print_values(data)
+    _print_axes(data)
+    out()
+    parts = {"data": cost.data, "trees": cost.trees, "factors": cost.factors, "buffers": cost.buffers}
+    listed = ", ".join(f"{name} {size_words(count)}" for name, count in parts.items())
+    lines = {"memory": f"about {size_words(cost.total)} while fitting: {listed}"}
+    if cost.seconds is not None:
+        sweeps = settings.get("sweeps", 200)
+        lines["time"] = (
+            f"about {_duration(cost.seconds)} a sweep (the second one was measured), "
+            f"at most {_duration(sweeps * cost.seconds)} for {sweeps:,} sweeps"
+        )
+    pairs(lines)
+    if plan:
+        out()
+        out(problem.plan)
+    for text in warnings_about(data):
+        to_stderr("warning", text)
+
+
+def _print_values(data: "Data") -> None:
+    from plait.cli.output import grid, out
+    from plait.cli.understood import Values
+
+    rows = []
+    for name, relation in data.relations.items():
+        values = Values.of(relation)
+        if values is not None:
+            rows.append([name, values.least, values.median, values.mean, values.most, values.ones])
+    if rows:
+        grid(["values of links", "least", "median", "mean", "most", "ones"], rows)
+        out()
+
+
+def _print_axes(data: "Data") -> None:
+    from plait.cli.output import grid
+    from plait.cli.understood import alone
+
+    rows = []
+    for axis, counts in alone(data).items():
+        only = ", ".join(f"{count:,} in {name}" for name, count in counts.items() if name and count)
+        several = len(counts) > 1
+        rows.append([axis, only or ("none" if several else "—"), len(data.labels[axis]), counts[""]])
+    grid(["axis", "linked in one relation only", "entities", "without links"], rows, left=2)
+
+
+def _duration(seconds: float) -> str:
+    """A time in words, with two digits or so: it was measured once."""
+    if seconds < 1:
+        return f"{1000 * seconds:.{1 if seconds < 0.01 else 0}f} ms"
+    if seconds < 120:
+        return f"{seconds:.{1 if seconds < 10 else 0}f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

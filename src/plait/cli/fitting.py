@@ -1,0 +1,239 @@
+"""Commands that compute: fit and resume."""
+
+import shlex
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plait.cli.options import ConfigFile, Json, RunFolder
+from plait.errors import FitError, SettingError, StoreError
+
+if TYPE_CHECKING:
+    from plait.config import Config
+    from plait.data.bind import Data
+    from plait.result import Fit
+
+Sweeps = Annotated[int | None, typer.Option(min=0, help="At most so many sweeps in all.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a processor.")]
+Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
+
+
+def fit(
+    config: ConfigFile,
+    run: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="The folder to save the run in.")],
+    seed: Annotated[int | None, typer.Option(min=0, help="Where the random start begins.")] = None,
+    sweeps: Sweeps = None,
+    rank: Annotated[
+        list[str] | None, typer.Option(metavar="N or INDEX=N", help="Size of the latent indices; repeatable.")
+    ] = None,
+    threads: Threads = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
+    every: Every = 60.0,
+    json: Json = False,
+) -> None:
+    """Fit the model of a config file, and save the run.
+
+    The run is saved while it goes on. Ctrl-C ends it after the current sweep; `plait resume` goes on exactly there.
+
+    \b
+    Examples:
+      plait fit model.toml -o run
+      plait fit model.toml -o run --seed 1 --rank 20 --sweeps 500
+      plait fit model.toml -o run --rank r=10 --rank s=4 --force
+
+    \b
+    The smallest config:
+      model = "visits[user, place] = U[user, r] P[place, r]"
+      rank = 10
+      [relations.visits]
+      source = "visits.csv"
+    """
+    from plait.config import read_config
+
+    found = read_config(config).changed(seed=seed, sweeps=sweeps, threads=threads, rank=ranks(rank or []))
+    _refuse_other_run(run, force)
+    _compute(found, run, every=every, force=force, as_json=json)
+
+
+def resume(
+    run: RunFolder,
+    sweeps: Sweeps = None,
+    threads: Threads = None,
+    every: Every = 60.0,
+    json: Json = False,
+) -> None:
+    """Go on with a run that was interrupted, or was too short.
+
+    \b
+    Examples:
+      plait resume run
+      plait resume run --sweeps 500
+    """
+    from plait.cli.output import emit, out
+    from plait.cli.runs import description
+    from plait.config import Config
+    from plait.result import load
+    from plait.store.folder import manifest
+
+    header = manifest(run)
+    remembered = header["extra"].get("config")
+    if remembered is None:
+        raise StoreError(
+            f"{run}: this run was not made by `plait fit`, so where its data are is unknown.\n"
+            f"Go on in Python: plait.fit(model, data, init={str(run)!r})."
+        )
+    config = Config.from_dict(remembered).changed(sweeps=sweeps, threads=threads)
+    reason = _nothing_left(header, config)
+    if reason is None:
+        _compute(config, run, every=every, force=False, as_json=json, resumed=True)
+    elif json:
+        emit({"run": str(run), "resumed": False, **description(load(run), header)})
+    else:
+        out(f"{run}: nothing left to do: {reason}")
+
+
+def ranks(given: Sequence[str]) -> int | dict[str, int] | None:
+    """``["10"]`` -> 10, ``["r=10", "s=4"]`` -> a size for each latent index."""
+    sizes: dict[str, int] = {}
+    for text in given:
+        index, _, size = text.rpartition("=")
+        if not size.isdecimal() or (not index and len(given) > 1):
+            raise SettingError(f"--rank is {text!r}.\nGive one number, --rank 10, or one for each index, --rank r=10.")
+        sizes[index] = int(size)
+    return sizes.get("", sizes or None)
+
+
+def _refuse_other_run(run: Path, force: bool) -> None:
+    if not force and (run / "manifest.json").exists():
+        raise StoreError(
+            f"{run}: this folder holds a run already.\n"
+            f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force."
+        )
+
+
+def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
+    """Why a run is complete; None where there are sweeps to do."""
+    stop, done = header["stop"], header["history"][-1][0]
+    limit = config.settings.get("sweeps", 200)
+    if stop is None or stop.startswith("interrupted"):
+        return None if done < limit else f"all its {limit} sweeps are done.\nGo further with --sweeps {2 * limit}."
+    if stop.startswith("stopped after"):
+        if done < limit:
+            return None
+        return f"it {stop.removesuffix(' Raise sweeps= to go on.')}\nGo further with --sweeps {2 * max(limit, 1)}."
+    return f"it {stop}"
+
+
+def _compute(
+    config: "Config", run: Path, *, every: float, force: bool, as_json: bool, resumed: bool = False
+) -> None:  # fmt: skip
+    from plait.cli.output import emit
+    from plait.cli.runs import description
+    from plait.store.folder import manifest
+
+    try:
+        with warnings_on_stderr(as_json):
+            data, fitted, seconds = _fitted(config, run, every, force, resumed)
+    except KeyboardInterrupt:  # the second one, or while files were read
+        raise FitError(f"interrupted.\n{_left_behind(run)}") from None
+    saved = manifest(run)
+    if saved["stop"] != fitted.stop:  # the last checkpoint failed, and said so as a warning
+        fitted.save(run, extra={"config": config.to_dict()})
+    if as_json:
+        emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
+    else:
+        _summary(data, fitted, run, seconds)
+    if fitted.stop.startswith("interrupted"):
+        raise typer.Exit(1)
+
+
+def _left_behind(run: Path) -> str:
+    from plait.store.folder import manifest
+
+    try:
+        if manifest(run)["stop"] is None:
+            return f"Go on from the last checkpoint: plait resume {shlex.quote(str(run))}."
+    except StoreError:  # no run there yet
+        pass
+    return "Nothing was saved."
+
+
+def _fitted(
+    config: "Config", run: Path, every: float, force: bool, resumed: bool
+) -> tuple["Data", "Fit", float]:  # fmt: skip
+    import plait
+    from plait.cli.output import working
+    from plait.cli.wording import of_config
+
+    with of_config(config):
+        with working("reading"):
+            data = config.model.bind(config.data(), labels=config.labels())
+            fixed = config.fixed()
+        began = time.perf_counter()
+        fitted = plait.fit(
+            config.model,
+            data,
+            fixed=fixed or None,
+            init=run if resumed else None,
+            progress=plait.Progress(interrupt="return"),
+            checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),
+            **config.settings,
+        )
+    return data, fitted, time.perf_counter() - began
+
+
+@contextmanager
+def warnings_on_stderr(as_json: bool) -> Iterator[None]:
+    """A warning of the library is one line on stderr, not Python's two with a file name."""
+    from plait.cli.program import say
+
+    def show(message: Any, category: type[Warning], *rest: Any, **options: Any) -> None:
+        say(category.__name__, str(message), as_json=as_json, word="warning")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _summary(data: "Data", fitted: "Fit", run: Path, seconds: float) -> None:
+    from plait.cli.output import out, pairs, significant
+    from plait.cli.runs import ending
+    from plait.cli.understood import relations_table
+    from plait.store.folder import manifest
+
+    relations_table(data)
+    out()
+    rank = ", ".join(f"{index} = {size}" for index, size in fitted.rank.items()) or "none"
+    pairs(
+        {
+            "model": f"{fitted.method}, rank {rank}, seed {fitted.seed}",
+            "bound": f"{significant(fitted.bound)} after {fitted.history[-1].sweep} sweeps, {seconds:.1f} s",
+            "ended": ending(fitted, manifest(run)),
+            "saved": str(run),
+        }
+    )
+    out("\nNext:")
+    for line in _next_commands(fitted, shlex.quote(str(run))):
+        out(f"  {line}")
+
+
+def _next_commands(fitted: "Fit", run: str) -> list[str]:
+    """Commands to try, with names of this run; after Ctrl-C the one that goes on."""
+    if fitted.stop.startswith("interrupted"):
+        return [f"plait resume {run}"]
+    relation = fitted.model.relations[0]
+    indices = fitted.model.equation(relation).indices
+    names = {index: shlex.quote(f"{index}={fitted.labels[index][0]}") for index in indices}
+    commands = [f"plait top {run} {relation}"]
+    if indices:
+        commands.append(f"plait top {run} {relation} --given {names[indices[0]]}")
+        commands.append(f"plait explain {run} {relation} {' '.join(names.values())}")
+    if fitted.stop.startswith("stopped after"):
+        commands.append(f"plait resume {run} --sweeps {2 * fitted.history[-1].sweep}")
+    return [*commands, f"plait info {run}"]

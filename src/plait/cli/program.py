@@ -1,0 +1,114 @@
+"""How the program ends: exit codes, and one clear message on stderr instead of a traceback.
+
+0  fine
+1  it could not be done: the fit cannot go on, no memory or disk space, interrupted
+2  the user's mistake: arguments, config, data, a run that is not there or damaged
+
+With --json a message is one JSON document on stderr: {"error": {"kind": …, "message": …}}. PLAIT_DEBUG=1 adds the
+traceback of anything unexpected.
+"""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from typer.core import TyperGroup
+
+from plait.errors import FitError, PlaitError
+
+FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
+FULL = (errno.ENOSPC, errno.EDQUOT)
+REFUSALS = (*FULL, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Program(TyperGroup):
+    """The group of all commands; every exception that leaves a command passes through here."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run a command and exit with its code; usage errors are said in the same words as all others."""
+        as_json = "--json" in (sys.argv[1:] if args is None else args)
+        run = partial(super().main, standalone_mode=False)
+        if not standalone_mode:
+            return run(args, *rest, **options)
+        try:
+            code = run(args, *rest, **options)
+        except Exception as error:
+            code, kind, message = verdict(error)
+            say(kind, message, as_json=as_json)
+        else:
+            if code == INTERRUPTED:
+                code = FAILED
+                say("KeyboardInterrupt", "interrupted.", as_json=as_json)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def verdict(error: Exception) -> tuple[int, str, str]:
+    """The exit code of an exception, its kind, and what to say about it."""
+    kind = type(error).__name__
+    if hasattr(error, "format_message"):  # typer's own: wrong arguments
+        return MISTAKE, "UsageError", _usage(error)
+    if isinstance(error, FitError) or _refused(error):
+        return FAILED, kind, str(error)
+    if isinstance(error, PlaitError):
+        return MISTAKE, kind, str(error)
+    if isinstance(error, FileNotFoundError):
+        return MISTAKE, kind, f"there is no file {_name(error)}.\nCheck the path."
+    if isinstance(error, OSError):
+        return FAILED, kind, _disk(error)
+    if isinstance(error, MemoryError):
+        return FAILED, kind, "there is not enough memory.\nUse a smaller rank, fewer threads or less data."
+    return FAILED, kind, _bug(error)
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether a message of ours is about the disk refusing to write."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    return isinstance(error, PlaitError) and isinstance(cause, OSError) and cause.errno in REFUSALS
+
+
+def _usage(error: Any) -> str:
+    message = str(error.format_message()).strip()
+    message = message[:1].lower() + message[1:]
+    context = getattr(error, "ctx", None)
+    help_line = f"\nTry '{context.command_path} --help'." if context is not None else ""
+    return (message if message.endswith((".", "?")) else f"{message}.") + help_line
+
+
+def _name(error: OSError) -> str:
+    return repr(error.filename) if error.filename is not None else "of that name"
+
+
+def _disk(error: OSError) -> str:
+    place = f" ({error.filename})" if error.filename is not None else ""
+    if error.errno in FULL:
+        return f"the disk is full{place}.\nFree some space, or choose another place."
+    if isinstance(error, PermissionError):
+        return f"permission denied{place}.\nChoose another place, or change the permissions."
+    return f"{error.strerror or error}{place}."
+
+
+def _bug(error: Exception) -> str:
+    if os.environ.get("PLAIT_DEBUG") == "1":
+        return "".join(traceback.format_exception(error)).rstrip()
+    return (
+        f"this is a bug in Plait: {type(error).__name__}: {error}\n"
+        "Please report it, with the traceback that PLAIT_DEBUG=1 shows."
+    )
+
+
+def say(kind: str, message: str, *, as_json: bool, word: str = "error") -> None:
+    """One message on stderr: the first line after ``error:``, the cure below; or one JSON document."""
+    if as_json:
+        import json
+
+        print(json.dumps({word: {"kind": kind, "message": message}}, ensure_ascii=False), file=sys.stderr)
+        return
+    from plait.cli.output import to_stderr
+
+    to_stderr(word, message)

@@ -1,0 +1,113 @@
+"""The command info, and a run as data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plait.cli.options import Json, RunFolder
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+
+def info(run: RunFolder, json: Json = False) -> None:
+    """Say what a run is: model, sizes, bound, and how it ended.
+
+    \b
+    Examples:
+      plait info run
+      plait info run --json
+    """
+    from plait.cli.output import emit
+    from plait.result import load
+    from plait.store.folder import manifest
+
+    fit, header = load(run), manifest(run)
+    if json:
+        emit(description(fit, header))
+    else:
+        _print(fit, header, run)
+
+
+def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
+    """A run as data: everything but its arrays."""
+    return {
+        "model": str(fit.model),
+        "method": fit.method,
+        "rank": fit.rank,
+        "seed": fit.seed,
+        "axes": {axis: len(fit.labels[axis]) for axis in fit.model.axes},
+        "relations": {
+            name: {"likelihood": fit.likelihood[name], "shape": known.shape, "links": len(known)}
+            for name, known in fit.known.items()
+        },
+        "bound": fit.bound,
+        "sweeps": fit.history[-1].sweep,
+        "seconds": sum(record.seconds for record in fit.history),
+        "finished": header["stop"] is not None,
+        "stop": fit.stop,
+        "settings": fit.settings,
+        "fingerprint": fit.fingerprint,
+        "plait": header["plait"],
+        "history": [record._asdict() for record in fit.history],
+    }
+
+
+def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
+    from plait.cli.output import grid, out, pairs, significant, size_words
+
+    out(f"{fit.model}\n", style="cyan")
+    ranks = ", ".join(f"{index} = {size}" for index, size in fit.rank.items()) or "none"
+    pairs(
+        {
+            "method": f"{fit.method}, rank {ranks}, seed {fit.seed}",
+            "axes": ", ".join(f"{axis} {len(fit.labels[axis]):,}" for axis in fit.model.axes),
+            "bound": f"{significant(fit.bound)} after {fit.history[-1].sweep} sweeps, {seconds_of(fit):.1f} s",
+            "ended": ending(fit, header),
+            "saved": f"{run}, {size_words(_size(header))}, by plait {header['plait']}",
+        }
+    )
+    out()
+    rows = [
+        [
+            name,
+            fit.likelihood[name],
+            " × ".join(f"{size:,}" for size in known.shape),
+            len(known),
+            float(known.values.sum()),
+        ]
+        for name, known in fit.known.items()
+    ]
+    grid(["relation", "likelihood", "size", "links", "sum of values"], rows, left=3)
+    out()
+    factors = [[name, ", ".join(factor.indices), *_prior(fit, name)] for name, factor in fit.factors.items()]
+    grid(["factor", "indices", "prior concentration", "prior mean"], factors, left=2)
+
+
+def seconds_of(fit: "Fit") -> float:
+    """How long all sweeps took."""
+    return sum(record.seconds for record in fit.history)
+
+
+def _prior(fit: "Fit", name: str) -> list[str]:
+    """Concentration and mean of a factor's prior: one number each, or the range where they differ."""
+    import numpy as np
+
+    if name not in fit.prior:
+        return ["", ""]
+    prior = fit.prior[name]
+    words = []
+    for array in (np.asarray(prior.concentration), np.asarray(prior.mean)):
+        least, most = float(array.min()), float(array.max())
+        words.append(f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}")
+    return words
+
+
+def ending(fit: "Fit", header: dict[str, Any]) -> str:
+    """Why a run ended, without advice about Python; or that it has not."""
+    if header["stop"] is None:
+        return "not yet: this is its last checkpoint. Go on with `plait resume`."
+    return fit.stop.removesuffix(" Raise sweeps= to go on.")
+
+
+def _size(header: dict[str, Any]) -> int:
+    return sum(entry["bytes"] for entry in header["files"].values())

@@ -1,0 +1,123 @@
+"""What was understood of the data: sizes, links, zeros, missing cells, values, and entities that stand alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plait.data.bind import BoundRelation, Data
+
+LARGE = 1000.0  # a value from which on a few cells may outweigh all others
+
+
+def relations_table(data: "Data") -> None:
+    """Print a line for each relation."""
+    from plait.cli.output import grid
+
+    rows = [
+        [name, shape_of(r), r.likelihood, len(r.values), r.observed_zeros, r.missing_cells, r.summed]
+        for name, r in data.relations.items()
+    ]
+    grid(["relation", "size", "likelihood", "links", "zeros", "missing", "duplicates"], rows, left=3)
+
+
+def shape_of(relation: "BoundRelation") -> str:
+    """``20 × 50``."""
+    return " × ".join(f"{size:,}" for size in relation.shape) or "one cell"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a relation's links: least, median, mean and most; and how many are 1."""
+
+    least: float
+    median: float
+    mean: float
+    most: float
+    ones: int
+
+    @classmethod
+    def of(cls, relation: "BoundRelation") -> "Values | None":
+        """None where there are no links."""
+        import numpy as np
+
+        x = relation.values
+        if len(x) == 0:
+            return None
+        return cls(float(x.min()), float(np.median(x)), float(x.mean()), float(x.max()), int((x == 1).sum()))
+
+
+def alone(data: "Data") -> dict[str, dict[str, int]]:
+    """By axis: how many entities have links in one relation only, by relation, and how many in none (under "")."""
+    import numpy as np
+
+    found: dict[str, dict[str, int]] = {}
+    for axis in data.model.axes:
+        seen = {name: np.zeros(len(data.labels[axis]), bool) for name in data.relations}
+        for name, relation in data.relations.items():
+            for k, index in enumerate(relation.indices):
+                if data.model.axis(index) == axis:
+                    seen[name][relation.cells[:, k]] = True
+        times = np.sum(list(seen.values()), axis=0)
+        sharing = [n for n, r in data.relations.items() if any(data.model.axis(i) == axis for i in r.indices)]
+        counts = {name: int((seen[name] & (times == 1)).sum()) for name in sharing} if len(sharing) > 1 else {}
+        found[axis] = {**counts, "": int((times == 0).sum())}
+    return found
+
+
+def warnings_about(data: "Data") -> list[str]:
+    """What a person should look at before fitting."""
+    from plait.cli.output import significant
+
+    found = []
+    for name, relation in data.relations.items():
+        values = Values.of(relation)
+        if values is None:
+            found.append(f"{name} has no links: there is nothing to learn from it.")
+        elif relation.likelihood == "poisson" and values.most >= LARGE and values.most >= 100 * values.median:
+            found.append(
+                f"{name} has values up to {significant(values.most)}, the median is {significant(values.median)}: "
+                "a few large counts dominate. Consider their logarithms, or 1 for every link."
+            )
+        elif relation.likelihood == "poisson" and values.ones == len(relation.values):
+            found.append(f'{name} has only the values 0 and 1: likelihood = "bernoulli" fits links better.')
+        if relation.observed_zeros == 0 and len(relation.values):
+            found.append(f"{name} has no observed zeros: nothing says which links are improbable.")
+    if len(data.relations) > 1:
+        found += [f"{name} shares no factor with another relation: it is fitted by itself." for name in _lone(data)]
+    return found
+
+
+def _lone(data: "Data") -> list[str]:
+    R = data.model.R
+    shared = R.sum(axis=0) > 1
+    return [name for name, row in zip(data.model.relations, R) if not (row.astype(bool) & shared).any()]
+
+
+def as_document(data: "Data") -> dict[str, Any]:
+    """All of it as data."""
+    relations: Mapping[str, BoundRelation] = data.relations
+    return {
+        "axes": {axis: len(data.labels[axis]) for axis in data.model.axes},
+        "relations": {name: _relation(relation) for name, relation in relations.items()},
+        "links_in_one_relation_only": {
+            axis: {name: count for name, count in counts.items() if name} for axis, counts in alone(data).items()
+        },
+        "without_links": {axis: counts[""] for axis, counts in alone(data).items()},
+        "warnings": warnings_about(data),
+    }
+
+
+def _relation(relation: "BoundRelation") -> dict[str, Any]:
+    values = Values.of(relation)
+    return {
+        "indices": relation.indices,
+        "shape": relation.shape,
+        "likelihood": relation.likelihood,
+        "links": len(relation.values),
+        "zeros": relation.observed_zeros,
+        "missing": relation.missing_cells,
+        "duplicates": relation.summed,
+        "unseen": dict(relation.unseen),
+        "values": None if values is None else vars(values),
+    }

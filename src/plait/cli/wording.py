@@ -1,0 +1,119 @@
+"""Errors of the library in the words of the command line: file and line instead of row, TOML instead of Python."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from plait.cli.cells import Cells
+from plait.config import Config
+from plait.errors import DataError, SettingError
+from plait.files.kinds import shown
+
+# What a cure of the library says -> what the config file says; the relation or factor it is about is {name}.
+IN_TOML = (
+    (r"plait\.(Relation|Exposure)\(table, columns=\{'(\w+)': …\}\)", r'columns = {{ \2 = "…" }} in {table}'),
+    (r"plait\.(Relation|Exposure)\(table, (\w+)='([^']*)'\)", r'\2 = "\3" in {table}'),
+    (r"plait\.Exposure\(table, default=1\.0\)", "default = 1.0 in {table}"),
+    (r"fixed=\{'(\w+)': plait\.Exposure\(table, default=…\)\}", r"[exposures.\1] with a source and a default"),
+    (r"labels=\{'(\w+)': \[…\]\}", r"\1 = […] in [labels]"),
+    (r"Drop what is not part of it", 'Leave it out with ignore = ["…"] in {table}'),
+    (r"\brank=\{'(\w+)': (\d+)\}", r"\1 = \2 in [rank]"),
+    (r"\brank=10\b", "rank = 10"),
+    (r"name its cell in missing=", 'name its cell in a file, missing = "…" in {table}'),
+    (r"\blikelihood='poisson'", 'likelihood = "poisson"'),
+    (r"^labels= ", "[labels] "),
+    (r"prior=plait\.Gamma\(concentration=1\.0, mean=…\)", "concentration = 1.0 in [fit.prior]"),
+    (r"\bmethod=\"(\w+)\"", r'method = "\1"'),
+    (r"(Both are axis \w+:) convert one of the two", r'\1 read the integers as text, text = ["…"] in their table'),
+    (
+        r"^init: the run in (.*) cannot go on, for its (\w+) differs(.*)\.\n.*",
+        r"\1: the run cannot go on: its \2 is not what it was\3.\nPut it back, or fit anew with `plait fit`.",
+    ),
+    (r"\b(columns|value|weight|missing)= (names|holds|is)\b", r"\1 \2"),
+)
+LINE_FIRST = (r"(, column '[^']*')(, line \d+)", r"\2\1")
+ROW = re.compile(r"row (\d+) \(counting from 0\)")
+ROWS = re.compile(r"rows (\d+) and (\d+) \(counting from 0\)")
+
+Lines = Callable[[int], int | None]
+
+
+@contextmanager
+def of_config(config: Config) -> Iterator[None]:
+    """Errors while the data of a config are bound and fitted name its files, lines and keys."""
+    try:
+        yield
+    except (DataError, SettingError) as error:
+        message = in_config(str(error), config)
+        raise type(error)(f"{config.path}: {message}" if _about_file(error, message, config) else message) from None
+
+
+def in_config(message: str, config: Config) -> str:
+    """A message about relations in memory as one about the files they come from."""
+    subject = _subject(message, config)
+    table = "the config"
+    if subject is not None:
+        prefix, table, entry, indices = subject
+        source = config.location(entry["source"])
+        options = config.options(entry, indices)
+        message = _with_lines(message, lambda row: line_of_source(source, row, options))
+        message = shown(source) + message.removeprefix(prefix)
+    for pattern, words in IN_TOML:
+        message = re.sub(pattern, words.format(table=table) if "{" in words else words, message)
+    return re.sub(*LINE_FIRST, message)
+
+
+def _about_file(error: DataError | SettingError, message: str, config: Config) -> bool:
+    """Whether a message is about a key of the config: settings are, unless given on the command line."""
+    if message.startswith(config.path) or "cannot go on" in message:
+        return False
+    said = message.partition(" ")[0].rstrip(":")
+    return message.startswith("[labels]") or (isinstance(error, SettingError) and said not in config.changes)
+
+
+def _subject(message: str, config: Config) -> tuple[str, str, dict[str, Any], tuple[str, ...]] | None:
+    """What a message begins with: these words, the table of the config they mean, its source, and its indices."""
+    found = re.match(r"(\w+)(, missing(\[(\d+)\])?)?(?=[:,])", message)
+    if found is None:
+        return None
+    name = found[1]
+    for group, indices_of in (("relations", config.model.equation), ("exposures", config.model.factor)):
+        entry = config.tables.get(group, {}).get(name)
+        if entry is not None and found[2]:
+            sources = entry["missing"] if isinstance(entry["missing"], list) else [entry["missing"]]
+            hidden = sources[int(found[4] or 0)]
+            return found[0], f"[{group}.{name}]", hidden if isinstance(hidden, dict) else {"source": hidden}, ()
+        if entry is not None:
+            return found[0], f"[{group}.{name}]", entry, indices_of(name).indices
+    return None
+
+
+def line_of_source(source: str, row: int, options: dict[str, Any]) -> int | None:
+    """The line of a file that a row came from; None where it has no lines."""
+    from plait.files.read import line_of
+
+    return line_of(source, row, **options)
+
+
+def _with_lines(message: str, line: Lines) -> str:
+    """Rows of a table in memory -> lines of the file, where it has lines."""
+    if (pair := ROWS.search(message)) and line(int(pair[1])) is not None:
+        return ROWS.sub(f"lines {line(int(pair[1]))} and {line(int(pair[2]))}", message)
+    if (one := ROW.search(message)) and line(int(one[1])) is not None:
+        return ROW.sub(f"line {line(int(one[1]))}", message)
+    return message
+
+
+@contextmanager
+def of_cells(cells: Cells) -> Iterator[None]:
+    """Errors about a table of cells name the file it was read from, and the command's own options."""
+    try:
+        yield
+    except (DataError, SettingError) as error:
+        message = str(error)
+        if message.startswith(("cells", "test")):
+            message = _with_lines(message, lambda row: line_of_source(cells.path, row, cells.options))
+            message = re.sub(r"^(cells|test)( of \w+)?", lambda _: cells.path, message)
+            message = re.sub(*LINE_FIRST, message)
+        raise type(error)(message.replace('unknown="prior"', "--unknown prior")) from None

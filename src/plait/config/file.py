@@ -1,0 +1,225 @@
+"""A config file as models, data and settings."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from plait.config.keys import READ, Table, checked, is_names, is_table, is_text, parsed
+from plait.errors import DataError, ModelError, SettingError, suggestion
+from plait.model import Model
+
+if TYPE_CHECKING:
+    from plait.data import Relation
+
+OF_RELATION = ("value", "observed", "likelihood", "universe", "weight", "duplicates")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked file. path: as the user wrote it; text: all of it; changes: settings said elsewhere, which win."""
+
+    path: str
+    text: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def tables(self) -> Table:
+        """The file as dictionaries, names and types checked."""
+        return checked(self.path, parsed(self.path, self.text))
+
+    @cached_property
+    def model(self) -> Model:
+        """The equations."""
+        try:
+            return Model(self.tables["model"])
+        except ModelError as error:
+            raise ModelError(f"{self.path}, model: {error}") from None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of `plait.fit` beside model, data, fixed and labels."""
+        from plait.infer.prior import Gamma
+
+        found = dict(self.tables.get("fit", {}))
+        if "rank" in self.tables:
+            found["rank"] = self.tables["rank"]
+        if "prior" in found:
+            prior = found["prior"]
+            by_factor = any(map(is_table, prior.values()))
+            found["prior"] = {name: Gamma(**one) for name, one in prior.items()} if by_factor else Gamma(**prior)
+        if "adapt" in found:
+            adapt = found["adapt"]
+            found["adapt"] = {name: _tie(one) for name, one in adapt.items()} if is_table(adapt) else _tie(adapt)
+        return found | dict(self.changes)
+
+    def data(self) -> "dict[str, Relation]":
+        """Every relation, its files read."""
+        return {name: self._relation(name, table) for name, table in self.tables["relations"].items()}
+
+    def fixed(self) -> dict[str, Any]:
+        """The given factors, their files read: exposures, or arrays."""
+        from plait.data import Exposure
+
+        found: dict[str, Any] = {}
+        for name, table in self.tables.get("exposures", {}).items():
+            with self._naming(f"[exposures.{name}]"):
+                given = self._read(table, self.model.factor(name).indices)
+                options = {key: table[key] for key in ("value", "default") if key in table}
+                if is_table(table.get("columns")):
+                    options["columns"] = table["columns"]
+                found[name] = given if self.model.factor(name).latent else Exposure(given, **options)
+        return found
+
+    def labels(self) -> dict[str, Any] | None:
+        """Declared entities by axis; None where there are none."""
+        declared = self.tables.get("labels")
+        if not declared:
+            return None
+        return {axis: self._names(axis, names) if is_table(names) else names for axis, names in declared.items()}
+
+    def location(self, source: str) -> str:
+        """Where a source is: a file as seen from here, or a database URL as it is."""
+        folder, lite = os.path.dirname(self.path), "sqlite:///"
+        if source.startswith(lite):
+            return lite + os.path.join(folder, source.removeprefix(lite))
+        return source if "://" in source else os.path.join(folder, source)
+
+    def changed(self, **changes: Any) -> "Config":
+        """The same file with other settings; None leaves one as it was."""
+        kept = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, changes={**self.changes, **kept})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a run must remember to read the same data again; JSON-able. Passwords in URLs are left out."""
+        text = re.sub(r"(://[^/\s:@]*):[^/\s@]*@", r"\1@", self.text)
+        return {"path": os.path.abspath(self.path), "text": text, "changes": dict(self.changes)}
+
+    @classmethod
+    def from_dict(cls, remembered: Mapping[str, Any]) -> "Config":
+        """The config that `to_dict` described; its sources are where they were."""
+        return cls(remembered["path"], remembered["text"], dict(remembered["changes"]))
+
+    def _relation(self, name: str, table: Table) -> "Relation":
+        from plait.data import Relation
+
+        with self._naming(f"[relations.{name}]"):
+            columns = table.get("columns")
+            return Relation(
+                self._read(table, self.model.equation(name).indices),
+                columns=columns if is_table(columns) else None,
+                indices=table.get("indices"),
+                missing=self._missing(table.get("missing")),
+                **{key: table[key] for key in OF_RELATION if key in table},
+            )
+
+    def _missing(self, missing: Any) -> Any:
+        if missing is None:
+            return None
+        sources = missing if isinstance(missing, list) else [missing]
+        return [self._read(source if is_table(source) else {"source": source}) for source in sources]
+
+    def _names(self, axis: str, table: Table) -> Any:
+        found, where = self._read(table), f"{self.path}: [labels] {axis}"
+        if not hasattr(found, "columns"):
+            return found
+        column = table.get("column", found.columns[0] if len(found.columns) == 1 else None)
+        if column not in found.columns:
+            what = "does not say which column holds the names" if column is None else f"names the column {column!r}"
+            raise DataError(
+                f"{where} {what}; {table['source']} has {', '.join(map(repr, found.columns))}.\n"
+                f'{suggestion(column, found.columns)}Say it: {axis} = {{ source = "{table["source"]}", column = "…" }}.'
+            )
+        return found[column]
+
+    def _read(self, table: Table, indices: tuple[str, ...] = ()) -> Any:
+        """What a source holds: a table without the ignored columns, or an array."""
+        from plait.files.read import read
+
+        found = read(self.location(table["source"]), **self.options(table, indices))
+        for column in table.get("ignore", ()):
+            if column not in getattr(found, "columns", ()):
+                raise DataError(
+                    f"ignore names the column {column!r}, which {table['source']} does not have.\n"
+                    f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out."
+                )
+            found = found.drop(column)
+        return found
+
+    def options(self, table: Table, indices: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The options with which `plait.read` reads the source of a table."""
+        from plait.files import options_for
+
+        known = options_for(self.location(table["source"]))
+        options = {key: table[key] for key in READ if key in table}
+        numbers = [table[key] for key in ("value", "weight") if is_text(table.get(key))]
+        if numbers and "value" in known:
+            options["value"] = numbers
+        if is_names(table.get("columns")):
+            options["columns"] = table["columns"]
+        elif indices and table["source"].endswith((".tns", ".tns.gz")):  # these have positions instead of names
+            options["columns"] = [*indices, "value"]
+        return options
+
+    def _naming(self, table: str) -> "_Naming":
+        return _Naming(f"{self.path}: {table}")
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Errors of the options of a relation, an exposure or a source name the file and the table that gave them."""
+
+    where: str
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (DataError, SettingError)):
+            text = re.sub(r"^(Relation|Exposure|plait\.read): (\w+=)?", lambda m: (m[2] or "").rstrip("="), str(error))
+            if text != str(error) or text.startswith("ignore names"):
+                raise type(error)(f"{self.where}: {text}") from None
+
+
+def read_config(path: str | os.PathLike[str]) -> Config:
+    """Read and check a TOML file; the sources it names are not read yet."""
+    path = os.fspath(path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        raise SettingError(
+            f"there is no file {path!r}.\nGive the path of a TOML file with model and relations."
+        ) from None
+    except IsADirectoryError:
+        raise SettingError(f"{path!r} is a folder.\nGive the path of a TOML file with model and relations.") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"{path}: this is no text in UTF-8.\nGive a TOML file with model and relations.") from None
+    config = Config(path, text)
+    _check_names(config)
+    return config
+
+
+def _tie(value: Any) -> Any:
+    return None if value is False else value
+
+
+def _check_names(config: Config) -> None:
+    """The tables are those of the model's relations and factors, and every relation has one."""
+    model, tables = config.model, config.tables
+    for group, known in (("relations", model.relations), ("exposures", model.factors)):
+        for name in tables.get(group, {}):
+            if name not in known:
+                noun = group.removesuffix("s") if group == "relations" else "factor"
+                raise SettingError(
+                    f"{config.path}: [{group}.{name}] is about no {noun} of the model.\n"
+                    f"{suggestion(name, known)}Its {noun}s are {', '.join(known)}."
+                )
+    for name in model.relations:
+        if name not in tables["relations"]:
+            raise SettingError(
+                f"{config.path}: relation {name} has no data.\nAdd [relations.{name}] with a source, "
+                "or remove its equation."
+            )

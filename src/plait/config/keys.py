@@ -1,0 +1,164 @@
+"""What may stand in a config file: the keys of every table and the kinds of their values, checked."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plait.errors import SettingError, suggestion
+
+Table = dict[str, Any]
+Check = tuple[Callable[[Any], bool], str]  # whether a value is of its kind, and that kind in words
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text."""
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table."""
+    return isinstance(value, dict)
+
+
+def is_names(value: Any) -> bool:
+    """Whether a value is a list of texts."""
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def _is_source(value: Any) -> bool:
+    return isinstance(value, (str, dict))
+
+
+TEXT: Check = (is_text, "text")
+WHOLE: Check = (_is_whole, "a whole number")
+NUMBER: Check = (_is_number, "a number")
+NAMES: Check = (is_names, "a list of names")
+TABLE: Check = (is_table, "a table")
+TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
+FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
+RANK: Check = (
+    lambda value: _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values()))),
+    "a whole number, or a table of them by latent index",
+)
+COLUMNS: Check = (
+    lambda value: is_names(value) or (is_table(value) and all(map(is_text, value.values()))),
+    'a table from index to column, { user = "id" }, or a list of the names of the columns of a file without header',
+)
+SOURCES: Check = (
+    lambda value: _is_source(value) or (isinstance(value, list) and all(map(_is_source, value))),
+    "a file, or a list of files",
+)
+LABELS: Check = (lambda value: isinstance(value, (list, dict)), 'a list of names, or { source = "…", column = "…" }')
+
+
+def _is_tie(value: Any) -> bool:
+    return value is False or is_text(value) or is_names(value)
+
+
+ADAPT: Check = (
+    lambda value: _is_tie(value) or (is_table(value) and all(map(_is_tie, value.values()))),
+    "a word, false, a list of indices, or a table of these by factor",
+)
+
+TOP: dict[str, Check] = {
+    "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "labels": TABLE, "fit": TABLE,
+}  # fmt: skip
+# The options of plait.read; `columns` and `value` have a meaning of their own here.
+READ: dict[str, Check] = {
+    "delimiter": TEXT, "header": FLAG, "text": NAMES, "quoted": FLAG, "name": TEXT, "query": TEXT, "table": TEXT,
+}  # fmt: skip
+RELATION: dict[str, Check] = {
+    "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": TEXT, "missing": SOURCES,
+    "columns": COLUMNS, "universe": TEXT, "weight": TEXT_OR_NUMBER, "duplicates": TEXT, "indices": NAMES,
+    "ignore": NAMES,
+}  # fmt: skip
+EXPOSURE: dict[str, Check] = {"source": TEXT, "value": TEXT, "default": NUMBER, "columns": COLUMNS, "ignore": NAMES}
+SOURCE: dict[str, Check] = {"source": TEXT, "columns": NAMES, "ignore": NAMES}
+FIT: dict[str, Check] = {
+    "method": TEXT, "prior": TABLE, "adapt": ADAPT, "order": TEXT, "sweeps": WHOLE, "tol": NUMBER, "seed": WHOLE,
+    "threads": WHOLE, "prune": FLAG,
+}  # fmt: skip
+PRIOR: dict[str, Check] = {"concentration": NUMBER, "mean": NUMBER}
+
+
+def parsed(path: str, text: str) -> Table:
+    """TOML as dictionaries; syntax errors name file, line and column."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).partition(" (at ")
+        where = f", {place.rstrip(')')}" if place else ""
+        raise SettingError(f"{path}{where}: {what[:1].lower()}{what[1:]}.\nThe file is TOML: see toml.io.") from None
+
+
+def checked(path: str, tables: Table) -> Table:
+    """Every key is known, every value of its kind."""
+    _check(path, "", tables, TOP)
+    for key in ("model", "relations"):
+        if key not in tables:
+            cure = 'model = "X[i, j] = A[i, r] B[j, r]"' if key == "model" else "[relations.X] with a source"
+            raise SettingError(f"{path}: there is no {key}.\nAdd it: {cure}.")
+    sourced: list[tuple[str, Table, dict[str, Check]]] = []
+    for group, keys in (("relations", RELATION), ("exposures", EXPOSURE)):
+        for name, table in tables.get(group, {}).items():
+            sourced.append((f"[{group}.{name}]", table, keys))
+            if is_table(table):
+                missing = table.get("missing", [])
+                hidden = missing if isinstance(missing, list) else [missing]
+                sourced += [(f"[{group}.{name}] missing", one, SOURCE) for one in hidden if is_table(one)]
+    for axis, names in tables.get("labels", {}).items():
+        _check(path, "[labels]", {axis: names}, {axis: LABELS})
+        if is_table(names):
+            sourced.append((f"[labels] {axis}", names, {**SOURCE, "column": TEXT}))
+    for where, table, keys in sourced:
+        _check_source(path, where, table, keys)
+    _check_fit(path, tables.get("fit", {}))
+    return tables
+
+
+def _check_source(path: str, where: str, table: Any, keys: Mapping[str, Check]) -> None:
+    if not is_table(table):
+        raise SettingError(f'{path}: {where} is {table!r}.\nIt is a table: write {where} and below it source = "…".')
+    _check(path, where, table, {**keys, **READ})
+    if "source" not in table:
+        raise SettingError(f'{path}: {where} has no source.\nSay where the data are: source = "file.csv".')
+
+
+def _check_fit(path: str, table: Table) -> None:
+    _check(path, "[fit]", table, FIT)
+    prior = table.get("prior", {})
+    by_factor = any(map(is_table, prior.values()))
+    for name, one in prior.items() if by_factor else [("", prior)]:
+        where = f"[fit.prior.{name}]" if name else "[fit.prior]"
+        if not is_table(one):
+            raise SettingError(
+                f"{path}: [fit.prior] has {name} = {one!r} beside tables of factors.\n"
+                "Give one concentration and mean, or a table of both for each factor."
+            )
+        _check(path, where, one, PRIOR)
+
+
+def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> None:
+    for key, value in table.items():
+        if key not in known:
+            what = f"{where} has no key {key!r}" if where else f"there is no key {key!r}"
+            raise SettingError(f"{path}: {what}.\n{suggestion(key, known)}Keys are {', '.join(known)}.")
+        is_kind, words = known[key]
+        if not is_kind(value):
+            place = f"{where} {key}" if where else key
+            raise SettingError(f"{path}: {place} must be {words}, got {_shown(value)}.")
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML would show it, but short."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}…"

@@ -1,0 +1,303 @@
+"""Every command as a person types it: whole outputs, times masked."""
+
+import json
+import os
+import re
+
+import polars as pl
+import pytest
+
+import plait
+from plait.cli import checking
+
+RELATIONS = """\
+relation   size        likelihood   links   zeros   missing   duplicates
+────────────────────────────────────────────────────────────────────────
+visits     6 × 3 × 3   poisson         14      31         9            0
+friends    6 × 6       bernoulli        7      29         0            0
+"""
+MODEL = """\
+visits[user, place, day] = U[user, r] P[place, r] D[day, r]
+friends[user, friend] = U[user, r] F[friend, r]
+friend: user
+"""
+CHECK = f"""\
+{MODEL}
+{RELATIONS}
+values of links   least   median     mean   most   ones
+───────────────────────────────────────────────────────
+visits                1        2   2.1429      5      5
+friends               1        1   1.0000      1      7
+
+axis    linked in one relation only   entities   without links
+──────────────────────────────────────────────────────────────
+user    1 in friends                         6               0
+place   —                                    3               0
+day     —                                    3               0
+
+memory  about 11 kB while fitting: data 560 B, trees 528 B, factors 9 kB, buffers 768 B
+"""
+TIME = "time    about <time> a sweep (the second one was measured), at most <time> for 20 sweeps\n"
+PLAN = """
+visits: poisson, 14 entries, 1 threads
+  tree user > place > day: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass
+    U: direct (has the root index)
+    P: one buffer a thread
+    D: one buffer a thread
+friends: bernoulli, 7 entries, 1 threads
+  tree user > friend: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass
+    U: direct (has the root index)
+    F: one buffer a thread
+factors: 0.0 MB
+"""
+FIT = f"""\
+{RELATIONS}
+model  vb, rank r = 2, seed 0
+bound  -84.5827 after 20 sweeps, <time>
+ended  stopped after 20 sweeps; the last one changed the bound by 4.8e-04 of its size (tol=1e-06).
+saved  new run
+
+Next:
+  plait top 'new run' visits
+  plait top 'new run' visits --given 'user=ann lee'
+  plait explain 'new run' visits 'user=ann lee' place=cafe day=1
+  plait resume 'new run' --sweeps 40
+  plait info 'new run'
+"""
+INFO = f"""\
+{MODEL}
+method  vb, rank r = 2, seed 0
+axes    user 6, place 3, day 3
+bound   -84.5827 after 20 sweeps, <time>
+ended   stopped after 20 sweeps; the last one changed the bound by 4.8e-04 of its size (tol=1e-06).
+saved   run, <size>, by plait {plait.__version__}
+
+relation   likelihood   size        links   sum of values
+─────────────────────────────────────────────────────────
+visits     poisson      6 × 3 × 3      14              30
+friends    bernoulli    6 × 6           7               7
+
+factor   indices     prior concentration   prior mean
+─────────────────────────────────────────────────────
+U        user, r                   0.642        0.332
+P        place, r                    0.5        0.999
+D        day, r                      0.5            1
+F        friend, r                  1.13        0.332
+"""
+PREDICT = """\
+user      place   day     mean       sd   probability   low   high
+──────────────────────────────────────────────────────────────────
+ann lee   gym     3     0.1707   0.1960        <p>     0      1
+fay       cafe    1     0.5517   0.7524        <p>     0      3
+"""
+TOP = """\
+user   place   day     mean       sd   probability   low   high
+───────────────────────────────────────────────────────────────
+fay    gym     2     1.9176   1.8140        <p>     0      6
+dee    gym     3     1.3849   0.9247        <p>     0      4
+eve    cafe    1     1.2062   0.8207        <p>     0      4
+"""
+GIVEN = """\
+user      place   day     mean       sd   probability   low   high
+──────────────────────────────────────────────────────────────────
+ann lee   park    2     0.2908   0.2351        <p>     0      1
+ann lee   gym     2     0.2498   0.3048        <p>     0      1
+"""
+
+
+@pytest.fixture(scope="session")
+def fit(world):
+    return plait.load(world.folder / "run")
+
+
+def lines(text):
+    return text.strip("\n")
+
+
+def filled(text, table):
+    """A golden table with the probabilities of the library: their last digits depend on shared draws."""
+    for probability in table["probability"]:
+        text = text.replace("<p>", f"{probability:.4f}", 1)
+    return lines(text)
+
+
+def test_check_says_what_was_understood(world):
+    assert world.stdout("check model.toml") == lines(CHECK + TIME)
+
+
+def test_check_prints_the_plan_and_leaves_the_time_out_if_asked(world):
+    assert world.stdout("check model.toml --plan --no-time") == lines(CHECK + PLAN)
+
+
+def test_check_as_json_has_everything_that_it_prints(world):
+    found = json.loads(world.plait("check model.toml --json --no-time").stdout)
+    assert found["axes"] == {"user": 6, "place": 3, "day": 3}
+    assert found["relations"]["visits"] == {
+        "indices": ["user", "place", "day"], "shape": [6, 3, 3], "likelihood": "poisson", "links": 14, "zeros": 31,
+        "missing": 9, "duplicates": 0, "unseen": {"user": 1, "place": 0, "day": 0},
+        "values": {"least": 1.0, "median": 2.0, "mean": 30 / 14, "most": 5.0, "ones": 5},
+    }  # fmt: skip
+    assert found["links_in_one_relation_only"]["user"] == {"visits": 0, "friends": 1}
+    assert found["without_links"] == {"user": 0, "place": 0, "day": 0}
+    assert found["memory_bytes"]["total"] == sum(v for k, v in found["memory_bytes"].items() if k != "total")
+    assert found["seconds_per_sweep"] is None
+    assert found["warnings"] == []
+
+
+def test_check_warns_of_what_would_spoil_a_fit(scratch):
+    scratch.write("visits.csv", "who,place,day,plays\nann,cafe,1,1\nbob,cafe,1,5000\nbob,gym,2,2\nann,gym,1,2\n")
+    scratch.write("friends.csv", "user,friend,value\nann,bob,1\nbob,ann,1\n")
+    config = (scratch.folder / "model.toml").read_text()
+    scratch.write(
+        "model.toml",
+        config.replace('"bernoulli"', '"poisson"\nobserved = "listed"').replace("U[user, r] F", "V[user, r] F"),
+    )
+    result = scratch.plait("check model.toml --no-time")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "warning: visits has values up to 5,000, the median is 2: a few large counts dominate. Consider their "
+        "logarithms, or 1 for every link.\n"
+        'warning: friends has only the values 0 and 1: likelihood = "bernoulli" fits links better.\n'
+        "warning: friends has no observed zeros: nothing says which links are improbable.\n"
+        "warning: visits shares no factor with another relation: it is fitted by itself.\n"
+        "warning: friends shares no factor with another relation: it is fitted by itself.\n"
+    )
+    assert len(json.loads(scratch.plait("check model.toml --no-time --json").stdout)["warnings"]) == 5
+
+
+def test_fit_says_what_it_did_and_what_to_try_next(scratch):
+    assert scratch.stdout(["fit", "model.toml", "-o", "new run"]) == lines(FIT)
+
+
+def test_info_describes_a_run(world):
+    text = world.stdout("info run")
+    head, size, tail = text.partition(", 8 kB,")
+    assert size, text
+    assert head + ", <size>," + tail == lines(INFO)
+
+
+def test_info_as_json_has_the_history(world, fit):
+    found = json.loads(world.plait("info run --json").stdout)
+    assert [record["bound"] for record in found["history"]] == [record.bound for record in fit.history]
+    assert found["history"][0]["change"] is None
+    assert found["relations"]["friends"] == {"likelihood": "bernoulli", "shape": [6, 6], "links": 7}
+    assert (found["seed"], found["rank"], found["finished"]) == (0, {"r": 2}, True)
+
+
+def test_predict_scores_the_cells_of_a_file(world, fit):
+    expected = fit.predict("visits", plait.read(world.folder / "cells.csv"))
+    assert world.stdout("predict run visits cells.csv") == filled(PREDICT, expected)
+
+
+def test_predict_takes_the_column_names_of_the_source_too(scratch):
+    before = scratch.stdout("predict run visits cells.csv")
+    scratch.write("cells.csv", "who,place,day\nann lee,gym,3\nfay,cafe,1\n")
+    assert scratch.stdout("predict run visits cells.csv") == before
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_tables_go_to_files(scratch, fit, name):
+    assert scratch.stdout(f"predict run visits cells.csv -o {name}") == f"wrote 2 rows to {name}"
+    expected = fit.predict("visits", plait.read(scratch.folder / "cells.csv"))
+    written = plait.read(scratch.folder / name)
+    assert written.columns == expected.columns
+    assert written["mean"].to_list() == pytest.approx(expected["mean"].to_list(), rel=1e-12)
+    assert json.loads(scratch.plait(f"predict run visits cells.csv -o {name} --json").stdout) == {
+        "written": name, "rows": 2,
+    }  # fmt: skip
+
+
+def test_predict_scores_unknown_names_by_the_prior_if_asked(scratch):
+    scratch.write("cells.csv", "user,place,day\nzoe,cafe,1\n")
+    rows = json.loads(scratch.plait("predict run visits cells.csv --unknown prior --json").stdout)
+    assert rows[0]["user"] == "zoe"
+    assert rows[0]["mean"] > 0
+
+
+def test_top_lists_links_that_are_not_known(world, fit):
+    assert world.stdout("top run visits -k 3") == filled(TOP, fit.top("visits", 3))
+
+
+def test_top_takes_names_with_blanks_and_numbers(world, fit):
+    given = ["--given", "user=ann lee", "--given", "day=2"]
+    expected = fit.top("visits", 2, given={"user": "ann lee", "day": 2})
+    assert world.stdout(["top", "run", "visits", "-k", "2", *given]) == filled(GIVEN, expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.00123, "1.2 ms"), (0.14, "140 ms"), (1.26, "1.3 s"), (59.7, "60 s"), (600, "10 min"), (9000, "2.5 h")],
+)
+def test_durations_in_words(seconds, words):
+    assert checking._duration(seconds) == words
+
+
+def test_top_with_known_links_and_another_score_is_that_of_the_library(world, fit):
+    found = json.loads(world.plait("top run visits -k 5 --known --score probability --json").stdout)
+    assert found == fit.top("visits", 5, known=True, score="probability").to_dicts()
+
+
+def test_a_long_table_is_cut_with_a_line_that_says_so(world):
+    text = world.stdout("top run visits -k 54 --known")
+    assert len(text.splitlines()) == 2 + 50 + 1
+    assert text.endswith("\n… and 4 more rows; -o FILE writes all of them.")
+
+
+def test_explain_prints_the_explanation(world, fit):
+    cell = {"user": "ann lee", "place": "gym", "day": 3}
+    arguments = ["explain", "run", "visits", "user=ann lee", "place=gym", "day=3"]
+    explanation = fit.explain("visits", cell, top=2)
+    assert world.stdout([*arguments, "--top", "2"]) == "\n".join(map(str.rstrip, str(explanation).splitlines()))
+    assert json.loads(world.plait([*arguments, "--top", "2", "--json"]).stdout) == explanation.to_dict()
+
+
+def test_evaluate_prints_the_metrics(world, fit):
+    test = pl.read_csv(world.folder / "test.csv").rename({"who": "user", "plays": "value"})
+    expected = plait.evaluate(fit, "visits", test, rank=["place", "day"], score="probability")
+    arguments = "evaluate run visits test.csv --rank place --rank day --score probability"
+    assert world.stdout(arguments) == str(expected)
+    assert json.loads(world.plait(f"{arguments} --json").stdout) == expected.to_dict()
+
+
+def test_evaluate_takes_another_column_of_values(scratch, fit):
+    scratch.write("test.csv", "user,place,day,times\nann lee,cafe,3,2\neve,gym,3,0\n")
+    found = json.loads(scratch.plait("evaluate run visits test.csv --value times --json").stdout)
+    assert (found["links"], found["zeros"]) == (1, 1)
+
+
+def test_evaluate_draws_non_links_where_the_test_has_links_only(scratch):
+    scratch.write("test.csv", "user,place,day\nann lee,cafe,3\n")
+    found = json.loads(scratch.plait("evaluate run visits test.csv --nonlinks 3 --seed 1 --json").stdout)
+    assert "roc_auc_uniform" in found["metrics"]
+
+
+def test_convert_writes_what_it_read(scratch):
+    assert scratch.stdout("convert visits.csv visits.parquet") == "wrote 14 rows to visits.parquet"
+    assert pl.read_parquet(scratch.folder / "visits.parquet").equals(pl.read_csv(scratch.folder / "visits.csv"))
+    scratch.write("tensor.tns", "1 1 2.5\n2 3 1\n")
+    found = json.loads(scratch.plait("convert tensor.tns tensor.csv --columns a,b,x --json").stdout)
+    assert found == {"written": "tensor.csv", "rows": 2, "columns": ["a", "b", "x"]}
+    assert (scratch.folder / "tensor.csv").read_text() == "a,b,x\n1,1,2.5\n2,3,1.0\n"
+
+
+def test_convert_replaces_a_file_only_if_told(scratch):
+    result = scratch.plait("convert visits.csv friends.csv")
+    assert (result.exit_code, result.stderr) == (
+        2, "error: friends.csv: this file is there already.\nName another one, or replace it: --force.\n",
+    )  # fmt: skip
+    assert scratch.stdout("convert visits.csv friends.csv --force") == "wrote 14 rows to friends.csv"
+
+
+def test_every_table_is_the_same_as_json_without_nan(world):
+    for command in ("predict run visits cells.csv", "top run visits", "top run friends", "info run"):
+        text = world.plait(f"{command} --json").stdout
+        assert not re.search(r"\b(NaN|Infinity)\b", text), command
+        json.loads(text)
+
+
+def test_config_and_run_may_be_in_another_folder(world, monkeypatch, tmp_path):
+    from tests.cli.conftest import World
+
+    away, here = World(tmp_path), os.path.relpath(world.folder, tmp_path)
+    assert away.plait(f"fit {here}/model.toml -o run --sweeps 2").exit_code == 0
+    assert away.plait("resume run --sweeps 3").exit_code == 0

@@ -1,0 +1,62 @@
+"""Help: every command says what it does and shows an example; nothing is promised that is not there."""
+
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from plait import __version__
+from plait.cli import app
+
+COMMANDS = ("demo", "check", "fit", "resume", "info", "predict", "top", "explain", "evaluate", "convert")
+
+
+def helped(*arguments):
+    result = CliRunner().invoke(app, [*arguments])
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_plait_alone_prints_its_help():
+    assert helped() == helped("--help") == helped("-h")
+
+
+def test_help_lists_every_command():
+    listed = re.findall(r"^  (\w+)  ", helped().partition("Commands:")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+    assert set(typer.main.get_command(app).commands) == set(COMMANDS)
+
+
+def test_help_says_the_exit_codes_and_how_to_complete():
+    assert "Exit codes: 0 fine; 1 it could not be done; 2 a mistake in arguments" in helped()
+    assert "--install-completion" in helped()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_and_json(command):
+    text = helped(command, "--help")
+    examples = text.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(examples) >= 1
+    assert all(line.strip().startswith(f"plait {command}") for line in examples)
+    assert "--json" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_in_examples_exist(command):
+    parameters = typer.main.get_command(app).commands[command].params
+    known = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
+    examples = helped(command, "--help").partition("Examples:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"(?<=\s)--?[a-z][\w-]*", examples)) <= known
+
+
+def test_the_version_is_that_of_the_package():
+    assert helped("--version") == f"plait {__version__}\n"
+
+
+def test_shells_complete_commands(monkeypatch):
+    monkeypatch.setenv("_PLAIT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "plait re")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    result = CliRunner().invoke(app, [], prog_name="plait")
+    assert result.stdout.split() == ["resume"]

@@ -1,0 +1,211 @@
+"""How the program behaves in a shell: exit codes, colours, pipes, Ctrl-C, and what it says about the unexpected."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import plait
+from plait.cli import links
+from plait.cli.program import verdict
+from plait.store.folder import manifest
+
+PLAIT = [sys.executable, "-c", "from plait.cli import app; app()"]
+ENDLESS = "--sweeps 1000000"
+
+
+def shell(world, arguments, **settings):
+    """A real process, as a shell would start it."""
+    environment = {**os.environ, **settings.pop("environment", {})}
+    return subprocess.Popen(
+        [*PLAIT, *arguments.split()], cwd=world.folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **settings,
+    )  # fmt: skip
+
+
+def finished(process):
+    out, err = process.communicate(timeout=100)
+    return process.returncode, out, err
+
+
+def wait_for_sweeps(run):
+    """Until the first checkpoint of a fit is there, and it is in its loop."""
+    for _ in range(1000):
+        if (run / "manifest.json").exists():
+            return time.sleep(0.3)
+        time.sleep(0.1)
+    raise AssertionError("the fit has not begun")
+
+
+def test_ctrl_c_saves_the_run_and_says_how_to_go_on(scratch):
+    config = (scratch.folder / "model.toml").read_text()
+    scratch.write("model.toml", f"{config}tol = 0\n")
+    process = shell(scratch, f"fit model.toml -o stopped {ENDLESS}")
+    wait_for_sweeps(scratch.folder / "stopped")
+    process.send_signal(signal.SIGINT)
+    code, out, err = finished(process)
+    sweeps = int(re.search(r"ended  interrupted after (\d+) sweeps; this is the fit so far.\n", out)[1])
+    assert (code, err) == (1, "")
+    assert out.endswith("saved  stopped\n\nNext:\n  plait resume stopped\n")
+    assert manifest(scratch.folder / "stopped")["history"][-1][0] == sweeps
+    assert scratch.plait(f"resume stopped --sweeps {sweeps + 2}").exit_code == 0
+    assert plait.load(scratch.folder / "stopped").history[-1].sweep == sweeps + 2
+
+
+def test_ctrl_c_while_files_are_read_saves_nothing(scratch, monkeypatch):
+    from plait.config import Config
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Config, "data", interrupted)
+    result = scratch.plait("fit model.toml -o new")
+    assert (result.exit_code, result.stderr) == (1, "error: interrupted.\nNothing was saved.\n")
+    assert not (scratch.folder / "new").exists()
+    result = scratch.plait("check model.toml")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: interrupted.\n")
+
+
+def test_a_second_ctrl_c_names_the_last_checkpoint(scratch, monkeypatch):
+    from plait import fitting
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    def once(problem, loop, watch, keep, begun):
+        keep(problem.state([plait.infer.state.Record(0, 0.0, float("inf"), 0.0, {"r": 2})], 0))
+        interrupted()
+
+    monkeypatch.setattr(fitting, "run", once)
+    result = scratch.plait("fit model.toml -o new")
+    assert (result.exit_code, result.stderr) == (
+        1, "error: interrupted.\nGo on from the last checkpoint: plait resume new.\n",
+    )  # fmt: skip
+
+
+def test_a_pipe_that_closes_is_no_error(world):
+    process = shell(world, "info run")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    process.wait(100)
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_without_colours_gets_none(world, environment):
+    assert b"\x1b[" not in on_a_terminal(world, "info run", environment)
+
+
+def test_a_terminal_gets_bold_headings_and_nothing_wider_than_itself(world):
+    out = on_a_terminal(world, "info run", {"TERM": "xterm-256color"})
+    assert b"\x1b[1m" in out
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.decode())
+    tables = [line for line in plain.splitlines() if line.startswith("─")]
+    assert tables
+    assert max(map(len, tables)) <= 80
+
+
+def on_a_terminal(world, arguments, environment):
+    """What a command writes to a terminal of 80 columns."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    settings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    process = subprocess.Popen(
+        [*PLAIT, *arguments.split()], cwd=world.folder, stdout=theirs, stderr=subprocess.PIPE,
+        env={**settings, "COLUMNS": "80", **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    found = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other side has closed
+            break
+        if not piece:
+            break
+        found += piece
+    os.close(ours)
+    _, err = process.communicate(timeout=100)
+    assert (process.returncode, err) == (0, b"")
+    return found
+
+
+def test_a_pipe_gets_no_colours_and_json_is_one_document(world):
+    code, out, err = finished(shell(world, "info run --json"))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["method"] == "vb"
+    assert "\x1b" not in out
+
+
+def test_heavy_libraries_are_not_imported_for_help(world):
+    code = "import sys; from plait.cli import app; app(['--help'], standalone_mode=False); "
+    heavy = "print(sorted({'numba', 'polars', 'scipy', 'rich', 'narwhals'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code + heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+DISK = {
+    PermissionError(errno.EACCES, "Permission denied", "/root/x"): (
+        1, "permission denied (/root/x).\nChoose another place, or change the permissions."
+    ),
+    OSError(errno.ENOSPC, "No space left", "x"): (
+        1, "the disk is full (x).\nFree some space, or choose another place."
+    ),
+    OSError(errno.EIO, "Input/output error"): (1, "Input/output error."),
+    FileNotFoundError(errno.ENOENT, "No such file", "x.csv"): (2, "there is no file 'x.csv'.\nCheck the path."),
+    MemoryError(): (1, "there is not enough memory.\nUse a smaller rank, fewer threads or less data."),
+    plait.FitError("the bound is nan."): (1, "the bound is nan."),
+    plait.StoreError("run: damaged."): (2, "run: damaged."),
+    plait.DataError("x.csv: empty."): (2, "x.csv: empty."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("error", DISK, ids=lambda error: type(error).__name__)
+def test_exit_codes_and_messages(error):
+    code, _, message = verdict(error)
+    assert (code, message) == DISK[error]
+
+
+def test_a_full_disk_is_no_mistake_of_the_user_whoever_says_it():
+    def write():
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise plait.DataError("x.csv: the disk is full.") from None
+
+    with pytest.raises(plait.DataError) as caught:
+        write()
+    assert verdict(caught.value) == (1, "DataError", "x.csv: the disk is full.")
+
+
+def test_a_full_disk_ends_a_command_with_exit_code_1(world):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this machine has no /dev/full")
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [*PLAIT, "info", "run"], cwd=world.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100
+        )
+    assert process.returncode == 1
+    assert process.stderr == "error: the disk is full.\nFree some space, or choose another place.\n"
+
+
+def test_the_unexpected_is_called_a_bug_and_shows_its_traceback_on_request(world, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("plait.cli.cells.named_cell", broken)
+    assert links  # the command that calls it
+    monkeypatch.delenv("PLAIT_DEBUG", raising=False)
+    result = world.plait("top run visits")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        1, "", "error: this is a bug in Plait: ZeroDivisionError: division by zero\n"
+        "Please report it, with the traceback that PLAIT_DEBUG=1 shows.\n",
+    )  # fmt: skip
+    monkeypatch.setenv("PLAIT_DEBUG", "1")
+    assert "Traceback (most recent call last)" in world.plait("top run visits").stderr

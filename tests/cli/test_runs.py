@@ -1,0 +1,136 @@
+"""fit and resume: settings from the command line, runs that are there already, and going on exactly."""
+
+import json
+
+import numpy as np
+import pytest
+
+import plait
+from plait.store.folder import manifest
+
+
+def loaded(world, name="run"):
+    return plait.load(world.folder / name)
+
+
+def test_options_of_the_command_line_win_over_the_file(scratch):
+    result = scratch.plait("fit model.toml -o other --seed 3 --sweeps 2 --rank r=3 --threads 2 --json")
+    found = json.loads(result.stdout)
+    assert (found["seed"], found["sweeps"], found["rank"]) == (3, 2, {"r": 3})
+    assert found["settings"]["threads"] == 2
+    assert (found["run"], found["resumed"]) == ("other", False)
+    assert loaded(scratch, "other").rank == {"r": 3}
+
+
+def test_a_run_is_not_replaced_unless_told(scratch):
+    before = loaded(scratch).bound
+    result = scratch.plait("fit model.toml -o run --seed 5")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        2, "", "error: run: this folder holds a run already.\n"
+        "Go on with it: plait resume run; or replace it: --force.\n",
+    )  # fmt: skip
+    assert loaded(scratch).bound == before
+    assert scratch.plait("fit model.toml -o run --seed 5 --force").exit_code == 0
+    assert loaded(scratch).seed == 5
+
+
+def test_a_folder_with_other_things_is_never_replaced(scratch):
+    (scratch.folder / "mine").mkdir()
+    scratch.write("mine/thesis.txt", "words")
+    result = scratch.plait("fit model.toml -o mine --force")
+    assert result.exit_code == 2
+    assert "this folder holds other things, such as 'thesis.txt'" in result.stderr
+    assert [path.name for path in (scratch.folder / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_resume_ends_where_a_longer_fit_would_have_ended(scratch):
+    assert scratch.plait("resume run --sweeps 30").exit_code == 0
+    assert scratch.plait("fit model.toml -o long --sweeps 30").exit_code == 0
+    resumed, long = loaded(scratch), loaded(scratch, "long")
+    assert [record.bound for record in resumed.history] == [record.bound for record in long.history]
+    for name in long.factors:
+        np.testing.assert_array_equal(resumed.factors[name].mean, long.factors[name].mean)
+
+
+def test_resume_remembers_options_of_the_command_line(scratch):
+    scratch.plait("fit model.toml -o other --seed 7 --rank 3 --sweeps 5")
+    found = json.loads(scratch.plait("resume other --sweeps 6 --json").stdout)
+    assert (found["seed"], found["rank"], found["sweeps"], found["resumed"]) == (7, {"r": 3}, 6, True)
+    assert json.loads(scratch.plait("resume other --json").stdout)["resumed"] is False
+
+
+def test_resume_says_when_nothing_is_left_to_do(scratch):
+    assert scratch.stdout("resume run") == (
+        "run: nothing left to do: it stopped after 20 sweeps; the last one changed the bound by 4.8e-04 of its size "
+        "(tol=1e-06).\nGo further with --sweeps 40."
+    )
+    scratch.plait("resume run --sweeps 1000")
+    assert scratch.stdout("resume run --sweeps 1000").startswith("run: nothing left to do: it converged: sweep ")
+
+
+def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
+    """The run as a crash leaves it: a checkpoint, without an end."""
+    from plait.store import checkpoint
+
+    monkeypatch.setattr(checkpoint.Saver, "finish", lambda self, state, stop: None)
+    monkeypatch.setattr(plait.Fit, "save", lambda self, folder, extra: None)
+    assert scratch.plait("fit model.toml -o crashed --every 0 --sweeps 12").exit_code == 0
+    monkeypatch.undo()
+    assert manifest(scratch.folder / "crashed")["stop"] is None
+    assert "not yet: this is its last checkpoint" in scratch.stdout("info crashed")
+    assert scratch.plait("resume crashed --sweeps 20").exit_code == 0
+    assert loaded(scratch, "crashed").bound == loaded(scratch).bound
+
+
+def test_resume_refuses_other_data(scratch):
+    scratch.plait("fit model.toml -o own --sweeps 3")
+    scratch.write("friends.csv", "user,friend\nann lee,bob\n")
+    result = scratch.plait("resume own --sweeps 5")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        2, "", "error: own: the run cannot go on: its data is not what it was.\n"
+        "Put it back, or fit anew with `plait fit`.\n",
+    )  # fmt: skip
+
+
+def test_resume_refuses_a_run_made_in_python(scratch):
+    loaded(scratch).save(scratch.folder / "python")
+    result = scratch.plait("resume python")
+    assert (result.exit_code, result.stderr) == (
+        2, "error: python: this run was not made by `plait fit`, so where its data are is unknown.\n"
+        "Go on in Python: plait.fit(model, data, init='python').\n",
+    )  # fmt: skip
+    assert scratch.plait("predict python visits cells.csv").exit_code == 0
+
+
+def test_a_checkpoint_that_fails_is_a_warning_and_the_last_one_an_error(scratch, monkeypatch):
+    from plait.store import checkpoint
+
+    def full(*arguments, **options):
+        raise plait.StoreError("run: the run cannot be saved: No space left on device.\nMake room.") from OSError(
+            28, ""
+        )
+
+    saves = []
+    real = checkpoint.save
+
+    def first_only(*arguments, **options):
+        saves.append(arguments)
+        return real(*arguments, **options) if len(saves) == 1 else full()
+
+    monkeypatch.setattr(checkpoint, "save", first_only)
+    monkeypatch.setattr(plait.Fit, "save", full)
+    result = scratch.plait("fit model.toml -o full --sweeps 2 --every 1000")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "warning: checkpoint not saved: run: the run cannot be saved: No space left on device.\nMake room.\n"
+        "error: run: the run cannot be saved: No space left on device.\nMake room.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "ranks"), [([], None), (["10"], 10), (["r=10"], {"r": 10}), (["r=10", "s=4"], {"r": 10, "s": 4})]
+)
+def test_rank_is_a_number_or_one_for_each_index(given, ranks):
+    from plait.cli import fitting
+
+    assert fitting.ranks(given) == ranks

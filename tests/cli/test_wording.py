@@ -1,0 +1,81 @@
+"""Errors of the library name files, lines and TOML keys when they come from a config."""
+
+import pytest
+
+HIDDEN = 'value = "plays"\nmissing = [{ source = "friends.csv", ignore = ["friend"] }, "gone.csv"]'
+GIVEN = "D[day, r] V[user, place]"
+EXPOSURE = '[exposures.V]\nsource = "been.csv"\n'
+BEEN = "user,place,value\nann lee,cafe,0.5\n"
+
+# Changes of the config, further files -> the message.
+CASES = {
+    "a row of the second missing table": (
+        {'value = "plays"': HIDDEN},
+        {"gone.csv": "place,day\ncafe,1\n\nbar,1\n"},
+        "gone.csv, line 4, column 'place': 'bar' is no entity of axis place, which has 'cafe', 'gym', 'park'.\n"
+        "Declare further entities with place = […] in [labels], or remove the rows.",
+    ),
+    "a column of a missing table": (
+        {'value = "plays"': 'value = "plays"\nmissing = "friends.csv"'},
+        {},
+        "friends.csv: column 'friend' is no index of the relation.\nIts columns are among 'who', 'place', 'day'.",
+    ),
+    "a row of an exposure": (
+        {"D[day, r]": GIVEN, "[fit]": f"{EXPOSURE}default = 1\n[fit]"},
+        {"been.csv": f"{BEEN}bob,gym,-1\n"},
+        "been.csv, line 3, column 'value': the exposure is -1.\nAn exposure is a finite number, 0 or more.",
+    ),
+    "an exposure without a default": (
+        {"D[day, r]": GIVEN, "[fit]": f"{EXPOSURE}[fit]"},
+        {"been.csv": BEEN},
+        "been.csv: the table lists 1 of 18 cells.\nSay what the others are: default = 1.0 in [exposures.V].",
+    ),
+    "a factor that is not given": (
+        {"D[day, r]": GIVEN},
+        {},
+        "model.toml: factor V[user, place] has visible indices only and is not given: it would have one free number "
+        "for every cell.\nGive it, [exposures.V] with a source and a default, or let it have a latent index.",
+    ),
+    "labels of two kinds": (
+        {},
+        {"friends.csv": "user,friend\n1,2\n"},
+        "friends.csv, column 'user': the labels are integers, but strings in visits, column 'who'.\n"
+        'Both are axis user: read the integers as text, text = ["…"] in their table.',
+    ),
+    "a prior that has no mode": (
+        {"seed = 0": 'method = "map"'},
+        {},
+        'model.toml: method = "map" needs a concentration of 1 or more for factor U, got 0.5: below 1 the posterior '
+        'has no mode.\nSay concentration = 1.0 in [fit.prior], or use method = "vb".',
+    ),
+    "a rank for some of the indices": (
+        {"rank = 2": "[rank]\nq = 2"},
+        {},
+        "model.toml: rank is given for 'q', which is not in the model.\nLatent indices are r.",
+    ),
+    "a relation without rows": (
+        {},
+        {"visits.csv": "who,place,day,plays\n"},
+        "axis place has no entity: there is nothing in visits, column 'place'.\n"
+        "Give at least one row, or declare the entities with place = […] in [labels].",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_message_is_about_the_file(scratch, name):
+    changes, files, message = CASES[name]
+    text = (scratch.folder / "model.toml").read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    scratch.write("model.toml", text)
+    for path, content in files.items():
+        scratch.write(path, content)
+    result = scratch.plait("check model.toml --no-time")
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"error: {message}\n")
+
+
+def test_a_setting_from_the_command_line_is_not_blamed_on_the_file(scratch):
+    result = scratch.plait("fit model.toml -o new --rank q=3")
+    assert result.stderr.startswith("error: rank is given for 'q'")

@@ -1,0 +1,268 @@
+"""A config file: what it gives to a fit, and which keys and values are refused."""
+
+import datetime
+import gzip
+import inspect
+import json
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.config import Config, read_config
+from plait.config.keys import READ
+
+MODEL = 'model = "X[i, j] = A[i, r] B[j, r]"\n'
+X = '[relations.X]\nsource = "x.csv"\n'
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Writes a file beside x.csv and reads it; from its own folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text("i,j,value\na,1,2\nb,2,1\nb,3,4\n")
+
+    def made(text, path="model.toml"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+        return read_config(path)
+
+    return made
+
+
+def bound(config):
+    return config.model.bind(config.data(), labels=config.labels())
+
+
+def test_a_small_file_gives_model_data_and_settings(config):
+    found = config(MODEL + "rank = 3\n" + X)
+    assert found.model == plait.Model("X[i, j] = A[i, r] B[j, r]")
+    assert found.settings == {"rank": 3}
+    assert (found.fixed(), found.labels()) == ({}, None)
+    relation = found.data()["X"]
+    assert relation.data.to_dict(as_series=False) == {"i": ["a", "b", "b"], "j": [1, 2, 3], "value": [2, 1, 4]}
+    assert bound(found).relations["X"].values.tolist() == [2, 1, 4]
+
+
+def test_options_of_a_relation_are_those_of_plait_relation(config, tmp_path):
+    (tmp_path / "x.csv").write_text("from,j,n,w,when\na,1,1,0.5,x\na,1,1,0.5,x\nb,2,1,2,y\n")
+    (tmp_path / "gone.csv").write_text("from,j\nb,1\n")
+    (tmp_path / "too.txt").write_text("j\n2\n")
+    found = config(
+        MODEL + X + 'value = "n"\nobserved = 0.25\nweight = "w"\nduplicates = "sum"\nuniverse = "model"\n'
+        'columns = { i = "from" }\nignore = ["when"]\n'
+        'missing = ["gone.csv", { source = "too.txt", delimiter = ";", header = true }]\n'
+    ).data()["X"]
+    options = (found.value, found.observed, found.weight, found.duplicates, found.universe, found.columns)
+    assert options == ("n", 0.25, "w", "sum", "model", {"i": "from"})
+    assert [table.columns for table in found.missing] == [["from", "j"], ["j"]]
+    assert found.data.columns == ["from", "j", "n", "w"]
+
+
+def test_sources_of_every_kind_are_read(config, tmp_path):
+    expected = bound(config(MODEL + X)).relations["X"]
+    table = pl.read_csv(tmp_path / "x.csv")
+    table.write_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress((tmp_path / "x.csv").read_bytes()))
+    (tmp_path / "bare.csv").write_text("a;1;2\nb;2;1\nb;3;4\n")
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        connection.execute("CREATE TABLE x (i TEXT, j INTEGER, value INTEGER)")
+        connection.executemany("INSERT INTO x VALUES (?, ?, ?)", table.rows())
+    connection.close()
+    sources = [
+        'source = "x.parquet"',
+        'source = "x.csv.gz"',
+        'source = "bare.csv"\ndelimiter = ";"\ncolumns = ["i", "j", "value"]',
+        'source = "sqlite:///x.db"\ntable = "x"',
+        'source = "sqlite:///x.db"\nquery = "SELECT * FROM x ORDER BY value"',
+    ]
+    for source in sources:
+        found = bound(config(f"{MODEL}[relations.X]\n{source}\n")).relations["X"]
+        np.testing.assert_array_equal(found.cells, expected.cells)
+        np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_a_tensor_file_has_the_indices_in_the_order_of_the_equation(config, tmp_path):
+    (tmp_path / "x.tns").write_text("2 1 5\n1 3 1\n")
+    found = config(MODEL + '[relations.X]\nsource = "x.tns"\n').data()["X"].data
+    assert found.columns == ["i", "j", "value"]
+    assert found.rows() == [(2, 1, 5.0), (1, 3, 1.0)]
+
+
+def test_arrays_are_relations_and_given_factors(config, tmp_path):
+    np.savez(tmp_path / "arrays.npz", x=np.arange(6.0).reshape(3, 2), a=np.ones((2, 4)))
+    found = config(
+        MODEL + 'rank = 4\n[relations.X]\nsource = "arrays.npz"\nname = "x"\nindices = ["j", "i"]\n'
+        '[exposures.A]\nsource = "arrays.npz"\nname = "a"\n'
+    )
+    assert bound(found).relations["X"].shape == (2, 3)
+    np.testing.assert_array_equal(found.fixed()["A"], np.ones((2, 4)))
+
+
+def test_exposures_have_a_default_and_columns(config, tmp_path):
+    (tmp_path / "been.csv").write_text("who,j,share\na,1,0.5\n")
+    found = config(
+        'model = "X[i, j] = A[i, r] B[j, r] V[i, j]"\nrank = 1\n' + X
+        + '[exposures.V]\nsource = "been.csv"\ndefault = 0.01\nvalue = "share"\ncolumns = { i = "who" }\n'
+    )  # fmt: skip
+    given = found.fixed()["V"]
+    assert (given.default, given.value, given.columns) == (0.01, "share", {"i": "who"})
+    fit = plait.fit(found.model, found.data(), fixed=found.fixed(), **found.settings, sweeps=2, seed=0, progress=False)
+    np.testing.assert_allclose(fit.exposures.at("X", np.array([[0, 0], [1, 1]])), [0.5, 0.01])
+
+
+def test_labels_are_lists_or_columns_of_files(config, tmp_path):
+    (tmp_path / "people.csv").write_text("name,age\nz,3\na,4\n")
+    (tmp_path / "alone.csv").write_text("id\n9\n")
+    found = config(
+        MODEL + X + '[labels]\ni = { source = "people.csv", column = "name" }\nj = { source = "alone.csv" }\n'
+    )
+    assert {axis: list(names) for axis, names in found.labels().items()} == {"i": ["z", "a"], "j": [9]}
+    assert list(bound(found).labels["i"]) == ["z", "a", "b"]
+    dates = config(MODEL + X + "[labels]\ni = [2024-01-31]\n").labels()
+    assert dates == {"i": [datetime.date(2024, 1, 31)]}
+
+
+def test_settings_are_the_arguments_of_plait_fit(config):
+    found = config(
+        MODEL + X + '[rank]\nr = 4\n[fit]\nmethod = "vb"\norder = "per-factor"\nsweeps = 3\ntol = 1e-3\nseed = 7\n'
+        'threads = 1\nprune = true\nadapt = { A = "component", B = false }\n'
+        "[fit.prior]\nA = { concentration = 0.3 }\nB = { concentration = 2, mean = 1.5 }\n"
+    ).settings
+    prior = {name: (float(gamma.concentration), float(gamma.mean)) for name, gamma in found.pop("prior").items()}
+    assert prior == {"A": (0.3, 10.0), "B": (2.0, 1.5)}
+    assert found == {
+        "rank": {"r": 4}, "method": "vb", "order": "per-factor", "sweeps": 3, "tol": 1e-3, "seed": 7, "threads": 1,
+        "prune": True, "adapt": {"A": "component", "B": None},
+    }  # fmt: skip
+    arguments = inspect.signature(plait.fit).parameters
+    assert set(found) <= set(arguments)
+
+
+@pytest.mark.parametrize(("text", "adapt"), [("false", None), ('["i", "r"]', ["i", "r"]), ('"entity"', "entity")])
+def test_adapt_is_a_word_indices_or_false(config, text, adapt):
+    assert config(f"{MODEL}rank = 2\n{X}[fit]\nadapt = {text}\n").settings["adapt"] == adapt
+
+
+def test_one_prior_for_all_factors(config):
+    gamma = config(f"{MODEL}{X}[fit.prior]\nconcentration = 1\nmean = 3\n").settings["prior"]
+    assert (float(gamma.concentration), float(gamma.mean)) == (1.0, 3.0)
+
+
+def test_changes_win_and_none_changes_nothing(config):
+    found = config(f"{MODEL}rank = 2\n{X}[fit]\nseed = 1\n").changed(seed=5, sweeps=None).changed(rank=3)
+    assert found.settings == {"rank": 3, "seed": 5}
+
+
+def test_a_config_is_remembered_with_where_it_was(config, monkeypatch, tmp_path):
+    found = config(MODEL + "rank = 2\n" + X.replace("x.csv", "../x.csv"), "sub/model.toml").changed(seed=4)
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = Config.from_dict(json.loads(text))
+    assert again.settings == {"rank": 2, "seed": 4}
+    assert again.model == found.model
+    assert len(again.data()["X"].data) == 3
+
+
+def test_passwords_are_not_remembered(config):
+    url = "postgresql://me:s3cret@host:5432/db"
+    found = config(f'{MODEL}[relations.X]\nsource = "{url}"\ntable = "x"\n')
+    assert found.location(url) == url
+    assert "s3cret" not in json.dumps(found.to_dict())
+    assert "postgresql://me@host:5432/db" in found.to_dict()["text"]
+
+
+def test_read_options_are_those_of_plait_read():
+    keywords = {p.name for p in inspect.signature(plait.read).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    assert set(READ) == keywords - {"columns", "value"}
+
+
+REFUSED = {
+    "": "model.toml: there is no model.\nAdd it: model = \"X[i, j] = A[i, r] B[j, r]\".",
+    MODEL: "model.toml: there is no relations.\nAdd it: [relations.X] with a source.",
+    f"{MODEL}[relations]\n": (
+        "model.toml: relation X has no data.\nAdd [relations.X] with a source, or remove its equation."
+    ),
+    f"{MODEL}[relations.X]\n": 'model.toml: [relations.X] has no source.\nSay where the data are: source = "file.csv".',
+    f'{MODEL}[relations]\nX = "x.csv"\n': (
+        "model.toml: [relations.X] is 'x.csv'.\nIt is a table: write [relations.X] and below it source = \"…\"."
+    ),
+    f"model = 3\n{X}": "model.toml: model must be text, got 3.",
+    f'{MODEL}rank = "3"\n{X}': "model.toml: rank must be a whole number, or a table of them by latent index, got '3'.",
+    f"{MODEL}rank = true\n{X}": (
+        "model.toml: rank must be a whole number, or a table of them by latent index, got true."
+    ),
+    f"{MODEL}rank = {{ r = 1.5 }}\n{X}": (
+        "model.toml: rank must be a whole number, or a table of them by latent index, got {'r': 1.5}."
+    ),
+    f"{MODEL}{X}columns = 3\n": (
+        'model.toml: [relations.X] columns must be a table from index to column, { user = "id" }, or a list of the '
+        "names of the columns of a file without header, got 3."
+    ),
+    f"{MODEL}{X}header = 1\n": "model.toml: [relations.X] header must be true or false, got 1.",
+    f"{MODEL}{X}missing = [1]\n": "model.toml: [relations.X] missing must be a file, or a list of files, got [1].",
+    f"{MODEL}{X}missing = {{ sauce = 1 }}\n": (
+        "model.toml: [relations.X] missing has no key 'sauce'.\nDid you mean 'source'? Keys are source, columns, "
+        "ignore, delimiter, header, text, quoted, name, query, table."
+    ),
+    f"{MODEL}{X}[labels]\ni = 3\n": (
+        'model.toml: [labels] i must be a list of names, or { source = "…", column = "…" }, got 3.'
+    ),
+    f"{MODEL}{X}[fit]\nadapt = 3\n": (
+        "model.toml: [fit] adapt must be a word, false, a list of indices, or a table of these by factor, got 3."
+    ),
+    f"{MODEL}{X}[fit]\nsweep = 3\n": (
+        "model.toml: [fit] has no key 'sweep'.\nDid you mean 'sweeps'? Keys are method, prior, adapt, order, sweeps, "
+        "tol, seed, threads, prune."
+    ),
+    f"{MODEL}{X}[fit.prior]\nmeen = 3\n": (
+        "model.toml: [fit.prior] has no key 'meen'.\nDid you mean 'mean'? Keys are concentration, mean."
+    ),
+    f"{MODEL}{X}[fit.prior]\nA = {{ mean = 1 }}\nmean = 3\n": (
+        "model.toml: [fit.prior] has mean = 3 beside tables of factors.\n"
+        "Give one concentration and mean, or a table of both for each factor."
+    ),
+    f"{MODEL}{X}[fit.prior.A]\nmean = true\n": "model.toml: [fit.prior.A] mean must be a number, got true.",
+    f'model = "X[i] = A[i"\n{X}': "model.toml, model: the bracket of A is not closed.",
+    "model = 'x": "model.toml, end of document",
+    f"{MODEL}{X}[relations.X]\n": "model.toml, line 4, column 13: cannot declare ('relations', 'X') twice.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_wrong_keys_and_types_are_refused_with_a_cure(config, text):
+    with pytest.raises((plait.SettingError, plait.ModelError)) as caught:
+        config(text)
+    message = REFUSED[text]
+    partial = message.endswith(("closed.", "document", "twice."))
+    assert str(caught.value)[: len(message) if partial else None] == message
+
+
+def test_errors_of_sources_name_what_gave_them(config, tmp_path):
+    with pytest.raises(
+        plait.DataError, match=r"\[relations.X\]: ignore names the column 'k', which x.csv does not have"
+    ):
+        config(f'{MODEL}{X}ignore = ["k"]\n').data()
+    with pytest.raises(plait.DataError, match=r"\[relations.X\]: observed is 'al'"):
+        config(f'{MODEL}{X}observed = "al"\n').data()
+    with pytest.raises(plait.SettingError, match=r"\[relations.X\]: query says nothing about x.csv"):
+        config(f'{MODEL}{X}query = "q"\n').data()
+    with pytest.raises(plait.DataError, match=r"\[labels\] i names the column 'nam'; x.csv has 'i', 'j', 'value'"):
+        config(f'{MODEL}{X}[labels]\ni = {{ source = "x.csv", column = "nam" }}\n').labels()
+    (tmp_path / "x.csv").write_text("i,j,value\na,1,2\nb,2,many\n")
+    with pytest.raises(plait.DataError, match=r"^x\.csv, line 3, column 'value': 'many' is not a number"):
+        config(MODEL + X).data()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("none.toml", "there is no file 'none.toml'"), (".", "'.' is a folder"), ("bytes.toml", "no text in UTF-8")],
+)
+def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch, path, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(plait.SettingError, match=message):
+        read_config(path)
