@@ -7,10 +7,10 @@ import argparse
 import tempfile
 
 import plait
-from bench import data, measure, orders, plain, starts, yardstick
+from bench import data, measure, orders, plain, predict, starts, top, yardstick
 from bench.engine import Engine
 
-PARTS = ("counts", "sweep", "compile", "memory", "orders", "starts")
+PARTS = ("counts", "sweep", "compile", "memory", "orders", "starts", "predict", "top")
 
 
 def cases(nonzeros: int, side: int, observed: str) -> dict[str, data.Case]:
@@ -83,19 +83,18 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
+    runs = {
+        "counts": lambda: counts(given.nonzeros, given.side),
+        "sweep": lambda: sweep(given.nonzeros, given.side),
+        "compile": compile_seconds,
+        "memory": memory,
+        "orders": orders.compare,
+        "starts": starts.compare,
+        "predict": predict.compare,
+        "top": top.compare,
+    }
     for part in given.parts or PARTS:
-        if part == "counts":
-            counts(given.nonzeros, given.side)
-        elif part == "sweep":
-            sweep(given.nonzeros, given.side)
-        elif part == "compile":
-            compile_seconds()
-        elif part == "memory":
-            memory()
-        elif part == "orders":
-            orders.compare()
-        else:
-            starts.compare()
+        runs[part]()
 
 
 if __name__ == "__main__":

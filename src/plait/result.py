@@ -154,10 +154,10 @@ class Fit:
 
         Exact, though most cells are never looked at.
 
-        given: some of the indices and their names. known: whether links of the data may be among them. score: the
-        column to rank by, "mean", "probability" or "rate".
+        given: some of the indices, each with a name or a list of names. known: whether links of the data may be among
+        them. score: the column to rank by, "mean", "probability" or "rate".
         """
-        from plait.predict.top import top
+        from plait.search.top import top
 
         return top(self, relation, k, given=given, known=known, score=score)
 

@@ -1,0 +1,198 @@
+"""An equation with some rows chosen, as a product over free axes, contracted as far as it gets no larger.
+
+    rate(n_1, …, n_F) = Σ_latent Π_parts part[rows of its axes, its latent indices]
+
+All parts are non-negative, so the same sum at componentwise maxima over sets of rows bounds the rate over a box.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import opt_einsum
+from numpy.typing import NDArray
+
+from plait.model.model import Equation, Occurrence
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+ROOM = 1 << 24  # doubles that a contraction may add: 128 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Some indices of a relation that run together: places in the cell, and rows (n, places), one line an entity.
+
+    whole: whether the rows are 0 … size − 1 of a single index, so that arrays can be used as they are.
+    """
+
+    places: tuple[int, ...]
+    rows: Rows
+    whole: bool = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A factor, or a product of factors: array (*rows of the axes, *latent)."""
+
+    axes: tuple[int, ...]
+    latent: tuple[str, ...]
+    array: Array
+
+    @property
+    def labels(self) -> tuple[int | str, ...]:
+        """What the array's axes are: numbers of free axes, then names of latent indices."""
+        return (*self.axes, *self.latent)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Parts over free axes of these lengths."""
+
+    shape: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def latent(self) -> dict[str, int]:
+        """Latent index -> size, over all parts."""
+        sizes: dict[str, int] = {}
+        for part in self.parts:
+            sizes |= dict(zip(part.latent, part.array.shape[len(part.axes) :]))
+        return sizes
+
+
+def free_axes(axes: Iterable[Axis]) -> list[Axis]:
+    """The axes with more than one row; the others are settled."""
+    return [axis for axis in axes if len(axis) != 1]
+
+
+def parts_of(fit: "Fit", equation: Equation, axes: Sequence[Axis]) -> list[Part]:
+    """The posterior means of an equation's factors at the rows of the axes, which cover all its visible indices."""
+    place = {index: n for n, index in enumerate(equation.indices)}
+    return [_part(fit, o, place, axes) for o in equation.occurrences if o.factor in fit.factors]
+
+
+def _part(fit: "Fit", occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis]) -> Part:
+    visible = [n for n, index in enumerate(occurrence.indices) if index in place]
+    latent = [n for n in range(len(occurrence.indices)) if n not in visible]
+    names = tuple(occurrence.indices[n] for n in latent)
+    wanted = [place[occurrence.indices[n]] for n in visible]
+    mine = [n for n, axis in enumerate(axes) if set(axis.places) & set(wanted)]
+    # Whole axes in the order of the axes need no copy.
+    if all(axes[n].whole for n in mine):
+        order = [visible[wanted.index(axes[n].places[0])] for n in mine]
+        array = fit.factors[occurrence.factor].mean.transpose(*order, *latent)
+    else:
+        moved = fit.factors[occurrence.factor].mean.transpose(*visible, *latent)
+        array = moved[tuple(_spread(axes, mine, p) for p in wanted)]
+    free = [n for n, axis in enumerate(axes) if len(axis) != 1]
+    array = array.reshape([len(axes[n]) for n in mine if n in free] + list(array.shape[len(mine) :]))
+    return Part(tuple(free.index(n) for n in mine if n in free), names, array)
+
+
+def _spread(axes: Sequence[Axis], mine: Sequence[int], place: int) -> Rows:
+    """The rows of one index of the relation, shaped to broadcast over the axes that a factor has."""
+    at = next(k for k, n in enumerate(mine) if place in axes[n].places)
+    axis = axes[mine[at]]
+    shape = [1] * len(mine)
+    shape[at] = len(axis)
+    return axis.rows[:, axis.places.index(place)].reshape(shape)
+
+
+# --- contraction
+
+
+def simplified(shape: Sequence[int], parts: Sequence[Part]) -> Form:
+    """The same product of fewer parts: latent indices summed as soon as only one part has them, cores absorbed."""
+    left = _summed(parts)
+    while (pair := _joinable(left)) is not None:
+        left = _summed([p for p in left if p not in pair] + [_product(left, *pair)])
+    return Form(tuple(shape), tuple(left))
+
+
+def _summed(parts: Sequence[Part]) -> list[Part]:
+    """Latent indices that only one part has, summed."""
+    return [_reduced(part, [other for other in parts if other is not part]) for part in parts]
+
+
+def _reduced(part: Part, others: Sequence[Part]) -> Part:
+    kept = {index for other in others for index in other.latent}
+    gone = tuple(n + len(part.axes) for n, index in enumerate(part.latent) if index not in kept)
+    if not gone:
+        return part
+    return Part(part.axes, tuple(i for i in part.latent if i in kept), np.asarray(part.array.sum(axis=gone)))
+
+
+def _joinable(parts: Sequence[Part]) -> tuple[Part, Part] | None:
+    """Two parts whose product costs nothing (one has all indices of the other), or a core and where it fits best."""
+    for p, q in combinations(parts, 2):
+        if set(p.labels) <= set(q.labels) or set(q.labels) <= set(p.labels):
+            return p, q
+    cores = [part for part in parts if not part.axes]
+    pairs = [(p, q) for p in cores for q in parts if p is not q]
+    if not pairs:
+        return None
+    core, part = min(pairs, key=lambda pair: _size(parts, *pair))
+    return (core, part) if _size(parts, core, part) <= max(ROOM, 2 * part.array.size) else None
+
+
+def _left(parts: Sequence[Part], p: Part, q: Part) -> tuple[int | str, ...]:
+    """What the product of two parts has: their axes, and the latent indices that others have too."""
+    others = {index for part in parts if part is not p and part is not q for index in part.latent}
+    axes = sorted({*p.axes, *q.axes})
+    return (*axes, *(index for index in dict.fromkeys((*p.latent, *q.latent)) if index in others))
+
+
+def _size(parts: Sequence[Part], p: Part, q: Part) -> int:
+    sizes: dict[int | str, int] = {**dict(zip(p.labels, p.array.shape)), **dict(zip(q.labels, q.array.shape))}
+    return math.prod(sizes[label] for label in _left(parts, p, q))
+
+
+def _product(parts: Sequence[Part], p: Part, q: Part) -> Part:
+    labels = _left(parts, p, q)
+    axes = tuple(label for label in labels if isinstance(label, int))
+    latent = tuple(label for label in labels if isinstance(label, str))
+    return Part(axes, latent, contracted([p, q], labels))
+
+
+def contracted(parts: Sequence[Part], labels: Sequence[int | str]) -> Array:
+    """Σ over all labels but these of the product of parts."""
+    names = list(dict.fromkeys(label for part in parts for label in part.labels))
+    symbol = {name: opt_einsum.get_symbol(n) for n, name in enumerate(names)}
+    text = ",".join("".join(symbol[label] for label in part.labels) for part in parts)
+    text += "->" + "".join(symbol[label] for label in labels)
+    return np.asarray(opt_einsum.contract(text, *(part.array for part in parts)))
+
+
+# --- a plain inner product
+
+
+def as_rows(form: Form) -> list[Array] | None:
+    """Arrays (n_f, S), one an axis, with rate = Σ_s Π_f rows_f[n_f, s]; None if they are much larger than the parts.
+
+    Every equation without a part over two free axes is such a product, with S all combinations of latent indices.
+    """
+    latent = form.latent
+    width = math.prod(latent.values())
+    if any(len(part.axes) > 1 for part in form.parts):
+        return None
+    if sum(form.shape) * width > max(ROOM, 2 * sum(part.array.size for part in form.parts)):
+        return None
+    arrays = [np.ones((size, *latent.values())) for size in form.shape]
+    smallest = int(np.argmin(form.shape))
+    for part in form.parts:
+        axis = part.axes[0] if part.axes else smallest
+        order = [*range(len(part.axes)), *(len(part.axes) + part.latent.index(i) for i in latent if i in part.latent)]
+        shape = [form.shape[axis] if part.axes else 1, *(latent[i] if i in part.latent else 1 for i in latent)]
+        arrays[axis] *= part.array.transpose(order).reshape(shape)
+    return [array.reshape(len(array), width) for array in arrays]

@@ -1,0 +1,61 @@
+"""What `fit.top` is compared with: the rates of all cells by one dense einsum, and the best of them by sorting."""
+
+import itertools
+
+import numpy as np
+
+
+def all_rates(fit, relation):
+    """V · Xhat of all cells, by one dense einsum."""
+    equation, letters, inputs = fit.model.equation(relation), {}, []
+
+    def labels(indices):
+        return [letters.setdefault(index, len(letters)) for index in indices]
+
+    shape = [len(fit.labels[index]) for index in equation.indices]
+    for index, size in zip(equation.indices, shape):
+        inputs += [np.ones(size), labels([index])]
+    for occurrence in equation.occurrences:
+        if occurrence.factor in fit.factors:
+            inputs += [fit.factors[occurrence.factor].mean, labels(occurrence.indices)]
+    rates = np.einsum(*inputs, labels(equation.indices)) if inputs else np.ones(())
+    V = fit.exposures.at(relation, np.argwhere(np.ones(shape)))
+    return rates if V is None else rates * V.reshape(shape)
+
+
+def allowed(fit, relation, known):
+    """Which cells may be answers."""
+    mask = np.ones([len(fit.labels[index]) for index in fit.model.equation(relation).indices], bool)
+    for cell in () if known else fit.known[relation].cells:
+        mask[tuple(cell)] = False
+    return mask
+
+
+def check(fit, relation, k, fixed, *, known=False, scores=None, score="mean"):
+    """The table has the best scores of all allowed cells, at distinct cells that have these scores."""
+    indices = fit.model.equation(relation).indices
+    scores = all_rates(fit, relation) if scores is None else scores
+    place = tuple(fixed.get(index, slice(None)) for index in indices)
+    wanted = np.sort(scores[place][allowed(fit, relation, known)[place]].ravel())[::-1][:k]
+    names = {index: fit.labels[index][row] for index, row in fixed.items()}
+    table = fit.top(relation, k, given=names, known=known, score=score)
+    assert tuple(table.columns[: len(indices)]) == indices
+    cells = (
+        np.stack([fit.labels[i].encode(table[i]) for i in indices], axis=1) if indices else np.zeros((len(table), 0))
+    )
+    cells = cells.astype(int)
+    here = scores[tuple(cells.T)] if indices else np.repeat(scores, len(table))
+    np.testing.assert_allclose(here, wanted, rtol=1e-9)
+    assert (np.diff(here) <= 1e-9 * wanted[:-1]).all()
+    assert len(np.unique(cells, axis=0)) == len(cells) or not indices
+    assert all(allowed(fit, relation, known)[tuple(cell)] for cell in cells)
+    assert all((table[index] == name).all() for index, name in names.items())
+    if score in table.columns:
+        np.testing.assert_allclose(table[score].to_numpy(), wanted, rtol=1e-9)
+
+
+def subsets(indices):
+    """Every set of indices, the second row of each given."""
+    for count in range(len(indices) + 1):
+        for some in itertools.combinations(indices, count):
+            yield dict.fromkeys(some, 1)
