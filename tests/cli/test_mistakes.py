@@ -47,7 +47,7 @@ CONFIGS = {
     "unused column": (
         (PLAYS, ""),
         "visits.csv: column 'plays' is not used; wanted are 'who', 'place', 'day'.\n"
-        'Leave it out with ignore = ["…"] in [relations.visits], or say what it is: value = "plays" in '
+        "Say ignore = ['plays'] in [relations.visits], or say what it is: value = \"plays\" in "
         "[relations.visits].",
     ),
     "missing column": (

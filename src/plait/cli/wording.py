@@ -17,7 +17,7 @@ IN_TOML = (
     (r"plait\.Exposure\(table, default=1\.0\)", "default = 1.0 in {table}"),
     (r"fixed=\{'(\w+)': plait\.Exposure\(table, default=…\)\}", r"[exposures.\1] with a source and a default"),
     (r"labels=\{'(\w+)': \[…\]\}", r"\1 = […] in [labels]"),
-    (r"Drop what is not part of it", 'Leave it out with ignore = ["…"] in {table}'),
+    (r"(columns? (.+) (?:is|are) not used;.*\n)Drop what is not part of it", r"\1Say ignore = [\2] in {table}"),
     (r"\brank=\{'(\w+)': (\d+)\}", r"\1 = \2 in [rank]"),
     (r"\brank=10\b", "rank = 10"),
     (r"name its cell in missing=", 'name its cell in a file, missing = "…" in {table}'),

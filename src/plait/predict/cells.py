@@ -1,0 +1,100 @@
+"""Cells by outside names -> row numbers: whole tables of them, or one as a mapping."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.columns import quoted
+from plait.data.labels import Labels, listed
+from plait.data.tables import frame_of
+from plait.errors import DataError, SettingError, suggestion
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Rows = NDArray[np.int64]
+
+# Names among which a misspelt one is looked for.
+MOST_COMPARED = 10_000
+
+
+def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") -> tuple[Any, Rows]:
+    """A table of cells as a narwhals frame, and the row numbers of its cells.
+
+    cells: any table, or a dict of columns, with a column for each index of the relation; other columns are left alone.
+    Rows are (n, order), in the order of the relation's indices. A name that the fit has not seen is an error, or −1
+    where unknown is "prior". A relation without indices has one cell, which a table without columns means.
+    """
+    if unknown not in ("error", "prior"):
+        cure = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
+        raise SettingError(f"unknown says what a name means that the fit has not seen, got {unknown!r}.\n{cure}")
+    indices = fit.model.equation(relation).indices
+    frame = _frame(cells)
+    _check_columns(frame.columns, relation, indices)
+    if not indices:
+        return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
+    columns = [_encoded(fit.labels[i], frame.get_column(i), f"cells, column {quoted(i)}", unknown) for i in indices]
+    return frame, np.stack(columns, axis=1)
+
+
+def row_of(fit: "Fit", relation: str, cell: Mapping[str, Any]) -> Rows:
+    """The row numbers (order,) of one cell, given as a mapping from every index of the relation to a name."""
+    indices = fit.model.equation(relation).indices
+    if not isinstance(cell, Mapping):
+        example = ", ".join(f"{index!r}: …" for index in indices)
+        raise DataError(f"cell: wanted a name for each index, got {type(cell).__name__}.\nGive {{{example}}}.")
+    for index in cell:
+        if index not in indices:
+            near = suggestion(index, [other for other in indices if other not in cell])
+            raise DataError(
+                f"cell: {quoted(index)} is no index of {relation}.\n{near}It has {', '.join(indices) or 'none'}."
+            )
+    _check_columns(list(cell), relation, indices, what="cell", part="index")
+    rows = [_encoded(fit.labels[i], [cell[i]], f"cell, index {quoted(i)}", "error", alone=True)[0] for i in indices]
+    return np.array(rows, np.int64)
+
+
+def _frame(cells: Any) -> Any:
+    """Any table as an eager narwhals frame; a dict of columns becomes a polars table."""
+    if not isinstance(cells, dict):
+        return frame_of(cells, "cells")
+    import polars as pl
+
+    try:
+        return nw.from_native(pl.DataFrame(cells), eager_only=True)
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise DataError(
+            f"cells: the dict is no table: {error}.\nGive each index a list of names, all of one length."
+        ) from None
+
+
+def _check_columns(
+    columns: Sequence[Any], relation: str, indices: Sequence[str], what: str = "cells", part: str = "column"
+) -> None:
+    for index in indices:
+        if index not in columns:
+            others = [column for column in columns if column not in indices]
+            have = ", ".join(map(quoted, columns)) or "none"
+            raise DataError(
+                f"{what}: there is no {part} {quoted(index)}; got {have}.\n"
+                f"{suggestion(index, others)}{relation} needs {', '.join(indices)}."
+            )
+
+
+def _encoded(labels: Labels, column: Any, where: str, unknown: str, *, alone: bool = False) -> Rows:
+    """Rows of a column's names; −1 for unknown ones where they are allowed. alone: the column is one name."""
+    rows = labels.encode(column, where=where, unknown="mark")
+    if unknown == "error" and (rows < 0).any():
+        first = int(np.argmax(rows < 0))
+        name = column[first]
+        near = suggestion(name, labels.names.head(MOST_COMPARED).to_list()) if isinstance(name, str) else ""
+        place = where if alone else f"{where}, row {first} (counting from 0)"
+        cure = "Take one of them." if alone else 'Remove the row, or score unknown names by the prior: unknown="prior".'
+        raise DataError(
+            f"{place}: {quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.\n"
+            f"{near}{cure}"
+        )
+    return rows
