@@ -1,47 +1,61 @@
 """What the documentation shows works: code blocks of README.md and docs/ are run, and so is every example.
 
 The blocks of a file run in order, in one namespace and one empty folder. In shell blocks the lines `$ plait …` are run.
-A block preceded by `<!-- skip: reason -->` is shown as skipped.
+A block with `title="name"` is written to a file of that name. One preceded by `<!-- skip: reason -->` is shown as
+skipped. A text block preceded by `<!-- output -->` is exactly what the block before it prints. The site builds without
+a network, names everything public, and has no dead link.
 """
 
+import importlib.util
+import io
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import plait
+
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 SHELL = {"sh", "shell", "bash", "console"}
+TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
-    r"(?:^<!--\s*skip:\s*(?P<reason>.*?)\s*-->\s*)?^(?P<fence>`{3,})(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=fence)\s*$",
+    r"(?:^<!--\s*(?P<note>skip:\s*(?P<reason>.*?)|output)\s*-->\s*)?"
+    r"^(?P<fence>`{3,})(?P<language>\w+)(?: title=\"(?P<file>[^\"\n]+)\")?[^\n]*\n(?P<code>.*?)^(?P=fence)\s*$",
     re.MULTILINE | re.DOTALL,
 )
+LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 
 
 class Block(NamedTuple):
     language: str
     code: str
     line: int  # of the first line of code
-    reason: str | None  # to skip it
+    reason: str | None = None  # to skip it
+    prints: str | None = None  # what it must print, where the document says so
+    file: str | None = None  # where to write it
 
 
 def blocks_of(text):
-    """The python and shell blocks of a Markdown text."""
+    """The python and shell blocks of a Markdown text, and those that are files."""
     found = []
     for match in BLOCK.finditer(text):
-        if match["language"] == "python" or match["language"] in SHELL:
-            line = text.count("\n", 0, match.start("code")) + 1
-            found.append(Block(match["language"], match["code"], line, match["reason"]))
+        line = text.count("\n", 0, match.start("code")) + 1
+        if match["language"] == "python" or match["language"] in SHELL or match["file"]:
+            found.append(Block(match["language"], match["code"], line, match["reason"], file=match["file"]))
+        elif match["note"] == "output":
+            found[-1] = found[-1]._replace(prints=match["code"])
     return found
 
 
 def documents():
     """One case per file, and one skipped case per block that says it cannot run."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in TEXTS:
         name, blocks = path.relative_to(ROOT).as_posix(), blocks_of(path.read_text(encoding="utf-8"))
         if run := [b for b in blocks if b.reason is None]:
             yield pytest.param(path, run, id=name)
@@ -52,25 +66,44 @@ def documents():
 
 def run(command, folder, **options):
     """Run a command with the tools of this environment first on PATH; the output is part of a failure."""
-    env = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = os.environ | {"PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options
     )
     assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def run_block(block, path, namespace, folder):
+    """Write one block, run it, and return what it prints."""
+    if block.file:
+        (folder / block.file).write_text(block.code, encoding="utf-8")
+    if block.language == "python":
+        code = "\n" * (block.line - 1) + block.code  # tracebacks show the line of the document
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, str(path), "exec", dont_inherit=True), namespace)
+        return printed.getvalue()
+    if block.language not in SHELL:
+        return ""
+    lines = block.code.replace("\\\n", " ").splitlines()
+    return "".join(run(line.removeprefix("$ "), folder, shell=True) for line in lines if line.startswith("$ plait "))
 
 
 @pytest.mark.parametrize(("path", "blocks"), list(documents()))
-def test_code_blocks_run(path, blocks, tmp_path, monkeypatch):
+def test_code_blocks_run_and_print_what_is_shown(path, blocks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     for block in blocks:
-        if block.language == "python":
-            code = "\n" * (block.line - 1) + block.code  # tracebacks show the line of the document
-            exec(compile(code, str(path), "exec", dont_inherit=True), namespace)
-        else:
-            for line in block.code.replace("\\\n", " ").splitlines():
-                if line.startswith("$ plait "):
-                    run(line.removeprefix("$ "), tmp_path, shell=True)
+        printed = run_block(block, path, namespace, tmp_path)
+        if block.prints is not None:
+            assert stripped(printed) == stripped(block.prints), f"{path.name}, line {block.line}"
+
+
+def stripped(text):
+    """Lines without the blanks at their end, and without empty lines around them."""
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).rstrip()
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, id=p.name) for p in sorted((ROOT / "examples").glob("*.py"))])
@@ -78,11 +111,66 @@ def test_examples_run(path, tmp_path):
     run([sys.executable, str(path)], tmp_path)
 
 
-def test_blocks_are_found_with_their_line_and_reason_to_skip():
+def test_blocks_are_found_with_their_line_output_file_and_reason_to_skip():
     text = "a\n```python\nx = 1\n```\n<!-- skip: needs a cluster -->\n\n```python\ny\n```\n"
-    text += "```\nplain\n```\n```text\nz\n```\n```sh\n$ plait info\n```\n"
+    text += "```\nplain\n```\n```text\nz\n```\n```sh\n$ plait info\n```\n<!-- output -->\n```text\nhello\n```\n"
+    text += '```toml title="a.toml"\nb = 1\n```\n'
     assert blocks_of(text) == [
-        Block("python", "x = 1\n", 3, None),
+        Block("python", "x = 1\n", 3),
         Block("python", "y\n", 8, "needs a cluster"),
-        Block("sh", "$ plait info\n", 17, None),
+        Block("sh", "$ plait info\n", 17, prints="hello\n"),
+        Block("toml", "b = 1\n", 24, file="a.toml"),
     ]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_the_site_builds_without_warnings_and_asks_no_other_host_for_anything(tmp_path):
+    run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")], ROOT)
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert (tmp_path / "site" / "index.html") in pages
+    fetched = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+    assert [f"{page.name}: {found}" for page in pages for found in fetched.findall(page.read_text("utf-8"))] == []
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_docstrings_are_shown_as_tables_and_code():
+    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "docs" / "build_site" / "docstrings.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    aligned = "What.\n\nseed    where to begin: a number\nlow, high  an interval\n           of counts\n\n>>> f()\n1"
+    assert module.as_markdown(aligned).split("\n\n") == [
+        "What.",
+        "| | |\n|---|---|\n| `seed` | where to begin: a number |\n| `low`, `high` | an interval of counts |",
+        "```pycon\n>>> f()\n1\n```",
+    ]
+    running = "seed: where to begin. low,\nhigh (VB only): an interval."
+    assert module.as_markdown(running).endswith(
+        "| `seed` | where to begin. |\n| `low`, `high` (VB only) | an interval. |"
+    )
+    assert module.as_markdown("Only prose: nothing else.") == "Only prose: nothing else."
+
+
+def test_every_public_name_is_in_the_api_reference():
+    pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    described = set(re.findall(r"^::: plait\.(?:\w+\.)*(\w+)$", pages, re.MULTILINE))
+    listed = {name for line in re.findall(r"members: \[(.*)\]", pages) for name in line.split(", ")}
+    errors = {name for name in plait.__all__ if name.endswith("Error")}
+    assert set(plait.__all__) - errors <= described
+    assert errors <= listed
+
+
+@pytest.mark.parametrize("path", [pytest.param(p, id=p.relative_to(ROOT).as_posix()) for p in TEXTS])
+def test_relative_links_lead_somewhere(path):
+    text = re.sub(r"^(`{3,}).*?^\1\s*$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in LINK.findall(text):
+        if "://" not in target:
+            name, _, anchor = target.partition("#")
+            found = (path.parent / name).resolve() if name else path
+            assert found.exists(), f"{target} is not there"
+            assert not anchor or anchor in anchors(found), f"{target}: no such heading"
+
+
+def anchors(path):
+    """The headings of a page as the ends of links."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
