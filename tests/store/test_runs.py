@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 import plait
 from plait.errors import StoreError
@@ -159,18 +160,42 @@ def _been():
     return pl.DataFrame({"user": ["dee"], "place": [1]})
 
 
-def test_full_disk_is_reported_and_the_old_run_stays(fit, tmp_path, monkeypatch):
+FULL = {
+    "system": OSError(28, "No space left on device"),
+    "safetensors": SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    "polars": pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)"),
+}
+
+
+@pytest.mark.parametrize("who", FULL)
+def test_full_disk_is_reported_and_the_old_run_stays(who, fit, tmp_path, monkeypatch):
     fit.save(tmp_path)
     before = {p.name for p in tmp_path.iterdir()}
 
     def full(handle):
-        raise OSError(28, "No space left on device")
+        raise FULL[who]
 
     monkeypatch.setattr(folders.os, "fsync", full)
-    with pytest.raises(StoreError, match="the run cannot be saved: No space left on device") as caught:
+    with pytest.raises(StoreError) as caught:
         fit.save(tmp_path)
-    assert str(caught.value).endswith("Make room, or save into another folder; what was there is as it was.")
+    assert str(caught.value) == (
+        f"{tmp_path}: the run cannot be saved: No space left on device.\n"
+        "Make room, or save into another folder; what was there is as it was."
+    )
     assert {p.name for p in tmp_path.iterdir()} == before
+
+
+def test_folder_that_cannot_be_made_is_reported(fit, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError) as caught:
+        fit.save(tmp_path / "file" / "run")
+    assert str(caught.value).endswith("Not a directory.\nSave into another folder; what was there is as it was.")
+
+
+def test_files_of_a_run_are_as_readable_as_any_other(fit, tmp_path):
+    (tmp_path / "plain").touch()
+    fit.save(tmp_path / "run")
+    assert {p.stat().st_mode for p in (tmp_path / "run").iterdir()} == {(tmp_path / "plain").stat().st_mode}
 
 
 # --- folders that cannot be read

@@ -5,6 +5,7 @@ a checksum in the manifest, so that damage is found when the folder is read.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -49,14 +50,23 @@ def publish(folder: str | os.PathLike[str], header: Mapping[str, Any], files: li
         for path in written:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise StoreError(
-                f"{place}: the run cannot be saved: {error.strerror or error}.\n"
-                "Make room, or save into another folder; what was there is as it was."
-            ) from error
-        raise
+        if (reason := _refusal(error)) is None:
+            raise
+        cure = "Make room, or save into" if reason.errno == errno.ENOSPC else "Save into"
+        raise StoreError(
+            f"{place}: the run cannot be saved: {reason.strerror or reason}.\n"
+            f"{cure} another folder; what was there is as it was."
+        ) from error
     _sync(place)
     _sweep(place, {entry["file"] for entry in entries.values()})
+
+
+def _refusal(error: BaseException) -> OSError | None:
+    """What the system refused, also where polars or safetensors say it in words of their own."""
+    if isinstance(error, OSError):
+        return error
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
 
 
 def _earlier(place: Path) -> dict[str, Any]:
@@ -80,7 +90,10 @@ def _placed(place: Path, file: File, old: Mapping[str, Any], written: list[Path]
         return dict(known)
     path = place / f"{file.name}-{secrets.token_hex(4)}{file.ending}"
     written.append(path)
+    path.touch()
+    mode = path.stat().st_mode  # as this user's files are: safetensors would keep others from reading its own
     file.write(path)
+    path.chmod(mode)
     _sync(path)
     return {"file": path.name, "bytes": path.stat().st_size, "sha256": _checksum(path), "key": file.key}
 
