@@ -1,16 +1,24 @@
 """Explanations: shares, characters and responsibilities against loops over everything, and what people read."""
 
+import functools
 import itertools
 import json
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import opt_einsum
 import polars as pl
 import pytest
+from rich.cells import cell_len
 
 import plait
-from plait.explain.latent import Block, components, log_sum
+from plait.data.known import Known
+from plait.data.labels import Labels
+from plait.explain.entities import _largest
+from plait.explain.latent import Block, components, contracted, log_sum
+from plait.result import Posterior
 from tests.cases import make
 from tests.models import MODELS
 
@@ -53,13 +61,9 @@ def link_counts(fit, relation, number):
     return counts
 
 
-def brute_force(fit, relation, cell, given=()):
-    """Shares by component; responsibility by (relation, cell of the link)."""
-    equation = fit.model.equation(relation)
-    row = tuple(cell)
-    is_known = row in {tuple(c) for c in fit.known[relation].cells.tolist()}
-    parts = products(fit, equation, row, "geomean" if is_known else "mean")
-    shares = parts / parts.sum()
+@functools.lru_cache(maxsize=1)  # the cells of one test share them
+def all_counts(fit):
+    """{(relation, cell of a link): its counts}, and the counts of all links together."""
     links = {
         (name, tuple(fit.known[name].cells[n].tolist())): link_counts(fit, name, n)
         for name in fit.model.relations
@@ -69,6 +73,17 @@ def brute_force(fit, relation, cell, given=()):
     for counts in links.values():
         for key, count in counts.items():
             totals[key] = totals.get(key, 0.0) + count
+    return links, totals
+
+
+def brute_force(fit, relation, cell, given=()):
+    """Shares by component; responsibility by (relation, cell of the link)."""
+    equation = fit.model.equation(relation)
+    row = tuple(cell)
+    is_known = row in {tuple(c) for c in fit.known[relation].cells.tolist()}
+    parts = products(fit, equation, row, "geomean" if is_known else "mean")
+    shares = parts / parts.sum()
+    links, totals = all_counts(fit)
 
     def concentration(key):
         name, entry = key
@@ -295,8 +310,74 @@ def test_a_cell_of_rate_0_has_no_components_and_no_nan():
     assert e.prediction["mean"] == 0.0
     assert e.components["share"].to_list() == [0.0, 0.0]
     assert e.remainder == 0.0
-    assert "rate 0" in str(e)
+    assert "rate 0: no component makes it, so no known link bears on it." in str(e)
+    assert str(e).endswith("Known links of its entities\n    i 0 (A)  1 known link\n    j 1 (B)  1 known link")
+    assert e.evidence.select("data", "prior").rows() == [(0.0, 0.0)] * 2
+    assert "rate 0" in e._repr_html_()
     assert "nan" not in json.dumps(e.to_dict()).lower()
+
+
+# --- what it costs
+
+LARGE = {
+    "matrix": ("X[i,j] = A[i,r] B[j,r]", {"i": 200_000, "j": 100_000}),
+    "cp3": ("X[i,j,k] = A[i,r] B[j,r] C[k,r]", {"i": 9583, "j": 44_005, "k": 241_800}),
+    "tucker": ("X[i,j,k] = G[p,q,r] A[i,p] B[j,q] C[k,r]", {"i": 50_000, "j": 50_000, "k": 50_000}),
+    "train": ("X[i,j,k] = A[i,p] B[p,j,q] C[q,k]", {"i": 50_000, "j": 50_000, "k": 50_000}),
+    "two visible": ("X[i,j,k] = A[i,j,r] B[j,k,r]", {"i": 20_000, "j": 3, "k": 20_000}),
+    "not shared": ("X[i,j] = A[i,p] B[j,q]", {"i": 100_000, "j": 100_000}),
+}
+
+
+def large(text, sizes, links=10_000):
+    """A fit of these sizes: its posterior is drawn."""
+    rng = np.random.default_rng(0)
+    order = len(sizes)
+    fit = plait.fit(text, {"X": np.ones((2,) * order)}, rank=2, sweeps=1, seed=0)
+    factors = {}
+    for name, posterior in fit.factors.items():
+        C = rng.gamma(1.0, 1.0, [sizes.get(index, 2) for index in posterior.indices]) + 1e-3
+        factors[name] = Posterior(posterior.indices, C, np.ones(C.shape), C, C)
+    cells = np.unique(np.stack([rng.integers(size, size=links) for size in sizes.values()], axis=1), axis=0)
+    known = Known(tuple(sizes.values()), cells, np.ones(len(cells)), np.ones(len(cells)))
+    labels = {index: Labels.count(index, size) for index, size in sizes.items()}
+    return replace(fit, factors=factors, labels=labels, known={"X": known})
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_work_grows_with_the_sum_of_the_axes_not_with_their_product(monkeypatch, name):
+    """No contraction takes more operations than a few for every entry of the posterior."""
+    fit = large(*LARGE[name])
+    entries = sum(posterior.mean.size for posterior in fit.factors.values())
+    contract, calls = opt_einsum.contract, []
+
+    def limited(*operands, **options):
+        steps = opt_einsum.contract_path(*operands, **options)[1]
+        assert steps.opt_cost <= 4 * entries, steps.eq
+        assert steps.largest_intermediate <= entries
+        calls.append(steps)
+        return contract(*operands, **options)
+
+    monkeypatch.setattr(opt_einsum, "contract", limited)
+    e = fit.explain("X", dict.fromkeys(LARGE[name][1], 1))
+    assert len(calls) > 2
+    assert e.shares[0].share > 0
+
+
+def test_blocks_are_contracted_as_einsum_would():
+    rng = np.random.default_rng(0)
+    blocks = [Block(("i", "p"), rng.random((3, 4))), Block(("p", "j", "q"), rng.random((4, 5, 2))),
+              Block(("k", "l"), rng.random((6, 7)))]  # fmt: skip
+    arrays = [block.values for block in blocks]
+    for keep in ("i", "j", "k", "ik", "q", ""):
+        wanted = np.einsum(f"ip,pjq,kl->{keep}", *arrays)
+        np.testing.assert_allclose(contracted(blocks, tuple(keep)), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("top", [1, 3, 4, 7, 20])
+def test_the_largest_are_found_as_by_sorting_and_the_first_of_equal_ones_leads(top):
+    order = np.array([2.0, 9.0, 2.0, 5.0, 9.0, 2.0, 1.0])
+    assert _largest(order, top).tolist() == [1, 4, 3, 0, 2, 5, 6][:top]
 
 
 # --- who characterises a component
@@ -444,6 +525,58 @@ def test_a_known_link_is_said_to_be_one_and_does_not_explain_itself(odd):
     assert e.value == 3.0
     assert "a known link of value 3" in str(e)
     assert 'rel("q", 1)' not in e.links["link"].to_list()
+
+
+def test_a_link_that_stands_alone_rests_on_itself():
+    X = plait.Relation(pl.DataFrame({"i": ["a", "b"], "j": ["x", "y"]}))
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=20)
+    text = str(fit.explain("X", {"i": "a", "j": "x"}))
+    assert "\nNo other known link bears on it, only this link itself.\n" in text
+    assert "\nSo much of what it rests on comes from data (this link included), the rest from the prior\n" in text
+    assert "1 known link\n" in text
+    assert "only this link itself" in fit.explain("X", {"i": "a", "j": "x"})._repr_html_()
+
+
+def test_where_nothing_is_known_no_link_bears_on_it():
+    X = plait.Relation(pl.DataFrame({"i": ["a"], "j": ["x"]}))
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=1, seed=0, labels={"i": ["a", "b"], "j": ["x", "y"]})
+    text = str(fit.explain("X", {"i": "b", "j": "y"}))
+    assert "\nNo known link bears on it.\n" in text
+    assert "0 known links" in text
+    assert "this link" not in text
+
+
+def test_em_rests_on_links_alone_and_speaks_of_no_prior():
+    fit = make("matrix").fit("em", sweeps=6)
+    for row in two_cells(fit, "X"):
+        e = fit.explain("X", named(fit.model.equation("X"), row))
+        own = " (this link included)" if e.known else ""
+        assert f"\nIt rests on known links alone{own}, for EM has no prior\n" in str(e)
+        assert "the rest from the prior" not in str(e)
+        np.testing.assert_allclose(e.evidence["data"], 1.0)
+        np.testing.assert_allclose(e.evidence["prior"], 0.0, atol=1e-12)
+        assert [row["prior"] for row in e.to_dict()["evidence"]] == e.evidence["prior"].to_list()
+
+
+def test_wide_names_are_aligned_by_the_columns_they_take():
+    users, places = ["東京太郎", "ann", "大阪花子"], ["cafe\u0301", "駅", "gym"]
+    table = pl.DataFrame({"user": np.repeat(users, 3), "place": places * 3, "value": [3, 1, 2, 5, 4, 1, 2, 2, 6]})
+    fit = plait.fit("visits[user,place] = U[user,r] P[place,r]", {"visits": table}, rank=2, seed=0, sweeps=20)
+    lines = str(fit.explain("visits", {"user": "東京太郎", "place": "駅"})).split("\n")
+    reasons = [line.partition("  same ")[0] for line in lines if "  same " in line]
+    assert len(reasons) == 4
+    assert len({cell_len(line) for line in reasons}) == 1
+    rests = [line.rpartition("%")[0] for line in lines if line.endswith("known links")]
+    assert len(rests) == 2
+    assert len({cell_len(line) for line in rests}) == 1
+
+
+def test_long_names_are_cut_to_the_columns_there_are():
+    table = pl.DataFrame({"a": ["駅" * 60, "x" * 60], "b": ["s", "t"], "value": [5, 5]})
+    fit = plait.fit("rel[a,b] = A[a,r] B[b,r]", {"rel": table}, rank=1, seed=0, sweeps=5)
+    text = str(fit.explain("rel", {"a": "駅" * 60, "b": "t"}))
+    assert "駅" * 19 + "…" in text
+    assert "駅" * 20 + "…" not in text
 
 
 @pytest.mark.parametrize("name", ["cp5", "tucker", "rank_one", "no_index_latent", "no_index", "friends_two_names"])

@@ -247,7 +247,8 @@ def test_who_has_a_link_on_one_index_is_drawn_on_all_of_its_axis():
 
 def test_a_relation_of_one_cell_has_no_non_links():
     fit = plait.fit("x[] = c[]", {"x": 3.0}, sweeps=3, seed=0)
-    found = plait.evaluate(fit, "x", pl.DataFrame({"value": [2.0]}))
+    with pytest.warns(plait.LeakWarning):
+        found = plait.evaluate(fit, "x", pl.DataFrame({"value": [2.0]}))
     assert set(found) == {"log_likelihood_links", "log_likelihood_links_sum", "rmse_links", "mae_links"}
 
 
@@ -255,6 +256,7 @@ def test_candidates_without_a_link_in_the_relation_are_noted():
     fit = given(np.arange(1.0, 13).reshape(3, 4), [(0, 0), (1, 1)])
     found = plait.evaluate(fit, "R", pl.DataFrame({"h": [2], "t": [1]}), rank=True)
     assert found.notes[-1] == "2 of the 4 candidates for t have no link in R"
+    assert str(found).startswith("R: 1 test link, 0 test zeros\n")
 
 
 def test_what_cannot_be_drawn_is_left_out_with_a_note():
@@ -397,6 +399,37 @@ def test_metrics_print_as_an_aligned_table_and_are_plain_for_json(fits):
     assert f"{found['roc_auc']:.4g}" in found._repr_html_()
 
 
+@pytest.mark.parametrize(("own", "words"), [([0], "1 of 5 test links is"), ([0, 1], "2 of 6 test links are")])
+def test_links_that_the_fit_knows_are_noted_and_warned_of(own, words):
+    seen = pl.DataFrame({"h": [KNOWN[n][0] for n in own], "t": [KNOWN[n][1] for n in own]})
+    fit = given(S, KNOWN)
+    with pytest.warns(plait.LeakWarning) as caught:
+        found = plait.evaluate(fit, "R", pl.concat([TEST, seen]))
+    assert found.notes[0] == f"{words} known to the fit: the figures flatter it"
+    assert [str(w.message) for w in caught] == [
+        f"R: {found.notes[0]}.\nTest by links that it has not seen, such as plait.hide sets aside."
+    ]
+    assert caught[0].filename == __file__
+    assert f"  note: {found.notes[0]}" in str(found)
+    assert found.to_dict()["notes"][0] == found.notes[0]
+
+
+def test_a_zero_in_place_of_a_known_link_is_no_known_link():
+    test = pl.concat(
+        [
+            TEST.with_columns(value=1),
+            pl.DataFrame({"h": [0], "t": [0], "value": [0]}, TEST.schema | {"value": pl.Int32}),
+        ]
+    )
+    assert not any("known to the fit" in note for note in plait.evaluate(given(S, KNOWN), "R", test).notes)
+
+
+@pytest.mark.parametrize("by", ["cells", "links", "thin", ("index", "i"), ("pair", "i", "j")], ids=str)
+def test_what_hide_sets_aside_is_not_known(by):
+    fit, test = made(by=by)
+    assert not any("known to the fit" in note for note in plait.evaluate(fit, "X", test).notes)
+
+
 def test_calibration_is_a_table_of_bins(fits):
     fit, test = fits["bernoulli"]
     table = plait.evaluate(fit, "X", test).calibration
@@ -431,6 +464,18 @@ WRONG = {
         DataError,
         "test, column 'value', row 2 (counting from 0): the value is -2.\n"
         "Counts are finite numbers, 0 or more; correct it, or remove the row.",
+    ),
+    "twice": (
+        {"test": pl.concat([TEST, TEST[2:3]])},
+        DataError,
+        "test: rows 2 and 4 (counting from 0) are both about h=1, t=1.\n"
+        "Remove one, or give the cell one row with the sum of the values.",
+    ),
+    "link and zero": (
+        {"test": pl.concat([TEST[:1], TEST, TEST[3:]]).with_columns(value=pl.Series([1, 0, 1, 1, 1, 1]))},
+        DataError,
+        "test: rows 0 and 1 (counting from 0) are both about h=0, t=1; 1 more row repeats a cell.\n"
+        "Remove one, or give the cell one row with the sum of the values.",
     ),
     "gap": (
         {"test": TEST.with_columns(value=pl.Series([1, None, 2, 1]))},

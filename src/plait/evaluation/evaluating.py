@@ -1,5 +1,6 @@
 """`plait.evaluate`: how well a fit predicts cells that it has not seen."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -7,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.columns import number_array
+from plait.data.columns import number_array, quoted
+from plait.data.keys import columns_of, pack
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation import metrics
 from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.ranking import ranking
 from plait.evaluation.report import Metrics
+from plait.evaluation.twins import LeakWarning
 from plait.settings import one_of
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+UNSEEN = "Test by links that it has not seen, such as plait.hide sets aside."
 
 SCORES = ("mean", "probability", "rate")
 
@@ -62,13 +67,17 @@ def evaluate(
     test links do not count (filtered), and the same _raw, where they do. Ties have their expected rank, the mean of the
     best and worst. Several indices: mrr[tail] and so on for each, and over all of them.
 
-    A figure that cannot be had is left out, and `metrics.notes` says why.
+    A figure that cannot be had is left out, and `metrics.notes` says why. Test links that the fit knows are measured
+    like others, but noted and warned of (`LeakWarning`): predicting them is no feat. Of zeros a fit does not remember
+    which it has seen. A cell stands in the test once.
     """
     one_of("score", score, SCORES)
     task = _task(fit, relation, test, score)
     axes = _axes(rank, task.indices)
     drawn = _drawn(nonlinks, seed, task)
-    figures = Figures()
+    figures = Figures(notes=_seen(task))
+    if figures.notes:
+        warnings.warn(f"{relation}: {figures.notes[0]}.\n{UNSEEN}", LeakWarning, stacklevel=2)
     if task.zeros:
         _on_cells(task, figures)
     else:
@@ -142,7 +151,37 @@ def _task(fit: "Fit", relation: str, test: Any, score: str) -> Task:
     if not (values > 0).any():
         what = "is empty" if not len(values) else f"has {len(values):,} zeros and no link"
         raise DataError(f"test of {relation}: it {what}, so nothing can be measured.\nHide more, or give links.")
+    _check_once(fit, relation, rows)
     return Task(fit, relation, fit.model.equation(relation).indices, rows, values, score)
+
+
+def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
+    """No cell (n, order) may count twice."""
+    keys = pack(columns_of(rows), fit.known[relation].shape, len(rows))
+    order = np.argsort(keys, kind="stable")
+    again = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    if not len(again):
+        return
+    second = int(again.min())
+    first = int(np.argmax(keys == keys[second]))
+    indices = fit.model.equation(relation).indices
+    cell = ", ".join(f"{index}={quoted(fit.labels[index][int(row)])}" for index, row in zip(indices, rows[first]))
+    more = len(again) - 1
+    also = f"; {more:,} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
+    raise DataError(
+        f"test: rows {first} and {second} (counting from 0) are both about {cell or 'the same cell'}{also}.\n"
+        f"Remove one, or give the cell one row with the sum of the values."
+    )
+
+
+def _seen(task: Task) -> list[str]:
+    """A note on test links that the fit knows, if there are any."""
+    links = task.rows[task.link]
+    seen = int(np.count_nonzero(task.fit.known[task.relation].contain(links)))
+    if not seen:
+        return []
+    are = "is" if seen == 1 else "are"
+    return [f"{seen:,} of {len(links):,} test links {are} known to the fit: the figures flatter it"]
 
 
 def _axes(rank: Any, indices: tuple[str, ...]) -> tuple[str, ...]:

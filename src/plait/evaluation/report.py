@@ -15,8 +15,8 @@ class Metrics(Mapping[str, float]):
     """Figures by name; ``metrics["roc_auc"]``. What each means, `plait.evaluate` says.
 
     calibration: a polars table with the columns bin, cells, predicted (mean probability) and observed (share of links);
-    None where the test has no zeros. links, zeros: rows of the test. notes: sentences on what is not among the figures,
-    and why.
+    None where the test has no zeros. links, zeros: rows of the test. notes: sentences on what is not among the figures
+    and why, and on what they must not be taken for.
     """
 
     figures: Mapping[str, float]
@@ -68,7 +68,8 @@ class Metrics(Mapping[str, float]):
         return page(*blocks, *map(note, self.notes))
 
     def _title(self) -> str:
-        return f"{self.relation}: {self.links:,} test links, {self.zeros:,} test zeros"
+        links, zeros = ("" if count == 1 else "s" for count in (self.links, self.zeros))
+        return f"{self.relation}: {self.links:,} test link{links}, {self.zeros:,} test zero{zeros}"
 
 
 def _shown(figure: float) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LeakWarning(UserWarning):
-    """A coupled relation has links that give hidden ones away."""
+    """What is known gives a test away: twins of hidden links (`plait.hide`), or the very links (`plait.evaluate`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from plait.errors import SettingError
 from plait.explain.entities import characterise
 from plait.explain.latent import Components, components, one_cell
-from plait.explain.links import Touching, counted, from_data, responsibilities, touching, used_rows
+from plait.explain.links import Touching, counted, responsibilities, sources, touching, used_rows
 from plait.explain.report import Entity, Evidence, Explanation, Link, Share
 from plait.model import Equation
 from plait.predict.cells import row_of
@@ -48,7 +48,7 @@ def explain(fit: "Fit", relation: str, cell: Mapping[str, Any], *, top: int = 5)
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
         tuple(Share(dict(zip(found.latent, map(int, s))), float(n)) for s, n in zip(found.settings, found.shares)),
         found.remainder, found.total, _entities(fit, equation, found, row, int(top)), reasons, others, rest,
-        _evidence(fit, groups),
+        _evidence(fit, groups), fit.method,
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _evidence(fit: "Fit", groups: Sequence[Touching]) -> tuple[Evidence, ...]:
     rows = {group.row.factor: group.row for group in groups}
     counts = {name: sum(len(group.numbers) for group in groups if group.row.factor == name) for name in rows}
     return tuple(
-        Evidence(name, _names(fit, row.indices, row.rows), from_data(row), counts[name]) for name, row in rows.items()
+        Evidence(name, _names(fit, row.indices, row.rows), *sources(row), counts[name]) for name, row in rows.items()
     )
 
 
@@ -103,14 +103,15 @@ def _reasons(
     count, total = 0, 0.0
     for name in dict.fromkeys(group.relation for group in groups):
         known, here = fit.known[name], [group for group in groups if group.relation == name]
-        strength = np.zeros(len(known))
+        numbers = np.unique(np.concatenate([group.numbers for group in here]))
+        strength = np.zeros(len(numbers))
         for group in here:
-            strength[group.numbers] += responsibilities(fit, group)
+            strength[np.searchsorted(numbers, group.numbers)] += responsibilities(fit, group)
         if name == relation:
-            strength[(known.cells == cell).all(axis=1)] = 0.0
+            strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
         count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())
-        best = [int(n) for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
-        found.extend(_link(fit, here, n, float(strength[n])) for n in best)
+        best = [n for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
+        found.extend(_link(fit, here, int(numbers[n]), float(strength[n])) for n in best)
     found = sorted(found, key=lambda link: -link.responsibility)[:top]
     return tuple(found), count - len(found), max(0.0, total - sum(link.responsibility for link in found))
 

@@ -12,17 +12,16 @@ that is the axis' own latent index. Other visible indices of such a factor are s
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import Components, operands
+from plait.explain.latent import Block, Components, contracted, operands, summed_alone
 from plait.model import Equation
 
 if TYPE_CHECKING:
-    from plait.model.model import Occurrence
     from plait.result import Fit
 
 Array = NDArray[np.float64]
@@ -53,41 +52,64 @@ def characterise(
         own = {i for o in operands(fit, equation) if index in o.indices for i in o.indices if i in found.latent}
         if not any(index in o.indices for o in operands(fit, equation)):
             continue  # only exposures have this index: no component differs along it
-        overall = _held(fit, equation, index, {})
-        for number, setting in enumerate(found.settings[:shown]):
-            at = {i: int(value) for i, value in zip(found.latent, setting) if i in own}
-            held = _held(fit, equation, index, at) if at else overall
-            result.extend(_standings(number, index, held, overall, int(row[place]), top))
+        kinds = [_summed(fit, equation, index, kind) for kind in ("geomean", "mean")]
+        overall = _held(kinds, index, {})
+        seen = tuple(i for i in found.latent if i in own)
+        for setting, numbers in _alike(found, seen, shown).items():
+            held = _held(kinds, index, dict(zip(seen, setting))) if seen else overall
+            for standing in _standings(index, held, overall, int(row[place]), top):
+                result.extend(replace(standing, component=number) for number in numbers)
     return sorted(result, key=lambda standing: standing.component)
 
 
-def _held(fit: "Fit", equation: Equation, index: str, at: dict[str, int]) -> Array:
-    """What each entity of an axis holds, with some latent indices fixed: (size of index), adding up to 1, or all 0."""
-    for word in ("geomean", "mean"):  # geometric means of cold factors may all underflow
-        arrays = [getattr(fit.factors[o.factor], word) for o in operands(fit, equation)]
-        held = _contracted(arrays, operands(fit, equation), index, at)
+def _alike(found: Components, seen: tuple[str, ...], shown: int) -> dict[tuple[int, ...], list[int]]:
+    """The first components by the values of the latent indices that an axis sees: in a Tucker model many are alike."""
+    columns = [found.latent.index(i) for i in seen]
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for number, setting in enumerate(found.settings[:shown]):
+        groups.setdefault(tuple(int(setting[n]) for n in columns), []).append(number)
+    return groups
+
+
+def _summed(fit: "Fit", equation: Equation, index: str, kind: str) -> list[Block]:
+    """L or E of the factors, summed over the visible indices that only one of them has, all but `index`."""
+    blocks = [Block(tuple(o.indices), getattr(fit.factors[o.factor], kind)) for o in operands(fit, equation)]
+    return summed_alone(blocks, (index, *equation.latent))
+
+
+def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> Array:
+    """What each entity of an axis holds, with some latent indices fixed: (size of index), adding up to 1, or all 0.
+
+    kinds: the first whose sum is a number counts, for geometric means of cold factors may all underflow.
+    """
+    for blocks in kinds:
+        held = contracted([_fixed(block, at) for block in blocks], (index,))
         total = held.sum()
         if 0.0 < total < np.inf:
             return np.asarray(held / total)
     return np.zeros(len(held))
 
 
-def _contracted(arrays: Sequence[Array], over: "Sequence[Occurrence]", index: str, at: dict[str, int]) -> Array:
-    """Σ Π of the factors over all indices but one; some latent ones fixed."""
-    import opt_einsum
-
-    inputs: list[Any] = []
-    for array, occurrence in zip(arrays, over):
-        where = tuple(at.get(i, slice(None)) for i in occurrence.indices)
-        inputs += [array[where], [i for i in occurrence.indices if i not in at]]
-    return np.asarray(opt_einsum.contract(*inputs, [index]), np.float64)
+def _fixed(block: Block, at: dict[str, int]) -> Block:
+    """The block at these values of some of its indices."""
+    where = tuple(at.get(i, slice(None)) for i in block.indices)
+    return Block(tuple(i for i in block.indices if i not in at), np.asarray(block.values[where]))
 
 
-def _standings(number: int, index: str, held: Array, overall: Array, own: int, top: int) -> Iterator[Standing]:
+def _standings(index: str, held: Array, overall: Array, own: int, top: int) -> Iterator[Standing]:
     lift = np.divide(held, overall, out=np.zeros(len(held)), where=overall > 0)
     order = held**WEIGHT * lift ** (1.0 - WEIGHT)
-    first = np.argsort(-order, kind="stable")[:top]
+    first = _largest(order, top)
     chosen = [int(n) for n in first if lift[n] > LEAST]
     for n in dict.fromkeys([*chosen, own]):
         rank = 1 + int(np.count_nonzero(order > order[n]))
-        yield Standing(number, index, n, float(held[n]), float(lift[n]), rank, n == own)
+        yield Standing(0, index, n, float(held[n]), float(lift[n]), rank, n == own)
+
+
+def _largest(order: Array, top: int) -> NDArray[np.intp]:
+    """The places of the largest numbers, largest first, of equal ones the first; without sorting a long axis."""
+    if top < len(order):
+        possible = np.flatnonzero(order >= np.partition(order, -top)[-top])
+    else:
+        possible = np.arange(len(order))
+    return possible[np.argsort(-order[possible], kind="stable")][:top]

@@ -5,6 +5,7 @@ A cell picks one row of every factor of its equation. What is left of the factor
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -67,6 +68,30 @@ def _logs(kind: Kind, mean: Array, concentration: Array, scale: Array) -> Array:
         if np.isinf(concentration).any():
             return np.asarray(np.log(mean))
         return np.asarray((np.log if kind == "mean" else digamma)(concentration) + np.log(scale))
+
+
+def contracted(blocks: Sequence[Block], keep: tuple[str, ...]) -> Array:
+    """Σ Π of blocks over all indices but those of `keep` that a block has, whose sizes the result has."""
+    import opt_einsum
+
+    inputs = [part for block in summed_alone(blocks, keep) for part in (block.values, block.indices)]
+    has = [index for index in keep if any(index in block.indices for block in blocks)]
+    return np.asarray(opt_einsum.contract(*inputs, has), np.float64)
+
+
+def summed_alone(blocks: Sequence[Block], keep: tuple[str, ...]) -> list[Block]:
+    """The blocks, each summed over the indices that it alone has, but for `keep`.
+
+    opt_einsum would multiply two blocks before it sums over such an index: Σ_jr A_ir B_jr would take time in proportion
+    to the sizes of i and j multiplied, instead of added.
+    """
+    counts = Counter(index for block in blocks for index in block.indices)
+    result = []
+    for block in blocks:
+        alone = tuple(n for n, index in enumerate(block.indices) if counts[index] == 1 and index not in keep)
+        left = tuple(index for n, index in enumerate(block.indices) if n not in alone)
+        result.append(Block(left, block.values.sum(axis=alone)) if alone else block)
+    return result
 
 
 def log_sum(blocks: Sequence[Block], keep: tuple[str, ...]) -> Array:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import CELLS, Block, gathered, log_blocks, log_sum, operands, share
+from plait.explain.latent import CELLS, Block, contracted, gathered, log_blocks, log_sum, operands, share
 from plait.model import Equation
 
 if TYPE_CHECKING:
@@ -122,11 +122,15 @@ def responsibilities(fit: "Fit", group: Touching) -> Array:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def from_data(row: Row) -> float:
-    """How much of what the cell uses of a row comes from data: Σ share · (C − prior)/C."""
-    C = row.concentration
+def sources(row: Row) -> tuple[float, float]:
+    """How much of what the cell uses of a row comes from data, Σ share · (C − prior)/C, and how much from the prior.
+
+    They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
+    """
+    C, used = row.concentration, float(row.shares.sum())
     fraction = np.divide(C - row.prior, C, out=np.zeros(C.shape), where=C > 0)
-    return float(np.clip((row.shares * fraction).sum(), 0.0, 1.0))
+    data = float(np.clip((row.shares * fraction).sum(), 0.0, 1.0))
+    return data, 1.0 - data if used > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +153,7 @@ class Piece:
         """Σ over components: share · counts / C, for every link: (n,)."""
         row, C = self.row, self.row.concentration
         weight = np.divide(row.shares, C, out=np.zeros(C.shape), where=C > 0)
-        part = _contracted([*self.blocks, Block(row.latent, self.own * weight)], (CELLS,))
+        part = contracted([*self.blocks, Block(row.latent, self.own * weight)], (CELLS,))
         result = np.divide(part, self.rate, out=np.zeros(len(part)), where=~self.rare)
         if self.rare.any():
             with np.errstate(divide="ignore"):
@@ -161,7 +165,7 @@ class Piece:
         """The counts that the links add to the row: over its latent indices."""
         latent = self.row.latent
         part = np.divide(self.counts, self.rate, out=np.zeros(len(self.rate)), where=~self.rare)
-        result = self.own * _contracted([*self.blocks, Block((CELLS,), part)], latent, self.own.shape)
+        result = self.own * _spread([*self.blocks, Block((CELLS,), part)], latent, self.own.shape)
         if self.rare.any():
             whole = log_sum(self.exact, (CELLS,)).reshape(-1, *[1] * len(latent))
             result = result + np.tensordot(
@@ -176,17 +180,11 @@ def _relative(logs: Array, whole: Array) -> Array:
     return np.exp(np.where(impossible, -np.inf, logs - np.where(impossible, 0.0, whole)))
 
 
-def _contracted(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...] = ()) -> Array:
-    """Σ Π of blocks over all indices but `keep`; an index that no block has is spread over `sizes`."""
-    import opt_einsum
-
-    inputs = [part for block in blocks for part in (block.values, block.indices)]
-    has = [index for index in keep if any(index in block.indices for block in blocks)]
-    found = np.asarray(opt_einsum.contract(*inputs, has), np.float64)
-    if len(has) == len(keep):
-        return found
+def _spread(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...]) -> Array:
+    """Σ Π of blocks over all indices but `keep`, of these sizes; an index that no block has changes nothing."""
+    has = {index for block in blocks for index in block.indices}
     shape = [size if index in has else 1 for index, size in zip(keep, sizes)]
-    return np.broadcast_to(found.reshape(shape), sizes)
+    return np.broadcast_to(contracted(blocks, keep).reshape(shape), sizes)
 
 
 def _pieces(fit: "Fit", group: Touching) -> Iterator[Piece]:
@@ -211,7 +209,7 @@ def _piece(fit: "Fit", equation: Equation, others: "Sequence[Occurrence]", row: 
     own = gathered(fit.factors[row.factor].geomean, mine, equation, cells[:1]).values[0]
     blocks = [Block((CELLS,), np.ones(len(cells)))]
     blocks += [gathered(fit.factors[o.factor].geomean, o, equation, cells) for o in others]
-    rate = _contracted([*blocks, Block(row.latent, own)], (CELLS,))
+    rate = contracted([*blocks, Block(row.latent, own)], (CELLS,))
     rare = ~((rate > RARE) & np.isfinite(rate))
     exact = log_blocks(fit, equation, cells[rare], "geomean") if rare.any() else []
     if fit.likelihood[equation.relation] == "bernoulli":

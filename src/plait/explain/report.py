@@ -56,11 +56,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A factor row that the cell uses: how much of it comes from data (the rest is prior), and from how many links."""
+    """A factor row that the cell uses: how much of it comes from data and from the prior, and how many links use it."""
 
     factor: str
     entities: Mapping[str, Any]
     data: float
+    prior: float
     links: int
 
     def __str__(self) -> str:
@@ -74,7 +75,8 @@ class Explanation:
     prediction: mean, sd, probability, low, high; under Bernoulli rate; under an exposure its value there. known:
     whether it is a link of the data; value: its value then. shares: the components, largest share first; `remainder` is
     that of those not listed, of component_count in all. standings: who characterises the leading components. reasons:
-    the known links most responsible; other_links more have other_responsibility together. rows: what the cell rests on.
+    the known links most responsible; other_links more have other_responsibility together. rows: what the cell rests on,
+    this link included where it is known. method: that of the fit; "em" has no prior.
     """
 
     relation: str
@@ -90,6 +92,7 @@ class Explanation:
     other_links: int
     other_responsibility: float
     rows: tuple[Evidence, ...]
+    method: str
 
     @cached_property
     def components(self) -> "pl.DataFrame":
@@ -121,8 +124,11 @@ class Explanation:
 
     @cached_property
     def evidence(self) -> "pl.DataFrame":
-        """What the cell rests on: factor, entity, data (the fraction that comes from data), prior, links."""
-        rows = [(row.factor, str(row), row.data, 1.0 - row.data, row.links) for row in self.rows]
+        """What the cell rests on: factor, entity, data (the fraction that comes from data), prior, links.
+
+        A cell of rate 0 uses nothing of its rows: data and prior are 0.
+        """
+        rows = [(row.factor, str(row), row.data, row.prior, row.links) for row in self.rows]
         return _table({"factor": str, "entity": str, "data": float, "prior": float, "links": int}, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,7 +151,8 @@ class Explanation:
             "other_links": self.other_links,
             "other_responsibility": self.other_responsibility,
             "evidence": [
-                {"factor": row.factor, "entities": _plain(row.entities), "data": row.data, "links": row.links}
+                {"factor": row.factor, "entities": _plain(row.entities), "data": row.data, "prior": row.prior,
+                 "links": row.links}
                 for row in self.rows
             ],
         }  # fmt: skip

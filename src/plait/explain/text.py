@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 WIDTH = 100  # columns of a line, as far as names allow
 LINES = 20  # spent on components at most
 ENOUGH = 0.95  # components are shown until they make up this share of the cell
-LONGEST = 40  # characters of a name before it is cut
+RATE_0 = "The model gives this cell rate 0: no component makes it, so no known link bears on it."
+LONGEST = 40  # columns of a name before it is cut
 
 
 def written(e: "Explanation") -> str:
@@ -58,8 +59,8 @@ def percent(fraction: float) -> str:
 
 
 def _components(e: "Explanation") -> Iterator[list[str]]:
-    if not e.shares[0].share > 0:
-        yield ["The model gives this cell rate 0: no component makes it."]
+    if not possible(e):
+        yield [RATE_0]
         return
     shown = shown_components(e)
     for number in range(shown):
@@ -67,12 +68,17 @@ def _components(e: "Explanation") -> Iterator[list[str]]:
         here = f"Component {share} makes {percent(share.share)}" if share.setting else "There is one component"
         here += "" if number else "    (* is of this cell)"
         indices = [i for i in e.cell if any(s.component == number and s.index == i for s in e.standings)]
-        wide = max(map(len, indices), default=0)
-        yield [here, *(f"    {i:<{wide}}  {_names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
+        wide = max(map(columns, indices), default=0)
+        yield [here, *(f"    {padded(i, wide)}  {_names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
     left = e.component_count - shown
     if left:
         rest = max(0.0, 1.0 - sum(share.share for share in e.shares[:shown]))
         yield [f"{left:,} other component{'' if left == 1 else 's'} {'makes' if left == 1 else 'make'} {percent(rest)}"]
+
+
+def possible(e: "Explanation") -> bool:
+    """Whether the rate of the cell is over 0."""
+    return e.shares[0].share > 0
 
 
 def shown_components(e: "Explanation") -> int:
@@ -98,7 +104,7 @@ def _names(e: "Explanation", component: int, index: str, width: int) -> str:
         elif standing.of_cell:
             own = f"{_cut(standing.name)}* is number {standing.rank:,} of {standing.of:,}"
     end = f"; {own}" if own else ""
-    while len(others) > 1 and len(", ".join(others) + end) > width:
+    while len(others) > 1 and columns(", ".join(others) + end) > width:
         others.pop()
     return (", ".join(others) + end).removeprefix("; ")
 
@@ -109,18 +115,38 @@ def _leading(top: "Sequence[Entity]") -> "list[Entity]":
 
 
 def _cut(name: object) -> str:
+    from rich.cells import set_cell_size
+
     words = str(name)
-    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+    return words if columns(words) <= LONGEST else set_cell_size(words, LONGEST - 1).rstrip() + "…"
+
+
+def columns(words: str) -> int:
+    """How many columns of a terminal the words take: two for each of 東京, none for a combining accent."""
+    from rich.cells import cell_len
+
+    return cell_len(words)
+
+
+def padded(words: str, width: int) -> str:
+    """The words, and blanks up to this many columns."""
+    return words + " " * (width - columns(words))
 
 
 def _reasons(e: "Explanation") -> list[str]:
+    if not possible(e):
+        return []  # said with the components
     if not e.reasons:
-        return ["No known link bears on it."]
+        return [
+            f"No {'other ' if e.known else ''}known link bears on it{', only this link itself' if e.known else ''}."
+        ]
     names = [f"{r}{'' if r.value == 1 else f' = {r.value:g}'}" for r in e.reasons]
-    wide = min(max(map(len, names)), WIDTH - 30)
+    wide = min(max(map(columns, names)), WIDTH - 30)
     lines = [f"Because of these known links (how much smaller the {_size(e)} would be without their counts)"]
     for name, reason in zip(names, e.reasons):
-        lines.append(f"    {_loss(reason.responsibility):>11}  {name:<{wide}}  same {' and '.join(reason.through)}")
+        lines.append(
+            f"    {_loss(reason.responsibility):>11}  {padded(name, wide)}  same {' and '.join(reason.through)}"
+        )
     if e.other_links:
         each = e.other_responsibility / e.other_links
         many = f"{e.other_links:,} other links bear on it, {_loss(each)} each on average"
@@ -137,12 +163,19 @@ def _rests_on(e: "Explanation") -> list[str]:
     if not e.rows:
         return []
     names = [f"{row} ({row.factor})" for row in e.rows]
-    wide = max(map(len, names))
-    lines = ["So much of what it rests on comes from data, the rest from the prior"]
+    wide = max(map(columns, names))
+    own = " (this link included)" if e.known else ""
+    if not possible(e):
+        heading = "Known links of its entities"
+    elif e.method == "em":
+        heading = f"It rests on known links alone{own}, for EM has no prior"
+    else:
+        heading = f"So much of what it rests on comes from data{own}, the rest from the prior"
+    shares = possible(e) and e.method != "em"
+    lines = [heading]
     for name, row in zip(names, e.rows):
-        lines.append(
-            f"    {name:<{wide}}  {percent(row.data):>11}  {row.links:,} known link{'' if row.links == 1 else 's'}"
-        )
+        part = f"  {percent(row.data):>11}" if shares else ""
+        lines.append(f"    {padded(name, wide)}{part}  {row.links:,} known link{'' if row.links == 1 else 's'}")
     return lines
 
 
@@ -156,6 +189,8 @@ def html(e: "Explanation") -> str:
     links = [(str(r), r.value, r.responsibility, " and ".join(r.through)) for r in e.reasons]
     rests = [(str(row), row.factor, show.bar(row.data), row.links) for row in e.rows]
     more = f"{e.other_links:,} other links have {e.other_responsibility:.3g} together" if e.other_links else ""
+    if not e.reasons:
+        more = " ".join(_reasons(e)) or RATE_0
     left = e.component_count - len(shown)
     return show.page(
         show.title(f"Why {_name(e)}?"),
