@@ -118,11 +118,11 @@ def test_nothing_is_printed_in_a_pipe():
     assert done.stdout == done.stderr == b""
 
 
-@pytest.mark.parametrize(("option", "shown"), [("", True), (", progress=False", False)])
-def test_a_bar_appears_on_a_terminal_unless_unwanted(option, shown):
+def on_a_terminal(script, terminal, columns=120):
+    """What a script writes to a terminal of this kind."""
     mine, theirs = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT % option], stdout=theirs, stderr=theirs, env=environment)
+    environment = os.environ | {"TERM": terminal, "COLUMNS": str(columns)}
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     seen, deadline = b"", time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -136,9 +136,29 @@ def test_a_bar_appears_on_a_terminal_unless_unwanted(option, shown):
             break
     os.close(mine)
     assert process.wait(timeout=10) == 0
+    return seen
+
+
+@pytest.mark.parametrize(("option", "shown"), [("", True), (", progress=False", False)])
+def test_a_bar_appears_on_a_terminal_unless_unwanted(option, shown):
+    seen = on_a_terminal(SCRIPT % option, "xterm-256color")
     assert (b"sweep" in seen) == shown
     assert (b"12/12" in seen) == shown
     assert (b"bound" in seen) == shown
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_narrow_bar_cuts_no_number(columns):
+    seen = on_a_terminal(SCRIPT % "", "xterm-256color", columns)
+    assert b"12/12" in seen
+    assert "…".encode() not in seen
+
+
+@pytest.mark.parametrize(("seconds", "sweeps"), [("5.0", [12]), ("0.0", range(13))])
+def test_a_terminal_that_cannot_move_gets_plain_lines_every_so_often(seconds, sweeps):
+    seen = on_a_terminal(f"import plait.progress; plait.progress.SECONDS = {seconds}" + SCRIPT % "", "dumb").decode()
+    lines = [line for line in seen.splitlines() if line != "\x1b[0m"]  # numba's, when Python ends
+    assert [line.split("  bound ")[0] for line in lines] == [f"sweep {sweep}/12" for sweep in sweeps]
 
 
 def test_a_bar_can_be_forced_and_does_not_touch_stdout(capfd):

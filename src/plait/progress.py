@@ -1,12 +1,13 @@
 """What a person sees while a fit runs, and what Ctrl-C does.
 
-On a terminal a bar on stderr, in a pipe nothing, a callable for anything else. A callable gets every `Record`;
-returning False stops the fit.
+On a terminal a bar on stderr (lines where nothing can move, TERM=dumb), in a pipe nothing, a callable for anything
+else. A callable gets every `Record`; returning False stops the fit.
 """
 
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from plait.infer.run import Watch
 from plait.infer.state import Record
 
 Callback = Callable[[Record], Any]
+SECONDS = 5.0  # between two lines on a terminal that has no bar
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,48 @@ def _bar(sweeps: int, show: bool) -> Iterator[Callable[[Record], None]]:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("sweep"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
     console = Console(stderr=True)
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+    if console.is_dumb_terminal:  # nothing can move there
+        with _lines(sweeps) as advance:
+            yield advance
+        return
+    wide = console.width >= 80  # else the bar would leave no room for the numbers
+    columns = (TextColumn("sweep"), MofNCompleteColumn(), *([BarColumn()] if wide else []))
+    times = (TimeElapsedColumn(), *([TimeRemainingColumn()] if wide else []))
+    with Progress(*columns, TextColumn("{task.description}"), *times, console=console, transient=True) as bar:
         task = bar.add_task("compiling", total=sweeps)
 
         def advance(record: Record) -> None:
-            text = f"bound {record.bound:,.6g}" + (f"  change {record.change:.1e}" if record.sweep else "")
-            bar.update(task, completed=record.sweep, description=text)
+            bound, change = _reached(record)
+            bar.update(task, completed=record.sweep, description=f"{bound}{change}" if console.width >= 60 else bound)
 
         yield advance
+
+
+@contextmanager
+def _lines(sweeps: int) -> Iterator[Callable[[Record], None]]:
+    """A plain line every few seconds, and one at the end."""
+    said, last = time.monotonic(), None
+
+    def say(record: Record) -> None:
+        print(f"sweep {record.sweep}/{sweeps}  {''.join(_reached(record))}", file=sys.stderr, flush=True)
+
+    def advance(record: Record) -> None:
+        nonlocal said, last
+        last = record
+        if time.monotonic() - said >= SECONDS:
+            said, last = time.monotonic(), None
+            say(record)
+
+    try:
+        yield advance
+    finally:
+        if last is not None:
+            say(last)
+
+
+def _reached(record: Record) -> tuple[str, str]:
+    return f"bound {record.bound:,.6g}", f"  change {record.change:.1e}" if record.sweep else ""
 
 
 @contextmanager

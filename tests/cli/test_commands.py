@@ -4,6 +4,7 @@ import json
 import os
 import re
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -202,9 +203,41 @@ def test_tables_go_to_files(scratch, fit, name):
     written = plait.read(scratch.folder / name)
     assert written.columns == expected.columns
     assert written["mean"].to_list() == pytest.approx(expected["mean"].to_list(), rel=1e-12)
-    assert json.loads(scratch.plait(f"predict run visits cells.csv -o {name} --json").stdout) == {
+    assert json.loads(scratch.plait(f"predict run visits cells.csv -o {name} --force --json").stdout) == {
         "written": name, "rows": 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["predict run visits cells.csv", "top run visits -k 2"])
+def test_a_file_is_replaced_only_if_told(scratch, command):
+    before = (scratch.folder / "cells.csv").read_text()
+    result = scratch.plait(f"{command} -o cells.csv")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        2, "", "error: cells.csv: this file is there already.\nName another one, or replace it: --force.\n",
+    )  # fmt: skip
+    assert (scratch.folder / "cells.csv").read_text() == before
+    assert scratch.stdout(f"{command} -o cells.csv --force") == "wrote 2 rows to cells.csv"
+
+
+def test_text_files_are_read_with_a_header_or_named_columns(scratch):
+    scratch.write("nohead.csv", "ann lee,gym,3\nfay,cafe,1\n")
+    expected = scratch.stdout("predict run visits cells.csv")
+    assert scratch.stdout("convert cells.csv cells.txt") == "wrote 2 rows to cells.txt"
+    assert scratch.stdout("predict run visits cells.txt --header") == expected
+    assert scratch.stdout("predict run visits nohead.csv --columns user,place,day") == expected
+    scratch.stdout("convert cells.txt back.csv --header")
+    assert (scratch.folder / "back.csv").read_text() == (scratch.folder / "cells.csv").read_text()
+    scratch.stdout("convert test.csv test.txt")
+    assert scratch.stdout("evaluate run visits test.txt --header") == scratch.stdout("evaluate run visits test.csv")
+    scratch.write("marks.csv", 'user,place,day\n"ann,gym,3\n')
+    scratch.stdout("convert marks.csv marks.parquet --unquoted")
+    assert pl.read_parquet(scratch.folder / "marks.parquet")["user"].to_list() == ['"ann']
+
+
+def test_lines_of_a_file_without_header_are_counted_as_they_are(scratch):
+    scratch.write("nohead.csv", "ann lee,gym,3\nzoe,cafe,1\n")
+    result = scratch.plait("predict run visits nohead.csv --columns user,place,day")
+    assert result.stderr.startswith("error: nohead.csv, line 2, column 'user': 'zoe' is no entity")
 
 
 def test_predict_scores_unknown_names_by_the_prior_if_asked(scratch):
@@ -222,6 +255,20 @@ def test_top_takes_names_with_blanks_and_numbers(world, fit):
     given = ["--given", "user=ann lee", "--given", "day=2"]
     expected = fit.top("visits", 2, given={"user": "ann lee", "day": 2})
     assert world.stdout(["top", "run", "visits", "-k", "2", *given]) == filled(GIVEN, expected)
+
+
+def test_top_without_unknown_links_says_how_to_see_known_ones(world):
+    command = "top run visits --given user=bob --given place=cafe --given day=1"
+    result = world.plait(command)
+    assert (result.exit_code, result.stderr) == (
+        0, "note: every link that was asked for is known already; --known lists known ones, too.\n",
+    )  # fmt: skip
+    assert "bob" in world.stdout(f"{command} --known")
+    assert world.plait(f"{command} --json").stderr == ""
+
+
+def test_top_of_no_links_is_an_empty_table(world):
+    assert json.loads(world.stdout("top run visits -k 0 --json")) == []
 
 
 @pytest.mark.parametrize(
@@ -271,6 +318,12 @@ def test_evaluate_draws_non_links_where_the_test_has_links_only(scratch):
     assert "roc_auc_uniform" in found["metrics"]
 
 
+def test_evaluate_tells_of_links_that_the_run_was_given_among_its_notes_only(scratch):
+    done = scratch.plait("evaluate run visits visits.csv --value plays")
+    assert "note: 14 of 14 test links are known to the fit" in done.stdout
+    assert done.stderr == ""
+
+
 def test_convert_writes_what_it_read(scratch):
     assert scratch.stdout("convert visits.csv visits.parquet") == "wrote 14 rows to visits.parquet"
     assert pl.read_parquet(scratch.folder / "visits.parquet").equals(pl.read_csv(scratch.folder / "visits.csv"))
@@ -278,6 +331,33 @@ def test_convert_writes_what_it_read(scratch):
     found = json.loads(scratch.plait("convert tensor.tns tensor.csv --columns a,b,x --json").stdout)
     assert found == {"written": "tensor.csv", "rows": 2, "columns": ["a", "b", "x"]}
     assert (scratch.folder / "tensor.csv").read_text() == "a,b,x\n1,1,2.5\n2,3,1.0\n"
+
+
+def test_convert_says_what_becomes_of_the_cells_of_an_array(scratch):
+    np.save(scratch.folder / "full.npy", np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]))
+    np.save(scratch.folder / "gaps.npy", np.array([[1.0, np.nan], [0.0, 3.0]]))
+    for source, target, said in (
+        ("full", "full.csv", "2 × 3 to full.csv\nCoordinates count from 0. Zeros are left out"),
+        ("full", "full.tns", "2 × 3 to full.tns\nCoordinates count from 1. Zeros are left out"),
+        ("gaps", "gaps.csv", "2 × 2 to gaps.csv\nCoordinates count from 0. Missing cells are left out"),
+    ):
+        text = scratch.stdout(f"convert {source}.npy {target}")
+        assert text == f"wrote an array of {said}, so the shape is not kept."
+    assert scratch.stdout("convert full.npy full.npz") == "wrote an array of 2 × 3 to full.npz"
+    assert json.loads(scratch.stdout("convert full.npy more.tns --json")) == {
+        "written": "more.tns", "shape": [2, 3], "counts_from": 1,
+    }  # fmt: skip
+
+
+def test_info_of_a_fit_without_priors_has_no_empty_columns(scratch):
+    config = (scratch.folder / "model.toml").read_text()
+    scratch.write("model.toml", config.replace("seed = 0", 'seed = 0\nmethod = "em"'))
+    scratch.plait("fit model.toml -o em --sweeps 2")
+    text = scratch.stdout("info em")
+    assert "prior" not in text
+    assert text.endswith(
+        "factor   indices\n──────────────────\nU        user, r\nP        place, r\nD        day, r\nF        friend, r"
+    )
 
 
 def test_convert_replaces_a_file_only_if_told(scratch):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 PLAYS = 'value = "plays"'
@@ -170,7 +171,38 @@ COMMANDS = {
     "evaluate run visits test.csv --rank plac": (
         "rank names 'plac', which is no index of the relation.\nDid you mean 'place'? It has user, place, day."
     ),
+    "evaluate run visits strange.csv": (
+        "strange.csv, line 3, column 'user': 'zoe' is no entity of axis user, which has 'ann lee', 'bob', 'cem', "
+        "'dee', 'eve', ….\nRemove the row."
+    ),
+    "predict run visits words.txt": (
+        "words.txt, line 1: it is not certain whether a .txt begins with the names of its columns.\n"
+        "Name them, --columns A,B,…, or say --header."
+    ),
+    "predict run visits words.txt --columns user,place": (
+        "words.txt, line 1: 3 fields, but --columns names 2.\nName every column of the file."
+    ),
+    "predict run visits cells.parquet --no-header": "--header says nothing about cells.parquet.\nLeave it out.",
     "convert qqqqqqqq.csv x.parquet": "qqqqqqqq.csv: there is no such file in the current folder.\nCheck the path.",
+    "convert two.npz x.csv": "two.npz: the archive has 2 arrays: X, Y.\nSay which: --name X.",
+    "convert visits.csv x.parquet --name X": "--name says nothing about visits.csv.\nLeave it out.",
+    "convert two.npz x.parquet --unquoted": "--unquoted says nothing about two.npz.\nLeave it out.",
+    "convert visits.csv x.parquet --delimiter ab": (
+        "--delimiter is 'ab'.\nIt is one character, such as ',', ';' or '\\t'."
+    ),
+    "convert visits.csv x.parquet --columns a,a,b,c": "--columns has 'a' twice.\nGive each column a name of its own.",
+    "convert sqlite:///x.db x.csv": (
+        "neither --query nor --table is given for sqlite:///x.db.\n"
+        "Give one: --query 'select …', or --table visits to take it whole."
+    ),
+    "convert mysql://x x.csv": "mysql://x: mysql:// cannot be read.\nDatabases are sqlite:// and postgresql://.",
+    "convert none.tns x.csv": (
+        "none.tns: the file has no entries.\nName its columns, --columns A,B,…, to read an empty table."
+    ),
+    "convert marks.csv x.csv": (
+        "marks.csv, line 2: a quotation mark opens a field and is not closed.\n"
+        "Close it; or say --unquoted where quotation marks are ordinary characters."
+    ),
 }  # fmt: skip
 
 
@@ -202,6 +234,10 @@ def test_wrong_arguments_are_refused_with_a_cure(scratch, command):
     scratch.write("strange.csv", "user,place,day\nann lee,cafe,3\nzoe,cafe,3\n")
     scratch.write("worded.csv", "user,place,day,times\nann lee,cafe,3,1\n")
     scratch.write("negative.csv", "user,place,day,value\nann lee,cafe,3,-1\n")
+    scratch.write("words.txt", "ann lee,gym,3\n")
+    scratch.write("marks.csv", 'user,place\n"ann,gym\n')
+    scratch.write("none.tns", "")
+    np.savez(scratch.folder / "two.npz", X=np.eye(2), Y=np.eye(3))
     refused(scratch.plait(command), COMMANDS[command])
 
 
@@ -224,7 +260,7 @@ def test_an_error_as_json_is_one_document_on_stderr(world):
 
 
 @pytest.mark.parametrize(
-    "command", ["tpo run", "top", "top run visits -k 0", "top run visits --kown", "fit model.toml"]
+    "command", ["tpo run", "top", "top run visits -k -1", "top run visits --kown", "fit model.toml"]
 )
 def test_usage_errors_are_said_in_the_same_words_as_all_others(world, command):
     result = world.plait(command)
@@ -233,6 +269,21 @@ def test_usage_errors_are_said_in_the_same_words_as_all_others(world, command):
     assert first.startswith("error: ")
     assert second.startswith("Try 'plait")
     assert json.loads(world.plait([*command.split(), "--json"]).stderr)["error"]["kind"] == "UsageError"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "model.toml", "-o", ""],
+        ["predict", "run", "visits", "cells.csv", "-o", ""],
+        ["top", "run", "visits", "-o", ""],
+        ["convert", "visits.csv", ""],
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(world, command):
+    result = world.plait(command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the name is empty.\nTry 'plait" in result.stderr
 
 
 def test_a_config_in_another_folder_names_files_as_seen_from_here(scratch):

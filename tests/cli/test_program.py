@@ -89,17 +89,19 @@ def test_a_second_ctrl_c_names_the_last_checkpoint(scratch, monkeypatch):
     )  # fmt: skip
 
 
-def test_a_pipe_that_closes_is_no_error(world):
-    process = shell(world, "info run")
+@pytest.mark.parametrize("arguments", ["info run", "info run --json", "--help"])
+def test_a_pipe_that_closes_is_no_error(world, arguments):
+    process = shell(world, arguments)
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    process.wait(100)
+    assert process.wait(100) == 0
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_a_terminal_without_colours_gets_none(world, environment):
-    assert b"\x1b[" not in on_a_terminal(world, "info run", environment)
+@pytest.mark.parametrize("arguments", ["info run", "top run visits -k 1"])  # the second one compiles, with numba
+def test_a_terminal_without_colours_gets_none(world, arguments, environment):
+    assert b"\x1b[" not in on_a_terminal(world, arguments, environment)
 
 
 def test_a_terminal_gets_bold_headings_and_nothing_wider_than_itself(world):
@@ -184,15 +186,34 @@ def test_a_full_disk_is_no_mistake_of_the_user_whoever_says_it():
     assert verdict(caught.value) == (1, "DataError", "x.csv: the disk is full.")
 
 
-def test_a_full_disk_ends_a_command_with_exit_code_1(world):
+@pytest.mark.parametrize("arguments", [["info", "run"], ["info", "run", "--json"]])
+def test_a_full_disk_ends_a_command_with_exit_code_1(world, arguments):
     if not os.path.exists("/dev/full"):
         pytest.skip("this machine has no /dev/full")
     with open("/dev/full", "w") as full:
         process = subprocess.run(
-            [*PLAIT, "info", "run"], cwd=world.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100
+            [*PLAIT, *arguments], cwd=world.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100
         )
     assert process.returncode == 1
-    assert process.stderr == "error: the disk is full.\nFree some space, or choose another place.\n"
+    message = "the disk is full.\nFree some space, or choose another place."
+    as_json = {"error": {"kind": "OSError", "message": message}}
+    assert process.stderr == (f"{json.dumps(as_json)}\n" if "--json" in arguments else f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("fit model.toml -o /proc/plait/run", 1, "the run cannot be saved: No such file or directory"),
+        ("predict run visits cells.csv -o /proc/x.csv", 1, "the file cannot be written: No such file or directory"),
+        ("predict run visits cells.csv -o model.toml/x.csv", 2, "'model.toml' is a file, not a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_no_mistake_in_the_data(world, arguments, code, words):
+    if not os.path.isdir("/proc/self"):
+        pytest.skip("this machine has no /proc")
+    result = world.plait(arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert words in result.stderr
 
 
 def test_the_unexpected_is_called_a_bug_and_shows_its_traceback_on_request(world, monkeypatch):

@@ -64,8 +64,27 @@ def test_resume_says_when_nothing_is_left_to_do(scratch):
         "run: nothing left to do: it stopped after 20 sweeps; the last one changed the bound by 4.8e-04 of its size "
         "(tol=1e-06).\nGo further with --sweeps 40."
     )
+    assert scratch.stdout("resume run --sweeps 5").endswith("Go further with --sweeps 40.")  # not 10, which is done
     scratch.plait("resume run --sweeps 1000")
     assert scratch.stdout("resume run --sweeps 1000").startswith("run: nothing left to do: it converged: sweep ")
+
+
+def test_a_run_without_sweeps_says_so_and_goes_on(scratch):
+    assert "ended  no sweep was asked for: this is the start itself.\n" in scratch.stdout(
+        "fit model.toml -o zero --sweeps 0"
+    )
+    assert scratch.stdout("resume zero") == (
+        "zero: nothing left to do: no sweep was asked for: this is the start itself.\nGo further with --sweeps 2."
+    )
+    assert json.loads(scratch.plait("resume zero --sweeps 2 --json").stdout)["sweeps"] == 2
+
+
+def test_fit_and_info_tell_the_same_time(scratch):
+    assert scratch.plait("fit model.toml -o other").exit_code == 0
+    fitted, told = scratch.plait("resume other --sweeps 21").stdout, scratch.plait("info other").stdout
+    line = next(line.split(maxsplit=1)[1] for line in fitted.splitlines() if line.startswith("bound"))
+    assert line in told
+    assert line.endswith(f"{sum(record.seconds for record in loaded(scratch, 'other').history):.1f} s")
 
 
 def test_resume_goes_on_after_a_crash(scratch, monkeypatch):

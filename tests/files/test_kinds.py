@@ -122,3 +122,22 @@ def test_formats_lists_every_ending_once():
     endings = [ending for kind in formats() for ending in kind.endings]
     assert len(endings) == len(set(endings)) == 18
     assert {kind.name for kind in formats() if not kind.written} == {"mat", "sql"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "meant"),
+    [
+        ("a.csv", ["b.csv"], None),
+        ("new.csv", ["men.csv", "test.csv"], None),
+        ("vists.csv", ["visits.csv", "tests.csv"], "visits.csv"),
+        ("Visits.csv", ["visits.csv", "visits.parquet"], "visits.csv"),
+        ("visits.tsv", ["visits.parquet"], "visits.parquet"),
+    ],
+)
+def test_a_file_is_suggested_only_if_its_name_is_close_without_the_ending(tmp_path, monkeypatch, asked, there, meant):
+    monkeypatch.chdir(tmp_path)
+    for name in there:
+        (tmp_path / name).touch()
+    with pytest.raises(plait.DataError) as caught:
+        plait.read(asked)
+    assert str(caught.value).splitlines()[1] == ("Check the path." if meant is None else f"Did you mean {meant!r}?")

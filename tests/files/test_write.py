@@ -182,3 +182,17 @@ def test_an_option_that_would_do_nothing_is_refused():
     assert message(plait.write, TABLE, "t.csv", value="value") == (
         "plait.write: value= is for a table written as .tns or .npz.\nLeave it out."
     )
+
+
+@pytest.mark.parametrize("name", ["empty.tns", "empty.npz"])
+def test_a_table_without_rows_becomes_an_array_without_entries(tmp_path, name):
+    (tmp_path / "head.csv").write_text("i,j,value\n")
+    plait.write(plait.read(tmp_path / "head.csv"), tmp_path / name)
+    found = plait.read(tmp_path / name, **({"columns": ["i", "j"]} if name.endswith("tns") else {}))
+    assert (found.shape, found.columns) == ((0, 3), ["i", "j", "value"]) if name.endswith("tns") else found.nnz == 0
+
+
+def test_a_file_in_the_place_of_a_folder_is_called_one(tmp_path):
+    (tmp_path / "a.csv").touch()
+    said = message(plait.write, TABLE, tmp_path / "a.csv" / "b.csv")
+    assert said == f"{tmp_path}/a.csv/b.csv: '{tmp_path}/a.csv' is a file, not a folder.\nName another place."

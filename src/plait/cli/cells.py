@@ -2,7 +2,7 @@
 
 import datetime
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,30 +72,50 @@ class Cells:
 
 
 def read_cells(
-    fit: "Fit", run: Path, relation: str, path: str, *, value: str | None = None, with_values: bool = False
-) -> Cells:  # fmt: skip
+    fit: "Fit",
+    run: Path,
+    relation: str,
+    path: str,
+    given: Mapping[str, Any],
+    *,
+    value: str | None = None,
+    with_values: bool = False,
+) -> Cells:
     """Cells from a file: columns by the names of the indices, or by those of the run's own source.
 
+    given: options of `plait.read`.
     with_values: a column of values may be there too; its name is `value`, that of the run's source, or "value".
     """
-    from plait.files import options_for
-    from plait.files.read import read
+    from plait.cli.wording import of_options
 
     indices = fit.model.equation(relation).indices
     named, numbers = _source_columns(run, relation)
-    table, options = read(path), dict[str, Any]()
+    with of_options():
+        table, options = _read(fit, indices, named, path, dict(given))
     if not hasattr(table, "columns"):
         raise DataError(f"{path}: this is an array, but cells are a table.\nGive a column for each index.")
-    texts = {column for index in indices if _is_text(fit, index) for column in (index, named.get(index, index))}
-    numeric = [column for column in table.columns if column in texts and table[column].dtype.is_numeric()]
-    if numeric and "text" in options_for(path):  # ids that all look like numbers, but are text in the run
-        options["text"] = numeric
-        table = read(path, **options)
     have = set(table.columns)
     table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
     if with_values:
         table = _with_values(table, indices, value or next((c for c in ("value", numbers) if c in have), None), path)
     return Cells(table, path, options)
+
+
+def _read(
+    fit: "Fit", indices: Sequence[str], named: Mapping[str, str], path: str, options: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """What a file holds, and the options it was read with: ids that are text in the run stay text."""
+    from plait.files import options_for
+    from plait.files.read import read
+
+    table = read(path, **options)
+    texts = {column for index in indices if _is_text(fit, index) for column in (index, named.get(index, index))}
+    columns = getattr(table, "columns", ())
+    numeric = [column for column in columns if column in texts and table[column].dtype.is_numeric()]
+    if numeric and "text" in options_for(path):
+        options["text"] = numeric
+        table = read(path, **options)
+    return table, options
 
 
 def _with_values(table: "pl.DataFrame", indices: Sequence[str], value: str | None, path: str) -> "pl.DataFrame":

@@ -1,24 +1,26 @@
 """The command convert: one kind of file into another."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from plait.cli.options import Json
+from plait.cli.options import Columns, Delimiter, Force, Header, Json, Unquoted, named_path, reading
 
 
 def convert(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or the URL of a database.")],
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file; its ending says the kind.")],
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Names of the columns of a file without a header.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="One character (text); found by itself otherwise.")] = None,
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", parser=named_path, help="A file; its ending says the kind.")
+    ],
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    unquoted: Unquoted = False,
     name: Annotated[str | None, typer.Option(help="Which array (.mat, .npz).")] = None,
     query: Annotated[str | None, typer.Option(help="What to ask a database.")] = None,
     table: Annotated[str | None, typer.Option(help="Which table of a database.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Read a table or an array, and write it as another kind of file.
@@ -29,22 +31,34 @@ def convert(
       plait convert tensor.tns.gz tensor.parquet --columns user,place,time,value
       plait convert sqlite:///shop.db orders.csv --query "SELECT user, item FROM orders"
     """
-    from plait.cli.output import emit, out, working
-    from plait.errors import SettingError
+    from plait.cli.output import check_free, emit, out, working
+    from plait.cli.wording import of_options
     from plait.files.read import read
-    from plait.files.write import write
+    from plait.files.write import counts_from, write
 
-    if target.exists() and not force:
-        raise SettingError(f"{target}: this file is there already.\nName another one, or replace it: --force.")
-    names = None if columns is None else [column.strip() for column in columns.split(",")]
-    with working(f"reading {source}"):
-        found = read(source, columns=names, delimiter=delimiter, name=name, query=query, table=table)
-    with working(f"writing {target}"):
-        write(found, target)
+    check_free(target, force)
+    options = reading(columns, delimiter, header, unquoted)
+    with of_options():
+        with working(f"reading {source}"):
+            found = read(source, name=name, query=query, table=table, **options)
+        with working(f"writing {target}"):
+            write(found, target)
     tabular = hasattr(found, "columns")
+    base = None if tabular else counts_from(target)
     if json:
         shape = {"rows": len(found), "columns": found.columns} if tabular else {"shape": found.shape}
-        emit({"written": str(target), **shape})
+        emit({"written": str(target), **shape, **({} if base is None else {"counts_from": base})})
+        return
+    if tabular:
+        out(f"wrote {len(found):,} row{'' if len(found) == 1 else 's'} to {target}")
     else:
-        what = f"{len(found):,} rows" if tabular else f"an array of {' × '.join(map(str, found.shape))}"
-        out(f"wrote {what} to {target}")
+        out(f"wrote an array of {' × '.join(map(str, found.shape))} to {target}")
+    if base is not None:
+        left_out = "Missing cells" if _has_gaps(found) else "Zeros"
+        out(f"Coordinates count from {base}. {left_out} are left out, so the shape is not kept.")
+
+
+def _has_gaps(array: Any) -> bool:
+    import numpy as np
+
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isnan(array).any())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.options import Json, RelationName, RunFolder, Score
+from plait.cli.options import Columns, Delimiter, Header, Json, RelationName, RunFolder, Score, Unquoted, reading
 
 
 def evaluate(
@@ -21,6 +21,10 @@ def evaluate(
     ] = None,
     nonlinks: Annotated[int | None, typer.Option(min=0, help="Non-links to draw for each link.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Which non-links are drawn.")] = 0,
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    unquoted: Unquoted = False,
     json: Json = False,
 ) -> None:
     """Measure how well a run predicts links that it has not seen.
@@ -30,14 +34,18 @@ def evaluate(
       plait evaluate run visits test.csv
       plait evaluate run visits test.csv --rank place --rank user --json
     """
+    import warnings
+
     import plait
     from plait.cli.cells import read_cells
     from plait.cli.output import emit, out
     from plait.cli.wording import of_cells
 
     fit = plait.load(run)
-    cells = read_cells(fit, run, relation, str(test), value=value, with_values=True)
-    with of_cells(cells):
+    options = reading(columns, delimiter, header, unquoted)
+    cells = read_cells(fit, run, relation, str(test), options, value=value, with_values=True)
+    with of_cells(cells, prior=False), warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.LeakWarning)  # the notes among the figures say it
         found = plait.evaluate(
             fit, relation, cells.table, score=score, rank=rank or None, nonlinks=nonlinks, seed=seed
         )  # fmt: skip

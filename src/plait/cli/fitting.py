@@ -1,7 +1,6 @@
 """Commands that compute: fit and resume."""
 
 import shlex
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plait.cli.options import ConfigFile, Json, RunFolder
+from plait.cli.options import ConfigFile, Json, RunFolder, named_path
 from plait.errors import FitError, SettingError, StoreError
 
 if TYPE_CHECKING:
@@ -25,7 +24,9 @@ Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often 
 
 def fit(
     config: ConfigFile,
-    run: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="The folder to save the run in.")],
+    run: Annotated[
+        Path, typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="The folder to save the run in.")
+    ],
     seed: Annotated[int | None, typer.Option(min=0, help="Where the random start begins.")] = None,
     sweeps: Sweeps = None,
     rank: Annotated[
@@ -118,15 +119,18 @@ def _refuse_other_run(run: Path, force: bool) -> None:
 
 def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     """Why a run is complete; None where there are sweeps to do."""
+    from plait.cli.runs import in_words
+
     stop, done = header["stop"], header["history"][-1][0]
     limit = config.settings.get("sweeps", 200)
+    further = f"Go further with --sweeps {2 * max(limit, done, 1)}."
     if stop is None or stop.startswith("interrupted"):
-        return None if done < limit else f"all its {limit} sweeps are done.\nGo further with --sweeps {2 * limit}."
-    if stop.startswith("stopped after"):
-        if done < limit:
-            return None
-        return f"it {stop.removesuffix(' Raise sweeps= to go on.')}\nGo further with --sweeps {2 * max(limit, 1)}."
-    return f"it {stop}"
+        return None if done < limit else f"all its {done} sweeps are done.\n{further}"
+    words = in_words(stop)
+    words = words if words.startswith("no") else f"it {words}"
+    if stop.startswith(("stopped after", "not updated")):
+        return None if done < limit else f"{words}\n{further}"
+    return words
 
 
 def _compute(
@@ -138,7 +142,7 @@ def _compute(
 
     try:
         with warnings_on_stderr(as_json):
-            data, fitted, seconds = _fitted(config, run, every, force, resumed)
+            data, fitted = _fitted(config, run, every, force, resumed)
     except KeyboardInterrupt:  # the second one, or while files were read
         raise FitError(f"interrupted.\n{_left_behind(run)}") from None
     saved = manifest(run)
@@ -147,7 +151,7 @@ def _compute(
     if as_json:
         emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
     else:
-        _summary(data, fitted, run, seconds)
+        _summary(data, fitted, run)
     if fitted.stop.startswith("interrupted"):
         raise typer.Exit(1)
 
@@ -163,9 +167,7 @@ def _left_behind(run: Path) -> str:
     return "Nothing was saved."
 
 
-def _fitted(
-    config: "Config", run: Path, every: float, force: bool, resumed: bool
-) -> tuple["Data", "Fit", float]:  # fmt: skip
+def _fitted(config: "Config", run: Path, every: float, force: bool, resumed: bool) -> tuple["Data", "Fit"]:
     import plait
     from plait.cli.output import working
     from plait.cli.wording import of_config
@@ -174,7 +176,6 @@ def _fitted(
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed = config.fixed()
-        began = time.perf_counter()
         fitted = plait.fit(
             config.model,
             data,
@@ -184,7 +185,7 @@ def _fitted(
             checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),
             **config.settings,
         )
-    return data, fitted, time.perf_counter() - began
+    return data, fitted
 
 
 @contextmanager
@@ -201,9 +202,9 @@ def warnings_on_stderr(as_json: bool) -> Iterator[None]:
         yield
 
 
-def _summary(data: "Data", fitted: "Fit", run: Path, seconds: float) -> None:
-    from plait.cli.output import out, pairs, significant
-    from plait.cli.runs import ending
+def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
+    from plait.cli.output import out, pairs
+    from plait.cli.runs import ending, reached
     from plait.cli.understood import relations_table
     from plait.store.folder import manifest
 
@@ -213,7 +214,7 @@ def _summary(data: "Data", fitted: "Fit", run: Path, seconds: float) -> None:
     pairs(
         {
             "model": f"{fitted.method}, rank {rank}, seed {fitted.seed}",
-            "bound": f"{significant(fitted.bound)} after {fitted.history[-1].sweep} sweeps, {seconds:.1f} s",
+            "bound": reached(fitted),
             "ended": ending(fitted, manifest(run)),
             "saved": str(run),
         }

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.options import Json, OutputFile, RelationName, RunFolder, Score
+from plait.cli.options import (
+    Columns,
+    Delimiter,
+    Force,
+    Header,
+    Json,
+    OutputFile,
+    RelationName,
+    RunFolder,
+    Score,
+    Unquoted,
+    reading,
+)
 
 
 def predict(
@@ -13,7 +25,12 @@ def predict(
     relation: RelationName,
     cells: Annotated[Path, typer.Argument(metavar="CELLS", help="A table with a column for each index.")],
     output: OutputFile = None,
+    force: Force = False,
     unknown: Annotated[str, typer.Option(help="What an unknown name means: error, or prior.")] = "error",
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    unquoted: Unquoted = False,
     json: Json = False,
 ) -> None:
     """Score the cells of a table.
@@ -27,12 +44,13 @@ def predict(
       plait predict run visits newcomers.csv --unknown prior
     """
     from plait.cli.cells import read_cells
-    from plait.cli.output import deliver
+    from plait.cli.output import check_free, deliver
     from plait.cli.wording import of_cells
     from plait.result import load
 
+    check_free(output, force)
     fit = load(run)
-    found = read_cells(fit, run, relation, str(cells))
+    found = read_cells(fit, run, relation, str(cells), reading(columns, delimiter, header, unquoted))
     with of_cells(found):
         scored = fit.predict(relation, found.table, unknown=unknown)
     deliver(scored, len(found.table.columns), path=output, as_json=json)
@@ -41,13 +59,14 @@ def predict(
 def top(
     run: RunFolder,
     relation: RelationName,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="K", help="How many links.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=0, metavar="K", help="How many links.")] = 10,
     given: Annotated[
         list[str] | None, typer.Option("--given", metavar="INDEX=NAME", help="Only links of this entity; repeatable.")
     ] = None,
     known: Annotated[bool, typer.Option("--known", help="Let links of the data be among them.")] = False,
     score: Score = "mean",
     output: OutputFile = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """List the most probable links that are not known yet.
@@ -59,14 +78,17 @@ def top(
       plait top run visits --given "user=ann lee" --given day=3 -o links.csv
     """
     from plait.cli.cells import named_cell
-    from plait.cli.output import deliver
+    from plait.cli.output import check_free, deliver, to_stderr
     from plait.result import load
 
+    check_free(output, force)
     fit = load(run)
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
     links = fit.top(relation, k, given=chosen, known=known, score=score)
     deliver(links, len(indices), path=output, as_json=json)
+    if links.is_empty() and k and not known and not json:
+        to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
 
 
 def explain(

@@ -1,7 +1,8 @@
 """What goes to stdout: rich tables for people, one JSON document for programs, files for later.
 
-On a terminal tables have its width and colours (NO_COLOR and TERM=dumb are respected); in a pipe they are plain and as
-wide as they need to be. Everything that is not a result goes to stderr.
+On a terminal tables have its colours (NO_COLOR and TERM=dumb are respected) and its width: in a narrow one words go
+below each other, in a very narrow one every row becomes a paragraph; a number is never cut. In a pipe tables are plain
+and as wide as they need to be. Everything that is not a result goes to stderr.
 """
 
 import datetime
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from plait.errors import SettingError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 PIPE = 10_000  # columns in a pipe: nothing is wrapped or cut
 MOST_ROWS = 50  # of a table shown on stdout
+TEXT_WIDTH = 12  # columns of text that are wider may be folded
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -72,14 +76,59 @@ def grid(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str | No
     from rich.table import Table
     from rich.text import Text
 
+    columns = [aligned([row[k] for row in rows]) for k in range(len(headings))]
+    gap, widths = _fitting(headings, columns, left, console().width)
+    if widths is None:
+        _paragraphs(headings, columns, left)
+        return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=title, title_justify="left",
-                  title_style="bold")  # fmt: skip
-    for position, heading in enumerate(headings):
+                  title_style="bold", padding=(0, 1, 0, gap - 2))  # fmt: skip
+    for position, (heading, width) in enumerate(zip(headings, widths)):
         justify: Any = "left" if position < left else "right"
-        table.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=position >= left)
-    for cells in zip(*(aligned([row[k] for row in rows]) for k in range(len(headings)))):
+        table.add_column(Text(heading), justify=justify, overflow="fold", width=width)
+    for cells in zip(*columns):
         table.add_row(*map(Text, cells))
     console().print(table)
+
+
+def _fitting(
+    headings: Sequence[str], columns: Sequence[Sequence[str]], left: int, room: int
+) -> tuple[int, list[int] | None]:
+    """The gap between columns and their widths, the widest folded first; None where not even that has room."""
+    from rich.cells import cell_len
+
+    widest = [max(map(cell_len, cells), default=0) for cells in columns]
+    full = [max(width, cell_len(heading)) for width, heading in zip(widest, headings)]
+    if sum(full) + 3 * (len(full) - 1) <= room:
+        return 3, full
+    least = [
+        max(min(width, TEXT_WIDTH) if k < left else width, *map(cell_len, heading.split() or [heading]))
+        for k, (width, heading) in enumerate(zip(widest, headings))
+    ]
+    room -= 2 * (len(full) - 1)
+    if sum(least) > room:
+        return 2, None
+    widths = [min(width, room) for width in full]
+    while sum(widths) > room:
+        k = max(range(len(widths)), key=lambda k: widths[k] - least[k])
+        widths[k] -= 1
+    return 2, widths
+
+
+def _paragraphs(headings: Sequence[str], columns: Sequence[Sequence[str]], left: int) -> None:
+    """Print every row as a paragraph: its names first, then its numbers, each with its heading."""
+    from rich.cells import cell_len
+
+    room = console().width
+    for cells in zip(*columns):
+        line = ""
+        for k, (heading, cell) in enumerate(zip(headings, cells)):
+            item = f"{heading} {cell}"
+            if line and (k == left or cell_len(line) + 2 + cell_len(item) > room):
+                out(line)
+                line = ""
+            line += f"  {item}" if line or k else item
+        out(line)
 
 
 def pairs(entries: Mapping[str, str]) -> None:
@@ -98,7 +147,11 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with console(stderr=True).status(f"{what} …"):
+    there = console(stderr=True)
+    if there.is_dumb_terminal:  # rich would write an empty line
+        yield
+        return
+    with there.status(f"{what} …"):
         yield
 
 
@@ -140,6 +193,12 @@ def frame(table: "pl.DataFrame", labels: int, title: str | None = None, limit: i
     grid(table.columns, shown, title, left=labels)
     if len(table) > limit:
         out(f"… and {len(table) - limit:,} more rows; -o FILE writes all of them.")
+
+
+def check_free(path: "Path | None", force: bool) -> None:
+    """Refuse to write over a file, unless told to."""
+    if path is not None and path.expanduser().exists() and not force:
+        raise SettingError(f"{path}: this file is there already.\nName another one, or replace it: --force.")
 
 
 def deliver(

@@ -8,6 +8,7 @@ With --json a message is one JSON document on stderr: {"error": {"kind": …, "m
 traceback of anything unexpected.
 """
 
+import atexit
 import errno
 import os
 import sys
@@ -36,6 +37,13 @@ class Program(TyperGroup):
             return run(args, *rest, **options)
         try:
             code = run(args, *rest, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = _closed_pipe()
+        except SystemExit as end:  # typer and rich leave so when a pipe is closed
+            if not isinstance(end.__context__, BrokenPipeError):
+                raise
+            code = _closed_pipe()
         except Exception as error:
             code, kind, message = verdict(error)
             say(kind, message, as_json=as_json)
@@ -43,7 +51,21 @@ class Program(TyperGroup):
             if code == INTERRUPTED:
                 code = FAILED
                 say("KeyboardInterrupt", "interrupted.", as_json=as_json)
+        _no_reset()
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _closed_pipe() -> int:
+    """Whoever reads has seen enough, as `head` does: nothing more is written, and nothing is wrong."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it when it ends)
+    return 0
+
+
+def _no_reset() -> None:
+    """Numba starts colorama, which writes a colour code to every terminal when Python ends, coloured or not."""
+    colorama = sys.modules.get("colorama.initialise")
+    if colorama is not None:
+        atexit.unregister(colorama.reset_all)
 
 
 def verdict(error: Exception) -> tuple[int, str, str]:
@@ -65,7 +87,9 @@ def verdict(error: Exception) -> tuple[int, str, str]:
 
 
 def _refused(error: BaseException) -> bool:
-    """Whether a message of ours is about the disk refusing to write."""
+    """Whether a message of ours is about a disk that refuses to write."""
+    if isinstance(error, PlaitError) and isinstance(error.__cause__, OSError):
+        return True
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__ or cause.__context__

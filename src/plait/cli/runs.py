@@ -53,7 +53,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
-    from plait.cli.output import grid, out, pairs, significant, size_words
+    from plait.cli.output import grid, out, pairs, size_words
 
     out(f"{fit.model}\n", style="cyan")
     ranks = ", ".join(f"{index} = {size}" for index, size in fit.rank.items()) or "none"
@@ -61,7 +61,7 @@ def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
         {
             "method": f"{fit.method}, rank {ranks}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.labels[axis]):,}" for axis in fit.model.axes),
-            "bound": f"{significant(fit.bound)} after {fit.history[-1].sweep} sweeps, {seconds_of(fit):.1f} s",
+            "bound": reached(fit),
             "ended": ending(fit, header),
             "saved": f"{run}, {size_words(_size(header))}, by plait {header['plait']}",
         }
@@ -79,21 +79,28 @@ def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
     ]
     grid(["relation", "likelihood", "size", "links", "sum of values"], rows, left=3)
     out()
-    factors = [[name, ", ".join(factor.indices), *_prior(fit, name)] for name, factor in fit.factors.items()]
-    grid(["factor", "indices", "prior concentration", "prior mean"], factors, left=2)
+    headings = ["prior concentration", "prior mean"] if fit.prior else []  # EM has none
+    factors = [
+        [name, ", ".join(factor.indices), *(_prior(fit, name) if fit.prior else [])]
+        for name, factor in fit.factors.items()
+    ]
+    grid(["factor", "indices", *headings], factors, left=2)
 
 
-def seconds_of(fit: "Fit") -> float:
-    """How long all sweeps took."""
-    return sum(record.seconds for record in fit.history)
+def reached(fit: "Fit") -> str:
+    """The bound, and what it took: the seconds are those of the sweeps."""
+    from plait.cli.output import significant
+
+    sweep, seconds = fit.history[-1].sweep, sum(record.seconds for record in fit.history)
+    return f"{significant(fit.bound)} after {sweep} sweep{'' if sweep == 1 else 's'}, {seconds:.1f} s"
 
 
 def _prior(fit: "Fit", name: str) -> list[str]:
-    """Concentration and mean of a factor's prior: one number each, or the range where they differ."""
+    """Concentration and mean of a factor's prior: one number each, or the range; a given factor has none."""
     import numpy as np
 
     if name not in fit.prior:
-        return ["", ""]
+        return ["—", "—"]
     prior = fit.prior[name]
     words = []
     for array in (np.asarray(prior.concentration), np.asarray(prior.mean)):
@@ -103,10 +110,17 @@ def _prior(fit: "Fit", name: str) -> list[str]:
 
 
 def ending(fit: "Fit", header: dict[str, Any]) -> str:
-    """Why a run ended, without advice about Python; or that it has not."""
+    """Why a run ended, or that it has not."""
     if header["stop"] is None:
         return "not yet: this is its last checkpoint. Go on with `plait resume`."
-    return fit.stop.removesuffix(" Raise sweeps= to go on.")
+    return in_words(fit.stop)
+
+
+def in_words(stop: str) -> str:
+    """Why a run ended, without advice about Python."""
+    if stop.startswith("not updated"):
+        return "no sweep was asked for: this is the start itself."
+    return stop.removesuffix(" Raise sweeps= to go on.")
 
 
 def _size(header: dict[str, Any]) -> int:

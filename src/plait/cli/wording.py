@@ -1,7 +1,7 @@
 """Errors of the library in the words of the command line: file and line instead of row, TOML instead of Python."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,12 @@ IN_TOML = (
     (r"fixed=\{'(\w+)': plait\.Exposure\(table, default=…\)\}", r"[exposures.\1] with a source and a default"),
     (r"labels=\{'(\w+)': \[…\]\}", r"\1 = […] in [labels]"),
     (r"(columns? (.+) (?:is|are) not used;.*\n)Drop what is not part of it", r"\1Say ignore = [\2] in {table}"),
+    (r"\bquoted=False\b", "quoted = false in {table}"),
+    (r"Say header=True\b", "Say header = true in {table}"),
+    (r"\bheader=True\b", "header = true"),
+    (r"\bheader=False\b", "header = false"),
+    (r"\bcolumns=\[…\]", "columns = […] in {table}"),
+    (r"Say which: name='([^']*)'", r'Say which: name = "\1" in {table}'),
     (r"\brank=\{'(\w+)': (\d+)\}", r"\1 = \2 in [rank]"),
     (r"\brank=10\b", "rank = 10"),
     (r"name its cell in missing=", 'name its cell in a file, missing = "…" in {table}'),
@@ -32,6 +38,33 @@ IN_TOML = (
     ),
     (r"\b(columns|value|weight|missing)= (names|holds|is)\b", r"\1 \2"),
 )
+# What plait.read says -> the options of the commands that read files.
+IN_OPTIONS = (
+    (r"^plait\.read: quoted= says nothing about (.*)\.\n.*", r"--unquoted says nothing about \1.\nLeave it out."),
+    (r"^plait\.read: (\w+)= says nothing about (.*)\.\n.*", r"--\1 says nothing about \2.\nLeave it out."),
+    (r"^plait\.read: (columns|delimiter) ", r"--\1 "),
+    (r"^plait\.read: ", ""),
+    (r"\bheader=True\b", "--header"),
+    (r"\bheader=False\b", "--no-header"),
+    (r"\bquoted=False\b", "--unquoted"),
+    (r"\bcolumns=\[…\]", "--columns A,B,…"),
+    (r"\bname='([^']*)'", r"--name \1"),
+    (r"\bquery='select …'", "--query 'select …'"),
+    (r"\btable='visits'", "--table visits"),
+    (r"\b(columns|query|table)=(?= )", r"--\1"),
+    (r"For another database open a connection: .*", "Databases are sqlite:// and postgresql://."),
+)
+# What fit.predict says -> the command's option, and what to change in the config before a run is made anew.
+OF_RUNS = (
+    (r'^unknown="prior": ', "--unknown prior: "),
+    (r'\bunknown="prior"', "--unknown prior"),
+    (
+        r"Fit again with labels=\{'(\w+)': \[…\]\} and its exposure",
+        r"Fit again with \1 = […] in [labels] of the config, and its exposure",
+    ),
+    (r'Fit with method="vb"', 'Fit with method = "vb" in [fit] of the config'),
+)
+PRIOR = r"(Remove the row), or score unknown names by the prior: .*"
 LINE_FIRST = (r"(, column '[^']*')(, line \d+)", r"\2\1")
 ROW = re.compile(r"row (\d+) \(counting from 0\)")
 ROWS = re.compile(r"rows (\d+) and (\d+) \(counting from 0\)")
@@ -52,7 +85,7 @@ def of_config(config: Config) -> Iterator[None]:
 def in_config(message: str, config: Config) -> str:
     """A message about relations in memory as one about the files they come from."""
     subject = _subject(message, config)
-    table = "the config"
+    table = _table_of(message, config)
     if subject is not None:
         prefix, table, entry, indices = subject
         source = config.location(entry["source"])
@@ -89,6 +122,16 @@ def _subject(message: str, config: Config) -> tuple[str, str, dict[str, Any], tu
     return None
 
 
+def _table_of(message: str, config: Config) -> str:
+    """The table of the config whose source a message begins with."""
+    for group in ("relations", "exposures"):
+        for name, entry in config.tables.get(group, {}).items():
+            source = shown(config.location(entry["source"]))
+            if message.startswith((f"{source}:", f"{source},")):
+                return f"[{group}.{name}]"
+    return "the config"
+
+
 def line_of_source(source: str, row: int, options: dict[str, Any]) -> int | None:
     """The line of a file that a row came from; None where it has no lines."""
     from plait.files.read import line_of
@@ -106,8 +149,26 @@ def _with_lines(message: str, line: Lines) -> str:
 
 
 @contextmanager
-def of_cells(cells: Cells) -> Iterator[None]:
-    """Errors about a table of cells name the file it was read from, and the command's own options."""
+def of_options() -> Iterator[None]:
+    """Errors while a file is read name the options of the command."""
+    try:
+        yield
+    except (DataError, SettingError) as error:
+        raise type(error)(_replaced(str(error), IN_OPTIONS)) from error.__cause__
+
+
+def _replaced(message: str, patterns: Sequence[tuple[str, str]]) -> str:
+    for pattern, words in patterns:
+        message = re.sub(pattern, words, message)
+    return message
+
+
+@contextmanager
+def of_cells(cells: Cells, *, prior: bool = True) -> Iterator[None]:
+    """Errors about a table of cells name the file it was read from, and the command's own options.
+
+    prior: whether the command can score unknown names by the prior.
+    """
     try:
         yield
     except (DataError, SettingError) as error:
@@ -116,4 +177,6 @@ def of_cells(cells: Cells) -> Iterator[None]:
             message = _with_lines(message, lambda row: line_of_source(cells.path, row, cells.options))
             message = re.sub(r"^(cells|test)( of \w+)?", lambda _: cells.path, message)
             message = re.sub(*LINE_FIRST, message)
-        raise type(error)(message.replace('unknown="prior"', "--unknown prior")) from None
+        if not prior:
+            message = re.sub(PRIOR, r"\1.", message)
+        raise type(error)(_replaced(message, OF_RUNS)) from None

@@ -1,9 +1,12 @@
 """Paths that users give: is there a file, and if not, which one was meant?"""
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 
-from plait.errors import DataError, suggestion
+from plait.errors import DataError
+
+CLOSE = 0.75  # of 1: from here on a name is likely a misspelling of another
 
 
 def existing_file(path: str | os.PathLike[str]) -> str:
@@ -23,9 +26,17 @@ def _no_file(given: str, path: Path) -> DataError:
     folder = path.parent
     if not folder.is_dir():
         return DataError(f"{given}: there is no such file, nor a folder {str(folder)!r}.\nCheck the path.")
-    near = suggestion(path.name, _names(folder))
+    near = _similar(path, _names(folder))
     where = "the current folder" if str(folder) == "." else repr(str(folder))
-    return DataError(f"{given}: there is no such file in {where}.\n{near or 'Check the path.'}".rstrip())
+    return DataError(f"{given}: there is no such file in {where}.\n{near or 'Check the path.'}")
+
+
+def _similar(path: Path, names: list[str]) -> str:
+    """The file that was meant; without their endings, which make any two names alike."""
+    names = sorted(names, key=lambda name: Path(name).suffix == path.suffix)  # of equal stems the last one stays
+    stems = {Path(name).stem.casefold(): name for name in names}
+    close = get_close_matches(path.stem.casefold(), stems, n=1, cutoff=CLOSE)
+    return f"Did you mean {stems[close[0]]!r}?" if close else ""
 
 
 def _names(folder: Path) -> list[str]:

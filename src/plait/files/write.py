@@ -42,6 +42,16 @@ def write(data: Any, path: Any, *, columns: Sequence[str] | None = None, value: 
             _write_content(content, kind, given, cast(BinaryIO, packed))
 
 
+def counts_from(path: Any) -> int | None:
+    """What the coordinates of an array count from where it is written as a table; None where it stays an array."""
+    kind = _written(str(os.fspath(path)))
+    return None if kind in (NPZ, NPY) else _base(kind)
+
+
+def _base(kind: Format) -> int:
+    return 1 if kind is TNS else 0
+
+
 def _written(path: str) -> Format:
     tail = ending(path)
     for kind in FORMATS:
@@ -67,12 +77,12 @@ def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str 
             raise DataError(f"{path}: a sparse array is not written as .npy.\nWrite it as .npz.")
         if kind in (NPZ, NPY):
             return data
-        return table_of(data, columns, base=1 if kind is TNS else 0)
+        return table_of(data, columns, base=_base(kind))
     table = _polars(data, path)
     if kind is NPY:
         raise DataError(f"{path}: a table is not written as .npy.\nWrite it as .npz, .parquet or .csv.")
     if kind in (TNS, NPZ):
-        return _entries(table, value, 1 if kind is TNS else 0, path)
+        return _entries(table, value, _base(kind), path)
     return table
 
 
@@ -98,6 +108,8 @@ def _entries(table: "pl.DataFrame", value: str | None, base: int, path: str) -> 
             f"{path}: there is no column {value!r}, which value= names.\n"
             f"{suggestion(value, table.columns)}The table has {', '.join(map(repr, table.columns))}."
         )
+    if table.is_empty():  # columns without a field have no type
+        table = table.cast({pl.Null: pl.Int64})
     value = value or ("value" if "value" in table.columns else None)
     values = pl.Series("value", [1] * len(table), dtype=pl.Int64) if value is None else table[value].alias("value")
     if not values.dtype.is_numeric() or values.null_count() or not values.is_finite().all():
@@ -179,6 +191,8 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
     target = Path(path).expanduser()
     if target.is_dir():
         raise DataError(f"{path}: this is a folder.\nName a file in it.")
+    if target.parent.is_file():
+        raise DataError(f"{path}: {str(target.parent)!r} is a file, not a folder.\nName another place.")
     if not target.parent.is_dir():
         raise DataError(f"{path}: there is no folder {str(target.parent)!r}.\nMake it first.")
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -189,7 +203,7 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(beside, target)
     except OSError as error:
-        raise _unwritten(path, error) from None
+        raise _unwritten(path, error) from error
     finally:
         beside.unlink(missing_ok=True)
 
