@@ -123,10 +123,11 @@ def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
     for name in model.relations:
         if name not in data:
             raise DataError(f"relation {name} has no data.\nAdd {name!r} to the data, or remove its equation.")
-    return {name: _relation(name, data[name]) for name in model.relations}
+    return {name: as_relation(name, data[name]) for name in model.relations}
 
 
-def _relation(name: str, data: Any) -> Relation:
+def as_relation(name: str, data: Any) -> Relation:
+    """The data of a relation as a `Relation`, where they are a bare table or array."""
     if isinstance(data, Relation):
         return data
     try:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plait.data.bind import BoundRelation, Data, bind
+from plait.data.bind import BoundRelation, Data, as_relation, bind
 from plait.data.columns import quoted
 from plait.data.relation import Relation
 from plait.data.tables import column_names, is_table
@@ -54,7 +54,7 @@ def understood(
         raise SettingError(f"model must be a plait.Model or its text, got {type(model).__name__}.")
     given = data if isinstance(data, Mapping) and not is_table(data) else None
     name = _chosen(given, relation, model)
-    relations = {key: _relation(key, value) for key, value in (given or {name: data}).items()}
+    relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}
     indices = {key: _indices(key, value, model) for key, value in relations.items()}
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
     bound = bind(_plain_model(indices, axes), relations, labels=_declared(labels, axes, model))
@@ -76,15 +76,6 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
             f"{', '.join(map(str, known))}."
         )
     return relation
-
-
-def _relation(name: str, data: Any) -> Relation:
-    if isinstance(data, Relation):
-        return data
-    try:
-        return Relation(data)
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
 
 
 def _indices(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]:
