@@ -63,7 +63,7 @@ def hide(
       million cells), and for observed="listed" whatever their size.
     - "links": of the links; all zeros stay observed. The test has links only.
     - "thin": for tensors too large to list: of the links, and all zeros weigh 1 − fraction of what they did, so that
-      links and zeros are hidden in equal shares (MATH: M = w + (1 − w) T_kept − w T_dropped). The test has links only.
+      links and zeros are hidden in equal shares. The test has links only.
     - ("index", "user"): of the users, all whose cells in this relation are hidden: cold start. The test has their
       links, and their zeros where they can be listed.
     - ("pair", "user", "place"): of such pairs (or triples, …), for all values of the other indices.
@@ -72,11 +72,14 @@ def hide(
     table only so that their names are known, and are listed in `missing=`. The weights of all other cells are what they
     were; an entity whose links are all hidden keeps its observed zeros.
 
-    twins: links that give hidden ones away: in another relation of the dict, or in this one as mirror images, they
-    agree with a hidden link on all indices that the two have in common (two or more; by name, or by axis where `model`
-    is given, which knows `friend: user`). "report": warn (`LeakWarning`) and list them in `split.twins`. "hide": hide
-    them too; where all indices of the relation are common, all cells that agree with a hidden cell, links or zeros;
-    else all that agree with a hidden link. "ignore": neither.
+    twins: what to do about links that give hidden ones away. In another relation of the dict, or in this one as mirror
+    images, they agree with a hidden link on all indices that the two have in common (two or more; by name, or by axis
+    where `model` is given, which knows `friend: user`).
+
+    - "report": warn (`LeakWarning`) and list them in `split.twins`.
+    - "hide": hide them too; where all indices of the relation are common, all cells that agree with a hidden cell,
+      links or zeros; else all that agree with a hidden link.
+    - "ignore": neither.
 
     model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis. labels: as
     for `plait.fit`, where arrays have names or entities are declared. seed: of the choice; None draws one, kept as
