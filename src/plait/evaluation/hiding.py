@@ -4,7 +4,7 @@ import math
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ import numpy as np
 from plait.data.arrays import is_sparse
 from plait.data.bind import BoundRelation
 from plait.data.keys import Array, columns_of, find, pack_pair
-from plait.data.tables import frame_of, is_table
+from plait.data.tables import TableSource, frame_of, is_table
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation.listing import MOST_CELLS, along, cells_under, observed_cells
 from plait.evaluation.masking import labelled, masked
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
+from plait.evaluation.thinning import thinned
 from plait.evaluation.twins import LeakWarning, find_twins, hidden_by, leak_message, twins_table
 from plait.model import Model
 from plait.settings import one_of
@@ -63,14 +64,15 @@ def hide(
       million cells), and for observed="listed" whatever their size.
     - "links": of the links; all zeros stay observed. The test has links only.
     - "thin": for tensors too large to list: of the links, and all zeros weigh 1 − fraction of what they did, so that
-      links and zeros are hidden in equal shares. The test has links only.
+      links and zeros are hidden in equal shares. Nobody could list the hidden zeros, so a hidden link weighs what all
+      other cells without a known link do: nothing tells it from them. The test has links only.
     - ("index", "user"): of the users, all whose cells in this relation are hidden: cold start. The test has their
       links, and their zeros where they can be listed.
     - ("pair", "user", "place"): of such pairs (or triples, …), for all values of the other indices.
 
-    Hidden cells are missing, neither 0 nor 1. Nothing of their values reaches a fit of train: hidden rows stay in its
-    table only so that their names are known, and are listed in `missing=`. The weights of all other cells are what they
-    were; an entity whose links are all hidden keeps its observed zeros.
+    Nothing of the values of hidden cells reaches a fit of train. Except by "thin" they are missing, neither 0 nor 1;
+    their rows stay in the table only so that their names are known, and are listed in `missing=`. The weights of all
+    other cells are what they were; an entity whose links are all hidden keeps its observed zeros.
 
     twins: what to do about links that give hidden ones away. In another relation of the dict, or in this one as mirror
     images, they agree with a hidden link on all indices that the two have in common (two or more; by name, or by axis
@@ -193,7 +195,11 @@ def _choose_thin(subject: Subject, fraction: float, rng: np.random.Generator) ->
 def _refuse_weighted_zeros(subject: Subject) -> None:
     """Listed zeros with weights of their own would not be thinned by the weight of all other zeros."""
     source = subject.relation.read(subject.name, subject.bound.indices)
-    if (source.values == 0).any():
+    assert isinstance(source, TableSource)
+    assert source.weights is not None
+    observed = subject.relation.observed
+    zero = 1.0 if isinstance(observed, str) else float(observed)
+    if ((source.values == 0) & (source.weights != zero)).any():
         raise SettingError(
             f'by="thin" gives all zeros of {subject.name} one weight, but its weight column gives some their own.\n'
             f'Use by="links", or leave out the rows of zeros.'
@@ -242,7 +248,10 @@ def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[st
         ordered = tuple(index for index in subject.bound.indices if index in over)
         coords = coords[:, [over.index(index) for index in ordered]]
         own[ordered] = np.concatenate([own[ordered], coords]) if ordered in own else coords
-    train = masked(subject, subject.name, own, chosen.observed)
+    if chosen.observed is not None:
+        links = thinned(subject, own.pop(subject.bound.indices), chosen.observed)
+        subject = replace(subject, relations={**subject.relations, subject.name: links})
+    train = masked(subject, subject.name, own) if own else subject.relation
     if subject.given is None:
         return train
     others = {name: masked(subject, name, hidden) for name, hidden in more.items() if name != subject.name}

@@ -29,16 +29,11 @@ Hidden = Mapping[tuple[str, ...], Array]
 TRIES = 20
 
 
-def masked(subject: Subject, name: str, hidden: Hidden, observed: float | None = None) -> Relation:
-    """A relation of the subject with more cells hidden; hidden: coordinates (n, k) by some of its indices.
-
-    observed: the new weight of zeros, where it changes.
-    """
+def masked(subject: Subject, name: str, hidden: Hidden) -> Relation:
+    """A relation of the subject with more cells hidden; hidden: coordinates (n, k) by some of its indices."""
     relation = subject.relations[name]
     tables = [*relation.hidden_tables, *(_missing(subject, name, over, rows) for over, rows in hidden.items())]
     train = replace(relation, missing=tables)
-    if observed is not None:
-        train = replace(train, observed=observed)
     zeros = _lost_zeros(subject, name, train)
     return train if zeros is None else _with_zeros(subject, name, train, zeros)
 
@@ -47,6 +42,13 @@ def labelled(subject: Subject, indices: Sequence[str], coords: Array) -> "dict[s
     """The names of coordinates (n, k), by index."""
     names = subject.data.labels
     return {index: names[index].names.gather(coords[:, k].astype(np.int64)) for k, index in enumerate(indices)}
+
+
+def free_name(name: str, source: TableSource) -> str:
+    """A name for the column of values that no index is read from: the column of an index may have any name."""
+    while name in source.columns.values():
+        name = f"{name}_"
+    return name
 
 
 def _missing(subject: Subject, name: str, over: Sequence[str], coords: Array) -> "pl.DataFrame":
@@ -113,9 +115,7 @@ def _with_zeros(subject: Subject, name: str, train: Relation, zeros: Array) -> R
     indices = subject.data.relations[name].indices
     source = train.read(name, indices)
     assert isinstance(source, TableSource)
-    value = source.value_column
-    while value in source.columns.values():  # the column of an index may have any name
-        value = f"{value}_"
+    value = free_name(source.value_column, source)
     columns: dict[str, Any] = {}
     for index, names in labelled(subject, indices, zeros).items():
         own = source.labels[index]
