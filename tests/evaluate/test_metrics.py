@@ -46,6 +46,15 @@ def test_probabilities_and_errors_are_judged_as_by_scikit_learn(case):
     assert metrics.mae(values, probability) == pytest.approx(mean_absolute_error(values, probability))
 
 
+def test_rates_too_large_to_be_squared_are_judged_all_the_same():
+    mean, values = np.array([1e200, 3e200, 1.0]), np.array([0.0, 0.0, 1.0])
+    assert metrics.rmse(values, mean) == pytest.approx(1e200 * np.sqrt(10 / 3))
+    assert metrics.rmse(values, values) == 0
+    none = np.zeros(3)
+    logs = metrics.log_probability(values, mean, none, np.ones(3))
+    assert np.isfinite(logs).all()
+
+
 @given(scored(), st.integers(1, 12))
 @settings(max_examples=200, deadline=None)
 def test_calibration_is_that_of_scikit_learn(case, bins):

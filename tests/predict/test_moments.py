@@ -15,7 +15,7 @@ from plait.predict.kernels import multiply_moments
 from plait.predict.moments import mean_rate, moments, rates_along
 from tests.cases import make
 from tests.models import EXPOSED, MODELS, ONLY_EXPOSED, SIZES
-from tests.predict.posteriors import all_rows, rate_draws, with_posteriors
+from tests.predict.posteriors import all_rows, rate_draws, scaled, with_posteriors
 
 
 def by_pairs(fit, relation, row):
@@ -97,6 +97,19 @@ def test_points_have_no_variance(name, method):
     mean, variance = moments(fit, "X", all_rows(fit.model.equations[0]))
     assert mean.min() > 0
     assert (variance == 0).all()
+
+
+@pytest.mark.parametrize("name", ["cp3", "tucker"])
+def test_rates_too_large_to_be_squared_have_no_variance_either(name):
+    fit = make(name).fit("em", sweeps=2)
+    fit = scaled(fit, "A", 1e200)  # a long EM fit comes to such rates where it overfits
+    rows = all_rows(fit.model.equations[0])
+    mean, variance = moments(fit, "X", rows)
+    assert (mean > 1e190).all()
+    assert (variance == 0).all()
+    table = fit.predict("X", {i: rows[:, k] for k, i in enumerate(fit.model.equations[0].indices)})
+    assert np.isfinite(table["mean"].to_numpy()).all()
+    assert (table["sd"].to_numpy() == 0).all()
 
 
 @pytest.mark.parametrize("text", ["X[i,j] = A[i,r] B[j,r]", "X[i,j] = A[i,p] G[p,q] B[j,q]"])

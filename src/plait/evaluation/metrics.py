@@ -41,8 +41,10 @@ def brier(link: Flags, probability: Floats) -> float:
 
 
 def rmse(values: Floats, mean: Floats) -> float:
-    """√ mean (mean − value)²."""
-    return float(np.sqrt(np.mean((mean - values) ** 2)))
+    """√ mean (mean − value)²; in units of the largest, for EM may predict 1e200."""
+    errors = np.abs(mean - values)
+    unit = errors.max(initial=0.0)
+    return float(unit * np.sqrt(np.mean((errors / unit) ** 2))) if unit > 0 else 0.0
 
 
 def mae(values: Floats, mean: Floats) -> float:
@@ -111,7 +113,7 @@ def _log_counts(x: Floats, mean: Floats, variance: Floats) -> Floats:
     from scipy.special import betaln, gammaln, xlogy
 
     poisson = xlogy(x, mean) - mean - gammaln(x + 1)
-    spread = (variance > 1e-15 * mean**2) & (mean > 0)
+    spread = (np.sqrt(variance) > 3e-8 * mean) & (mean > 0)  # the mean of an EM fit may have no finite square
     m, v = np.where(spread, mean, 1.0), np.where(spread, variance, 1.0)
     k = m * m / v
     # log Γ(x + k) / Γ(k) by the beta function: a difference of two log Γ would cancel for large k.

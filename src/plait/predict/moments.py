@@ -62,8 +62,10 @@ def _moments(fit: "Fit", relation: str, rows: Rows, variance: bool) -> tuple[Arr
 
         def work(lo: int, hi: int, part: Part = part) -> None:
             m, v = part(lo, hi)
-            # The same recursion as inside a product of factors: groups are independent.
-            var[lo:hi] = var[lo:hi] * (m * m + v) + mean[lo:hi] ** 2 * v
+            # The same recursion as inside a product of factors: groups are independent. Points have no variance, and
+            # the rates of an EM fit may be too large to be squared.
+            if v.any() or var[lo:hi].any():
+                var[lo:hi] = var[lo:hi] * (m * m + v) + mean[lo:hi] ** 2 * v
             mean[lo:hi] *= m
 
         in_pieces(work, len(rows), piece)
