@@ -1,6 +1,7 @@
 # Everything a person runs. The first call makes .venv from pyproject.toml; after that nothing touches the network.
 PYTHON ?= python3
 ARGS   ?=
+DATA   ?= ../shared/data
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 
@@ -8,7 +9,7 @@ STAMP  := .venv/.installed
 export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check bench docs clean
+.PHONY: help setup demo test check bench paper docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -30,6 +31,9 @@ check: $(STAMP)  ## formatting, lint, types, direction of imports
 
 bench: $(STAMP)  ## speed and memory, beside a hand-written kernel and plain NumPy
 	$(BIN)/python -m bench $(ARGS)
+
+paper: $(STAMP)  ## the paper's experiments, into docs/paper.md (ARGS="--quick --folder paper --page paper.md": minutes)
+	$(BIN)/plait paper $(if $(wildcard $(DATA)),--data $(DATA)) --folder docs/paper --page docs/paper.md $(ARGS)
 
 docs: $(STAMP)  ## the documentation as web pages, in site/ (no network needed)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
