@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.cli.reproducing import _command
+from plait.cli.reproducing import _command, anew
 from plait.paper import NAMES
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -143,6 +143,11 @@ def test_quick_results_are_not_taken_for_full_ones_unless_told_to_begin_anew(tmp
     plait("paper", "hyper", "--quick", "--no-plots", "--fresh", cwd=tmp_path)
     assert lines(results / "hyper.jsonl")[0]["quick"]
     assert not lines(results / "hyper.old")[0]["quick"], "nothing is lost"
+
+
+def test_what_rests_on_results_that_are_measured_anew_is_measured_anew_too():
+    assert anew(["slices"]) == ["slices"]
+    assert anew(["choice", "rank"]) == ["choice", "uclaf", "slices", "rank"]
 
 
 def test_the_command_is_kept_without_folders_of_this_machine():

@@ -44,7 +44,9 @@ def paper(
             metavar="FILE", parser=named_path, help="The Markdown page to fill in.  [default: FOLDER/paper.md]"
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results of these experiments.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Put earlier results of these experiments aside (*.old).")
+    ] = False,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw plots (needs matplotlib).")] = True,
     json: Json = False,
 ) -> None:
@@ -66,7 +68,7 @@ def paper(
     place = Place(folder, page or folder / "paper.md", plots)
     chosen = with_needs(tuple(names or ()))
     _check(lab, place, chosen)
-    for name in (names or NAMES) if fresh else ():
+    for name in anew(names or NAMES) if fresh else ():
         _put_aside(lab.file(name))
     documents = [_one(experiment, lab, place, json) for experiment in chosen]
     if json:
@@ -100,6 +102,13 @@ def _check(lab: "Lab", place: Place, chosen: "Sequence[Experiment]") -> None:
         experiment.source(lab)
     for needed in (lab.results, place.page.parent):
         needed.mkdir(parents=True, exist_ok=True)
+
+
+def anew(names: "Sequence[str]") -> list[str]:
+    """The named experiments, and those whose results rest on theirs."""
+    from plait.paper import NAMES, experiment
+
+    return [name for name in NAMES if name in names or set(experiment(name).needs) & set(names)]
 
 
 def _put_aside(path: Path) -> None:
