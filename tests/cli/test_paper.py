@@ -20,8 +20,8 @@ PLAIT = Path(sys.executable).parent / "plait"
 def plait(*arguments, cwd, expect=0):
     """Run the program in a folder."""
     done = subprocess.run(
-        [PLAIT, *arguments], cwd=cwd, capture_output=True, text=True, env=os.environ | {"COLUMNS": "100"}
-    )
+        [PLAIT, *arguments], cwd=cwd, capture_output=True, text=True, env=os.environ | {"COLUMNS": "100"},
+    )  # fmt: skip
     assert done.returncode == expect, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
@@ -81,14 +81,14 @@ def test_real_data_are_read_where_they_are(name, source, tmp_path):
 def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path):
     whole = tmp_path / "whole"
     whole.mkdir()
-    plait("paper", "hyper", "--quick", "--no-plots", cwd=whole)
-    expected = lines(whole / "paper" / "results" / "hyper.jsonl")
+    plait("paper", "rank", "--quick", "--no-plots", cwd=whole)
+    expected = lines(whole / "paper" / "results" / "rank.jsonl")
 
     process = subprocess.Popen(
-        [PLAIT, "paper", "hyper", "--quick", "--no-plots"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        [PLAIT, "paper", "rank", "--quick", "--no-plots"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    path = tmp_path / "paper" / "results" / "hyper.jsonl"
+    path = tmp_path / "paper" / "results" / "rank.jsonl"
     while process.poll() is None and not (path.exists() and path.read_text().count("\n") >= 3):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -98,7 +98,7 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path):
         assert "the same command goes on" in message
         assert "Traceback" not in message
     kept = lines(path)
-    plait("paper", "hyper", "--quick", "--no-plots", cwd=tmp_path)
+    plait("paper", "rank", "--quick", "--no-plots", cwd=tmp_path)
     found = lines(path)
     assert found[: len(kept)] == kept, "finished cells are not measured again"
 
@@ -132,17 +132,17 @@ def test_mistakes_are_said_before_anything_is_computed(tmp_path):
 def test_quick_results_are_not_taken_for_full_ones_unless_told_to_begin_anew(tmp_path):
     results = tmp_path / "paper" / "results"
     results.mkdir(parents=True)
-    (results / "hyper.jsonl").write_text(
+    (results / "growth.jsonl").write_text(
         json.dumps(
-            {"experiment": "hyper", "source": "drawn", "quick": False, "machine": "", "plait": "", "command": ""}
+            {"experiment": "growth", "source": "drawn", "quick": False, "machine": "", "plait": "", "command": ""}
         )
         + "\n"
     )
-    refused = plait("paper", "hyper", "--quick", "--no-plots", cwd=tmp_path, expect=2)
+    refused = plait("paper", "growth", "--quick", "--no-plots", cwd=tmp_path, expect=2)
     assert "--fresh" in refused.stderr
-    plait("paper", "hyper", "--quick", "--no-plots", "--fresh", cwd=tmp_path)
-    assert lines(results / "hyper.jsonl")[0]["quick"]
-    assert not lines(results / "hyper.old")[0]["quick"], "nothing is lost"
+    plait("paper", "growth", "--quick", "--no-plots", "--fresh", cwd=tmp_path)
+    assert lines(results / "growth.jsonl")[0]["quick"]
+    assert not lines(results / "growth.old")[0]["quick"], "nothing is lost"
 
 
 def test_what_rests_on_results_that_are_measured_anew_is_measured_anew_too():
