@@ -403,6 +403,28 @@ def test_thinning_leaves_no_trace_of_the_hidden_links():
     np.testing.assert_allclose(rate[cold], rate[cold[0]], rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.COO], ids=["dense", "sparse"])
+def test_dimensions_in_another_order_are_thinned_at_the_right_cells(kind):
+    X = counts(16, (4, 5, 3), 0.7)
+    turned = plait.Relation(kind(X.transpose(2, 0, 1)), indices=("k", "i", "j"))
+    train, test = plait.hide({"X": turned}, fraction=0.4, by="thin", seed=2, model=MODEL)
+    hidden = hidden_mask(test, X.shape)
+    M, bound = weights(train["X"], None)
+    np.testing.assert_array_equal(bound.cells, np.argwhere((X > 0) & ~hidden))
+    np.testing.assert_allclose(M, np.where((X > 0) & ~hidden, 1.0, 0.6))
+
+
+def test_all_rows_of_a_repeated_link_are_thinned_together():
+    table = pl.DataFrame({"i": [0, 0, 1, 1, 2], "j": [0, 0, 1, 1, 2], "k": 0, "value": [1.0, 2, 3, 4, 5]})
+    relation = plait.Relation(table, duplicates="sum")
+    for seed in range(5):
+        train, test = plait.hide(relation, fraction=0.34, by="thin", seed=seed)
+        M, bound = weights(train, None)
+        (gone,) = test["i"].to_list()
+        assert sorted(bound.values) == sorted({0: 3.0, 1: 7.0, 2: 5.0}[i] for i in range(3) if i != gone)
+        assert M[gone, gone, 0] == pytest.approx(0.66)
+
+
 def test_a_thinned_relation_can_be_thinned_again():
     table = pl.DataFrame({"i": [0, 0, 1, 1, 2, 2, 3, 3], "j": [0, 1, 1, 2, 2, 3, 3, 0], "k": 0, "w": 2.0})
     once, first = plait.hide(plait.Relation(table, weight="w"), fraction=0.25, by="thin", seed=0)

@@ -25,7 +25,8 @@ def thinned(subject: Subject, links: Array, observed: float) -> Relation:
     if isinstance(source, TableSource):
         return _of_table(subject, relation, source, links)
     own = tuple(relation.indices or subject.bound.indices)
-    links = links[:, [subject.bound.indices.index(index) for index in own]]
+    # In the order of the array's dimensions, and sorted by it.
+    links = np.unique(links[:, [subject.bound.indices.index(index) for index in own]], axis=0)
     data = _of_sparse(relation.data, links) if is_sparse(relation.data) else _of_dense(relation.data, links)
     return replace(relation, data=data)
 

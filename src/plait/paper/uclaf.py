@@ -128,8 +128,8 @@ def ties(setting: Setting) -> Any:
 
 
 def core(setting: Setting) -> NDArray[np.float64]:
-    """Where the core of Tucker starts: near a diagonal, as if it were CP. From a random core all fits end in the model
-    of popularity alone, since the groups of three axes would have to be found at once.
+    """Where the core of Tucker starts: near a diagonal, as if it were CP. From a random core most fits end in the
+    model of popularity alone: the groups of three axes would have to be found at once.
     """
     sizes = tuple(ranks(setting).values())
     start = np.full(sizes, 0.01)
