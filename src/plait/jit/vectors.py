@@ -1,70 +1,23 @@
-"""All numba policy in one file: flags, explicit vectors, the cache guard, and the scalar functions that kernels share.
+"""Explicit vectors of WIDTH doubles, as LLVM instructions.
 
-Numba's auto-vectoriser does badly on short latent loops, so generated kernels name their vectors: `load`, `store`,
-`splat`, `mul`, `fma`, `total`, `log8` compile to LLVM vector instructions of WIDTH doubles. Rows are padded to a
-multiple of WIDTH.
+Numba's auto-vectoriser does badly on short latent loops, so kernels name their vectors: `load`, `store`, `splat`,
+`mul`, `fma`, `total`, `log8`. Rows are padded to a multiple of WIDTH.
 """
 
-import hashlib
-import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 from llvmlite import ir
-from numba import extending, njit, types
+from numba import extending, types
 from numba.np.arrayobj import make_array
 
-WIDTH = 8
-LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
-TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
+from plait.jit.policy import FLAGS, intrinsic
 
-# Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
-FLAGS = ("contract", "reassoc", "nsz", "arcp")
+WIDTH = 8
 
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
+_SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
-
-OWN_TEXT = hashlib.sha256(Path(__file__).read_bytes()).hexdigest() if Path(__file__).exists() else ""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-_njit: Any = njit
 _make_array: Any = make_array
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": set(FLAGS), "boundscheck": False, "error_model": "numpy"}
-
-
-def kernel(function: Function) -> Function:
-    """Compile without the GIL and with a cache on disk; where no folder can be written, without the cache."""
-    try:
-        compiled = _njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # numba found no place for its cache
-        return uncached(function)
-    # Numba's cache looks at the kernel's own file only; machine code made with another version of this one is stale.
-    file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = (file._source_stamp, OWN_TEXT)
-    return compiled  # type: ignore[no-any-return]
-
-
-def uncached(function: Function) -> Function:
-    """Compile without the GIL, in memory only."""
-    return _njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
-
-
-def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that numba replaces by the LLVM code that it returns."""
-    return extending.intrinsic(function)
-
-
-def inlined(function: Function) -> Function:
-    """Compile a function that kernels call, in exact arithmetic whatever the kernel's flags are.
-
-    Numba would hand the caller's flags down, and reassociating would undo the careful parts of `log8`.
-    """
-    return _njit(nogil=True, error_model="numpy", fastmath=False)(function)  # type: ignore[no-any-return]
 
 
 class Vector(types.Type):
@@ -84,31 +37,41 @@ class _VectorModel(extending.models.PrimitiveModel):
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, row: Any, column: Any) -> Any:
-    """Pointer to WIDTH doubles of a C-contiguous 2-d array; rows are unsigned, so no wrap-around test is emitted."""
+    """Pointer to WIDTH numbers of a C-contiguous 2-d array; rows are unsigned, so no wrap-around test is emitted."""
     struct = _make_array(kind)(context, builder, array)
     i64 = ir.IntType(64)
     row = builder.zext(row, i64) if row.type.width < 64 else row
     column = builder.sext(column, i64) if column.type.width < 64 else column
     flat = builder.add(builder.mul(row, builder.extract_value(struct.shape, 1)), column)
-    return builder.bitcast(builder.gep(struct.data, [flat]), _DOUBLES.as_pointer())
+    return builder.bitcast(builder.gep(struct.data, [flat]), _stored(kind).as_pointer())
+
+
+def _stored(array: Any) -> Any:
+    """The vector type of an array's own numbers."""
+    return _SINGLES if array.dtype == types.float32 else _DOUBLES
 
 
 @intrinsic
 def load(typingctx: Any, array: Any, row: Any, column: Any) -> Any:
-    """Read WIDTH doubles from array[row, column:]."""
+    """Read WIDTH numbers from array[row, column:], as doubles."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_address(context, builder, signature.args[0], *args), align=8)
+        kind = signature.args[0]
+        value = builder.load(_address(context, builder, kind, *args), align=kind.dtype.bitwidth // 8)
+        return value if _stored(kind) is _DOUBLES else builder.fpext(value, _DOUBLES)
 
     return vector(array, row, column), codegen
 
 
 @intrinsic
 def store(typingctx: Any, array: Any, row: Any, column: Any, value: Any) -> Any:
-    """Write WIDTH doubles to array[row, column:]."""
+    """Write WIDTH doubles to array[row, column:], rounded where it holds floats."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[3], _address(context, builder, signature.args[0], *args[:3]), align=8)
+        kind, value = signature.args[0], args[3]
+        if _stored(kind) is not _DOUBLES:
+            value = builder.fptrunc(value, _SINGLES)
+        builder.store(value, _address(context, builder, kind, *args[:3]), align=kind.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(array, row, column, value), codegen
@@ -246,58 +209,3 @@ def load_flat(typingctx: Any, array: Any, position: Any) -> Any:
         return builder.load(builder.bitcast(builder.gep(struct.data, [args[1]]), _DOUBLES.as_pointer()), align=8)
 
     return vector(array, position), codegen
-
-
-@inlined
-def weighted_logs(values: Any, entries: Any, begin: int, end: int) -> float:
-    """Σ entries[n] · log values[0, n mod LOGS] over n = begin … end − 1, within one block of LOGS."""
-    sums = splat(0.0)
-    while begin + WIDTH <= end:
-        sums = fma(load_flat(entries, begin), log8(load(values, np.uint64(0), begin & (LOGS - 1))), sums)
-        begin += WIDTH
-    result = total(sums)
-    while begin < end:
-        result += entries[begin] * math.log(values[0, begin & (LOGS - 1)])
-        begin += 1
-    return result  # type: ignore[no-any-return]
-
-
-@inlined
-def digamma_lgamma(x: float) -> tuple[float, float]:
-    """ψ(x) and log Γ(x) for x > 0, together, since they share the shift to x ≥ 10 and the logarithm there."""
-    product, derivative, tail = 1.0, 0.0, 0.0
-    if x < 1.0:  # split off 1/x: beside it the rest would lose digits
-        tail = 1.0 / x
-        product = x
-        x += 1.0
-    lead = 1.0
-    while x < 10.0:
-        derivative = derivative * x + lead
-        lead *= x
-        x += 1.0
-    product *= lead
-    y = 1.0 / x
-    z = y * y
-    logarithm = math.log(x)
-    psi = logarithm - 0.5 * y
-    psi -= z * (
-        1.0 / 12.0
-        - z
-        * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * (691.0 / 32760.0 - z / 12.0)))))
-    )
-    gamma = (x - 0.5) * logarithm - x + 0.91893853320467274178
-    gamma += y * (
-        1.0 / 12.0
-        - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z * (1.0 / 1680.0 - z * (1.0 / 1188.0 - z * 691.0 / 360360.0))))
-    )
-    return psi - derivative / lead - tail, gamma - math.log(product)
-
-
-@inlined
-def bernoulli_link(log_rate: float) -> tuple[float, float]:
-    """For an observed link with log rate log λ: E[n] = λ/(1 − e^−λ) and log(e^λ − 1), for any size of λ."""
-    if log_rate < -37.0:  # λ is below rounding beside 1
-        return 1.0, log_rate
-    rate = math.exp(log_rate) if log_rate < 700.0 else math.exp(700.0)
-    miss = -math.expm1(-rate)  # 1 − e^−λ
-    return rate / miss, rate + math.log(miss)

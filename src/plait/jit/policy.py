@@ -1,0 +1,56 @@
+"""How everything is compiled: flags, the cache on disk and its guard."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import extending, njit
+
+# Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
+FLAGS = ("contract", "reassoc", "nsz", "arcp")
+
+
+def _own_text() -> str:
+    """A hash of this package's files: machine code made with other ones is stale."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+OWN_TEXT = _own_text()
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_njit: Any = njit
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": set(FLAGS), "boundscheck": False, "error_model": "numpy"}
+
+
+def kernel(function: Function) -> Function:
+    """Compile without the GIL and with a cache on disk; where no folder can be written, without the cache."""
+    try:
+        compiled = _njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # numba found no place for its cache
+        return uncached(function)
+    # Numba's cache looks at the kernel's own file only, not at this package's.
+    file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = (file._source_stamp, OWN_TEXT)
+    return compiled  # type: ignore[no-any-return]
+
+
+def uncached(function: Function) -> Function:
+    """Compile without the GIL, in memory only."""
+    return _njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that numba replaces by the LLVM code that it returns."""
+    return extending.intrinsic(function)
+
+
+def inlined(function: Function) -> Function:
+    """Compile a function that kernels call, in exact arithmetic whatever the kernel's flags are.
+
+    Numba would hand the caller's flags down, and reassociating would undo the careful parts of `log8`.
+    """
+    return _njit(nogil=True, error_model="numpy", fastmath=False)(function)  # type: ignore[no-any-return]
