@@ -89,8 +89,9 @@ class World:
 
 
 def masked(text):
-    """Times as <time>, without the blanks at the ends of lines."""
+    """Times as <time>, the memory of a process as <size>, without the blanks at the ends of lines."""
     text = re.sub(r"\d+(\.\d+)? (s|ms|min)\b", "<time>", text)
+    text = re.sub(r"^(peak +about) [\d.]+ [MG]B", r"\1 <size>", text, flags=re.MULTILINE)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 

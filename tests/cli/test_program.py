@@ -79,7 +79,8 @@ def test_a_second_ctrl_c_names_the_last_checkpoint(scratch, monkeypatch):
         raise KeyboardInterrupt
 
     def once(problem, loop, watch, keep, begun):
-        keep(problem.state([plait.infer.state.Record(0, 0.0, float("inf"), 0.0, {"r": 2})], 0))
+        record = plait.infer.state.Record(0, 0.0, float("inf"), 0.0, {"r": 2})
+        keep(problem.state([record], 0, plait.infer.state.Trail()))
         interrupted()
 
     monkeypatch.setattr(fitting, "run", once)

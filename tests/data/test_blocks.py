@@ -5,12 +5,15 @@ import math
 import tracemalloc
 
 import numpy as np
+import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait.data.blocks import Forest, grow, sort_order
+from plait.data.blocks import Forest, compact, grow
+from plait.data.sorting import is_uniform
+from plait.prepare import Arguments, prepare
 
 INDICES = ("i", "j", "k")
 
@@ -126,13 +129,35 @@ def test_row_numbers_are_32_bits_where_the_coordinates_are():
 
 
 def test_nbytes_are_those_of_all_arrays():
-    cells = np.array([[0, 0], [0, 1], [2, 1]], np.uint32)
+    cells = np.array([[0, 0], [0, 1], [2, 0]], np.uint32)
     sizes = {"i": 3, "j": 2}
     plain = grow(("i", "j"), sizes, cells, np.ones(3), ("i", "j"))
     assert plain.nbytes == 4 * (2 + 3) + 8 * 3 + 8 * 3
     turned = grow(("i", "j"), sizes, cells, np.ones(3), ("j", "i"))
     assert turned.nbytes == plain.nbytes + 8 * 3
     assert turned.with_entries(np.ones(3), np.ones(3)).nbytes == turned.nbytes + 8 * 3
+
+
+def test_one_value_seen_many_times_takes_four_bytes_a_link_where_a_float_holds_it():
+    cells = np.stack(np.divmod(np.arange(2000, dtype=np.uint32), 50), axis=1)
+    for value, width in ((1.0, 4), (2.0**24, 4), (0.25, 4), (0.1, 8), (2.0**24 + 1, 8), (1e300, 8)):
+        stored = compact(np.broadcast_to(value, 2000))
+        assert is_uniform(stored)
+        for order in (("i", "j"), ("j", "i")):
+            tree = grow(("i", "j"), {"i": 40, "j": 50}, cells, stored, order)
+            assert tree.entries.flags.c_contiguous
+            assert tree.entries.nbytes == width * 2000
+            assert (tree.entries == value).all()
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_links_without_values_have_trees_of_four_bytes_a_link(likelihood):
+    rng = np.random.default_rng(0)
+    cells = rng.permutation(300 * 20)[:2000]
+    links = plait.Relation(pl.DataFrame({"i": cells // 20, "j": cells % 20}), likelihood=likelihood)
+    model = plait.Model("X[i, j] = A[i, r] B[j, r]")
+    (relation,) = prepare(model, model.bind({"X": links}), Arguments(rank=2, seed=0)).problem.relations
+    assert [tree.entries.nbytes for tree in relation.counts.trees] == [8000]
 
 
 # forests --------------------------------------------------------------------------------------------------------------
@@ -190,37 +215,6 @@ def test_two_relations_with_equal_coordinates_over_swapped_axes_are_fitted_as_ea
     alone = plait.fit("Y[j,i] = C[j,s] D[i,s]", {"Y": Y}, init={name: init[name] for name in "CD"}, **how)
     for name in "CD":
         np.testing.assert_allclose(both.factors[name].mean, alone.factors[name].mean, rtol=1e-12)
-
-
-# sorting --------------------------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), max_size=30), st.booleans())
-def test_rows_are_sorted_lexicographically_whatever_their_width(rows, wide):
-    """Three axes of 2³² need 96 bits and three of 2²¹ need 63: the widest that one key holds."""
-    size = 2**32 if wide else 2**21
-    columns = [np.array([row[k] % size for row in rows], np.int64) for k in range(3)]
-    order = sort_order(columns, [size] * 3)
-    assert sorted(order.tolist()) == list(range(len(rows)))
-    keys = list(zip(*(column[order].tolist() for column in columns)))
-    assert keys == sorted(keys)
-
-
-@pytest.mark.parametrize("bits", [62, 63, 64, 65])
-def test_sorting_is_right_on_both_sides_of_63_bits(bits):
-    rng = np.random.default_rng(bits)
-    sizes = [2 ** (bits - 40), 2**20, 2**20]
-    columns = [np.append(rng.integers(0, size, 200), [size - 1, 0, size - 1]) for size in sizes]
-    order = sort_order(columns, sizes)
-    np.testing.assert_array_equal(order, np.lexsort(columns[::-1]))
-
-
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint64, np.int64])
-def test_sorting_takes_any_type_of_coordinate(dtype):
-    columns = [np.array([3, 1, 2, 1], dtype), np.array([0, 4, 1, 2], dtype)]
-    for sizes in ([4, 5], [2**40, 2**40]):
-        assert sort_order(columns, sizes).tolist() == [3, 1, 2, 0]
 
 
 def test_a_tree_beyond_63_bits_gives_back_its_cells():

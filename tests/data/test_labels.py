@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from plait.data.columns import label_series, number_array
+from plait.data.columns import kind, label_series, number_array, widened
 from plait.data.labels import Counted, Labels, Seen, build
 from plait.errors import DataError
 
@@ -64,10 +64,18 @@ def test_a_column_of_strings_is_the_same_however_it_is_kept(name):
     assert Labels.of("x", ["a", "b"]).encode(SAME_STRINGS[name]).tolist() == [1, 0, 1]
 
 
+def test_integers_are_read_by_a_polars_that_has_no_wider_ones(monkeypatch):
+    assert label_series(pl.Series([7, 5, 7], dtype=pl.Int128), "t").dtype == pl.Int64
+    for name in ("Int128", "UInt128"):
+        monkeypatch.delattr(pl, name, raising=False)
+    assert label_series(pl.Series([7, 5, 7], dtype=pl.Int16), "t").dtype == pl.Int16
+
+
 @pytest.mark.parametrize("name", SAME_INTEGERS)
 def test_a_column_of_integers_is_the_same_however_it_is_kept(name):
     series = label_series(SAME_INTEGERS[name], "t")
-    assert series.dtype == pl.Int64
+    assert kind(series) == "integers"
+    assert widened(series).dtype == pl.Int64
     assert series.to_list() == [7, 5, 7]
 
 
@@ -130,7 +138,6 @@ def test_integers_of_different_widths_are_one_axis():
 def test_an_array_has_the_entities_0_to_n():
     labels = build("x", [Counted("X, index x", 3), seen("t", [2, 0])])
     assert list(labels) == [0, 1, 2]
-    assert labels.is_count
     assert labels.encode([2, 0]).tolist() == [2, 0]
     assert labels.encode([3, -1], unknown="mark").tolist() == [-1, -1]
     assert labels.encode([2**64 - 1], unknown="mark").tolist() == [-1]
@@ -155,6 +162,69 @@ def test_an_empty_column_of_any_type_fits_any_axis():
     labels = Labels.of("x", ["a", "b"])
     for empty in ([], pd.Series([], dtype=object), pl.Series([], dtype=pl.Int32), np.zeros(0)):
         assert labels.encode(empty).tolist() == []
+
+
+# many labels ----------------------------------------------------------------------------------------------------------
+
+MANY_LABELS = {
+    "0 to n": np.arange(900),
+    "a range": np.arange(-400, 500),
+    "with gaps": 3 * np.arange(900) - 1000,
+    "far apart": np.random.default_rng(0).integers(-(2**62), 2**62, 900),
+    "at both ends": np.array([-(2**63), -1, 0, 1, 2**63 - 1]),
+    "a few bytes": np.arange(-128, 128).astype(np.int8),
+    "beyond int64": np.array([2**63 - 1, 2**63, 2**64 - 1], np.uint64),
+    "close together beyond int64": np.arange(2**64 - 900, 2**64, dtype=np.uint64),
+    "across the end of int64": np.arange(2**63 - 400, 2**63 + 400, dtype=np.uint64),
+    "strings": np.array([f"name {k * k % 1009}" for k in range(900)]),
+    "long and short strings": np.array(["", "ä", "a" * 40, *("ab" * k for k in range(1, 300))]),
+}
+
+
+@pytest.mark.parametrize("count", [5, 400, 160_000])
+@pytest.mark.parametrize("name", MANY_LABELS)
+def test_rows_are_those_of_a_dictionary(name, count):
+    """The oracle: sorted distinct names, numbered by a dict; small tables, and such as threads share."""
+    labels = np.random.default_rng(1).choice(MANY_LABELS[name], count).tolist()
+    column = pl.Series(labels, dtype=pl.Series(MANY_LABELS[name]).dtype)
+    names = sorted(set(labels))
+    axis = build("x", [seen("t, column 'x'", column)])
+    assert list(axis) == names
+    number = {label: row for row, label in enumerate(names)}
+    wanted = [number[label] for label in labels]
+    assert axis.encode(column).tolist() == wanted
+    rows = np.empty((count, 2), np.uint32)
+    axis.write(label_series(column, "t"), rows[:, 1], where="t")
+    assert rows[:, 1].tolist() == wanted
+
+
+@pytest.mark.parametrize("name", MANY_LABELS)
+def test_declared_names_come_first_whatever_else_there_is(name):
+    labels = list(dict.fromkeys(MANY_LABELS[name].tolist()))
+    declared, rest = labels[-2:], labels[:-2]
+    axis = build("x", [seen("t, column 'x'", MANY_LABELS[name])], declared=pl.Series(declared))
+    assert list(axis) == [*declared, *sorted(rest)]
+    np.testing.assert_array_equal(axis.encode(pl.Series(list(axis))), np.arange(len(axis)))
+
+
+@pytest.mark.parametrize("names", [[5, 6, 7], [7, 5, 6], [5, 7], [0, 10**12], [2**64 - 2, 2**64 - 1]])
+def test_integers_that_are_no_name_are_marked(names):
+    axis = Labels.of("x", pl.Series(names))
+    for column in (
+        np.array([-(2**63), -1, 0, 5, 6, 7, 8, 2**40, 2**63 - 1]),
+        np.array([0, 6, 7, 2**63, 2**64 - 3, 2**64 - 2, 2**64 - 1], np.uint64),
+        np.arange(-128, 128).astype(np.int8),
+    ):
+        wanted = [names.index(label) if label in names else -1 for label in column.tolist()]
+        assert axis.encode(column, unknown="mark").tolist() == wanted
+
+
+def test_an_unknown_label_among_many_is_named_with_its_row():
+    axis, column, rows = Labels.of("x", [2, 3, 5]), np.full(150_000, 3), np.empty(150_000, np.uint32)
+    for strange in (4, -7, 10**15):
+        column[140_000] = strange
+        text = message(lambda: axis.write(label_series(column, "t"), rows, where="t, column 'x'"))
+        assert text.startswith(f"t, column 'x', row 140000 (counting from 0): {strange} is no entity of axis x")
 
 
 ERRORS = {

@@ -1,5 +1,6 @@
 """An interrupted fit goes on as if it had not been: bit-equal, wherever it was cut."""
 
+import json
 import os
 import signal
 import subprocess
@@ -51,6 +52,22 @@ def test_fit_cut_between_sweeps_ends_bit_equal(name, method, likelihood, exposed
         run = tmp_path / str(cut)
         case.fit(sweeps=cut, checkpoint=run, **settings)
         same_bits(case.fit(sweeps=17, init=run, **settings), whole)
+
+
+@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
+@pytest.mark.parametrize("method", ["em", "map", "vb"])
+def test_fit_cut_between_leaps_ends_bit_equal(method, order, tmp_path):
+    case = make("coupled_paper", "missing_cells")
+    settings = {"method": method, "order": order, "tol": 1e-4 if order == "one-pass" else 0.0}
+    settings["accelerate"] = True
+    states = []
+    whole = case.fit(sweeps=50, **settings)
+    for cut in (19, 20, 21, 22, 25, 30, 41):
+        run = tmp_path / str(cut)
+        cut_off = case.fit(sweeps=50, checkpoint=run, progress=lambda record, cut=cut: record.sweep < cut, **settings)
+        states.append(cut_off.state)
+        same_bits(case.fit(sweeps=50, init=run, **settings), whole)
+    assert any(state.trail.leapt for state in states), "nothing leapt: the test shows less than it says"
 
 
 @pytest.mark.parametrize("adapt", ["component", "rank-one", "entity"])
@@ -207,6 +224,22 @@ def test_run_of_another_fit_is_refused_with_the_way_to_start_from_it(what, tmp_p
         f"init: the run in {tmp_path} cannot go on, {message}\n"
         f"To start from its factors instead, say init=plait.load({str(tmp_path)!r})."
     )
+
+
+def test_run_of_an_older_version_is_read_but_does_not_go_on(tmp_path):
+    fit = plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=2)
+    fit.save(tmp_path)
+    older = json.loads((tmp_path / "manifest.json").read_text()) | {"version": 1, "fingerprint": "0" * 32}
+    (tmp_path / "manifest.json").write_text(json.dumps(older))
+    with pytest.raises(SettingError) as caught:
+        plait.fit(TEXT, {"X": counts()}, rank=2, init=tmp_path)
+    assert str(caught.value) == (
+        f"init: the run in {tmp_path} cannot go on, for an older version of Plait made it.\n"
+        f"Fit anew; to start from its factors, say init=plait.load({str(tmp_path)!r})."
+    )
+    loaded = plait.load(tmp_path)
+    assert loaded.top("X", 3).equals(fit.top("X", 3))
+    assert plait.fit(TEXT, {"X": counts()}, rank=2, sweeps=1, init=loaded).bound >= fit.bound
 
 
 @pytest.mark.parametrize(

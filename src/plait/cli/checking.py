@@ -1,6 +1,7 @@
 """The command check: what was understood of a config and its data, and what a sweep will cost."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,41 +46,50 @@ def check(
             fixed = found.fixed()
         task = prepare(found.model, data, Arguments(fixed=fixed or None, **found.settings))
     with working("measuring"):
-        cost = Cost.of(task.problem, data, task.loop.order if measure else None)
+        cost = Cost.of(task.problem, data, task.loop.order if measure else None, accelerate=task.loop.accelerate)
     if json:
         emit({"model": str(found.model), **as_document(data), **cost.as_document(), "plan": task.problem.plan})
     else:
         _print(data, task.problem, cost, found.settings, plan)
 
 
+WORK = 1  # arrays of all factors' size that a sweep makes and drops again
+LATER = {"vb": 4, "map": 2, "em": 2}  # … that checkpoints and the result take in a plain fit (measured)
+
+
 @dataclass(frozen=True)
 class Cost:
-    """Bytes that a fit holds at its peak, by what for; seconds of the second sweep, None if it was not measured."""
+    """Bytes that a fit holds at its peak, by what for; seconds of the second sweep, None if it was not measured.
+
+    peak: of the whole process that fits, Python and libraries and the reading of files included; None where the system
+    does not say.
+    """
 
     data: int
     trees: int
     factors: int
     buffers: int
+    peak: int | None
     seconds: float | None
 
     @classmethod
-    def of(cls, problem: "Problem", data: "Data", order: Any) -> "Cost":
+    def of(cls, problem: "Problem", data: "Data", order: Any, *, accelerate: bool = False) -> "Cost":
         """Memory by adding up, time by measuring: the first sweep compiles, the second one counts."""
-        from plait.settings import ARRAYS
+        from plait.settings import ARRAYS, arrays_held
 
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
-        return cls(
-            sum(r.cells.nbytes + r.values.nbytes + r.cell_weights.nbytes for r in data.relations.values()),
-            problem.forest.nbytes,
-            sum(ARRAYS * factor.mean.nbytes for factor in problem.factors.values()),
-            max(buffers, default=0),
-            None if order is None else _seconds(problem, order),
-        )
+        held, factors = _held(data), _sizes(problem, problem.factors)
+        trees = _trees(problem, data)
+        seconds = None if order is None else _seconds(problem, order)
+        work = 0 if seconds is not None else max(buffers, default=0) + WORK * factors
+        again = (arrays_held(problem.method, accelerate) - ARRAYS) * _sizes(problem, problem.free)
+        peak = _peak(work + LATER[problem.method] * factors + again)
+        return cls(held, trees, ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
 
     @property
     def total(self) -> int:
-        """All bytes."""
+        """All bytes but those of Python, libraries and files being read."""
         return self.data + self.trees + self.factors + self.buffers
 
     def as_document(self) -> dict[str, Any]:
@@ -89,8 +99,55 @@ class Cost:
                 "data": self.data, "trees": self.trees, "factors": self.factors, "buffers": self.buffers,
                 "total": self.total,
             },
+            "peak_bytes": self.peak,
             "seconds_per_sweep": self.seconds,
         }  # fmt: skip
+
+
+def _sizes(problem: "Problem", names: Iterable[str]) -> int:
+    """Bytes of one array of each of some factors."""
+    return sum(problem.factors[name].mean.nbytes for name in names)
+
+
+def _held(data: "Data") -> int:
+    """Bytes of bound data at rest; what several hold is counted once."""
+    return _bytes(_arrays(data))
+
+
+def _trees(problem: "Problem", data: "Data") -> int:
+    """Bytes that the trees hold besides what they share with the data."""
+    relations = problem.relations
+    trees = [tree for r in relations for tree in ((r.counts.trees if r.counts else []) + r.exposure.trees)]
+    arrays = [a for t in trees for a in (*t.rows, *t.starts, t.entries, t.permutation, t.log_exposure) if a is not None]
+    return _bytes([*_arrays(data), *arrays]) - _held(data)
+
+
+def _arrays(data: "Data") -> list[Any]:
+    from plait.data.fibres import Fibres
+
+    arrays: list[Any] = []
+    for relation in data.relations.values():
+        arrays += [relation.stored, relation.cell_weights]
+        tables = [term.table for term in relation.weights.terms if term.table is not None]
+        arrays += [table.values for table in tables]
+        for cells in (relation.links, *(table.cells for table in tables)):
+            arrays += [*cells.rows, *cells.starts] if isinstance(cells, Fibres) else [cells]
+    return arrays
+
+
+def _bytes(arrays: list[Any]) -> int:
+    """Bytes of some arrays, each counted once; one number seen many times is one."""
+    from plait.data.sorting import is_uniform
+
+    return sum({id(a): a.itemsize if is_uniform(a) else a.nbytes for a in arrays}.values())
+
+
+def _peak(more: int) -> int | None:
+    """The most that a fit will hold: what reading took, or what is held now and more."""
+    from plait.machine import resident
+
+    found = resident()
+    return None if found is None else max(found[1], found[0] + more)
 
 
 def _seconds(problem: "Problem", order: Any) -> float:
@@ -117,6 +174,8 @@ def _print(data: "Data", problem: "Problem", cost: Cost, settings: dict[str, Any
     parts = {"data": cost.data, "trees": cost.trees, "factors": cost.factors, "buffers": cost.buffers}
     listed = ", ".join(f"{name} {size_words(count)}" for name, count in parts.items())
     lines = {"memory": f"about {size_words(cost.total)} while fitting: {listed}"}
+    if cost.peak is not None:
+        lines["peak"] = f"about {size_words(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"
     if cost.seconds is not None:
         sweeps = settings.get("sweeps", 200)
         lines["time"] = (

@@ -33,6 +33,10 @@ IN_TOML = (
     (r"\bmethod=\"(\w+)\"", r'method = "\1"'),
     (r"(Both are axis \w+:) convert one of the two", r'\1 read the integers as text, text = ["…"] in their table'),
     (
+        r"^init: the run in (.*) cannot go on, for (an older version of Plait made it)\.\n.*",
+        r"\1: the run cannot go on: \2.\nFit anew with `plait fit`.",
+    ),
+    (
         r"^init: the run in (.*) cannot go on, for its (\w+) differs(.*)\.\n.*",
         r"\1: the run cannot go on: its \2 is not what it was\3.\nPut it back, or fit anew with `plait fit`.",
     ),

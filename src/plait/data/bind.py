@@ -3,17 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource
+from plait.data.blocks import compact
 from plait.data.columns import quoted
 from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
+from plait.data.fibres import Fibres
 from plait.data.keys import Array, columns_of, pack
 from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe
+from plait.data.ranges import by_pieces
 from plait.data.relation import Relation, Source
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
@@ -26,21 +30,32 @@ Floats = NDArray[np.float64]
 class BoundRelation:
     """A relation as a fit needs it.
 
-    cells (n, order) sorted, only those with X > 0 and M > 0; values (n,) X; cell_weights (n,) M there; weights: M
-    everywhere. The rest is counts for people: observed_cells have M > 0, unseen entities no unhidden row mentions.
+    Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
+    links and stored are how cells and values are kept. weights: M everywhere. The rest is counts for people:
+    observed_cells have M > 0, unseen entities no unhidden row mentions.
     """
 
     name: str
     indices: tuple[str, ...]
     shape: tuple[int, ...]
-    cells: Array
-    values: Floats
+    links: Fibres
+    stored: NDArray[np.floating]
     cell_weights: Floats
     weights: Weights
     likelihood: str
     observed_cells: int
     unseen: Mapping[str, int]
     summed: int
+
+    @property
+    def cells(self) -> Array:
+        """The links' coordinates (n, order), made from the fibres that are kept."""
+        return self.links.cells()
+
+    @property
+    def values(self) -> Floats:
+        """The links' values (n,)."""
+        return self.stored.astype(np.float64, copy=False)
 
     @property
     def total_cells(self) -> int:
@@ -50,7 +65,7 @@ class BoundRelation:
     @property
     def observed_zeros(self) -> int:
         """How many cells with M > 0 are 0."""
-        return self.observed_cells - len(self.values)
+        return self.observed_cells - len(self.links)
 
     @property
     def missing_cells(self) -> int:
@@ -63,7 +78,7 @@ class BoundRelation:
     def __str__(self) -> str:
         shape = " × ".join(f"{size:,}" for size in self.shape) or "one cell"
         lines = [f"{self.name}[{', '.join(self.indices)}]: {shape} = {self.total_cells:,} cells"]
-        lines.append(f"observed links  {len(self.values):,}, values adding up to {self.values.sum():g}")
+        lines.append(f"observed links  {len(self.links):,}, values adding up to {self.values.sum():g}")
         lines.append(f"observed zeros  {self.observed_zeros:,}")
         lines.append(f"missing cells   {self.missing_cells:,}")
         for index, count in self.unseen.items():
@@ -182,21 +197,31 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = _unlisted_weight(relation, source)
     own = _own_weights(relation, entries)
-    m = observe(indices, shape, entries.coords, own, unlisted, universe, hidden, weight)
-    links = (entries.values > 0) & (m.listed > 0)
+    listed = Fibres.of(indices, shape, entries.coords)
+    m = observe(indices, shape, listed, own, unlisted, universe, hidden, weight)
+    coords, values, cell_weights = entries.coords, entries.values, m.listed
+    if not (_positive(values) and _positive(cell_weights)):
+        links = (values > 0) & (cell_weights > 0)
+        listed = Fibres.of(indices, shape, coords[links])
+        values, cell_weights = values[links], cell_weights[links]
     return BoundRelation(
         name=source.name,
         indices=indices,
         shape=shape,
-        cells=np.ascontiguousarray(entries.coords[links]),
-        values=entries.values[links],
-        cell_weights=m.listed[links],
+        links=listed,
+        stored=compact(values),
+        cell_weights=cell_weights,
         weights=m.weights,
         likelihood=relation.likelihood,
         observed_cells=m.observed_cells,
         unseen={index: int(np.count_nonzero(~vector)) for index, vector in seen.items()},
         summed=summed,
     )
+
+
+def _positive(numbers: Floats) -> bool:
+    """Whether all are more than 0."""
+    return len(numbers) == 0 or bool(numbers.min() > 0)
 
 
 def _hidden(
@@ -226,8 +251,13 @@ def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:
         return {}
     by_axis = {labels.axis: np.zeros(len(labels), bool) for _, labels in entries.labels}
     for k, (_, labels) in enumerate(entries.labels):
-        by_axis[labels.axis][entries.coords[:, k]] = True
+        seen, column = by_axis[labels.axis], entries.coords[:, k]
+        by_pieces(partial(_mark, seen, column), len(column))
     return {index: by_axis[labels.axis] for index, labels in entries.labels}
+
+
+def _mark(seen: NDArray[np.bool_], column: Array, rows: slice) -> None:
+    seen[column[rows]] = True
 
 
 def _unlisted_weight(relation: Relation, source: Source) -> float:
@@ -247,4 +277,6 @@ def _own_weights(relation: Relation, entries: Entries) -> Floats:
     if entries.weights is not None:
         return entries.weights
     zero = 1.0 if isinstance(relation.observed, str) else float(relation.observed)
+    if zero == 1 or _positive(entries.values):
+        return np.broadcast_to(1.0, len(entries))
     return np.where(entries.values > 0, 1.0, zero)

@@ -5,11 +5,16 @@ are the row numbers of level l, and the children of fibre e of level l are `star
 l + 1. The last level holds one row number an entry.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from plait.data.fibres import Fibres
+from plait.data.ranges import by_pieces
+from plait.data.sorting import is_uniform, sort_order, taken
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,8 @@ class FibreTree:
     sizes: tuple[int, ...]
     rows: tuple[NDArray[np.unsignedinteger], ...]
     starts: tuple[NDArray[np.int64], ...]
-    entries: NDArray[np.float64]
-    permutation: NDArray[np.int64] | None
+    entries: NDArray[Any]
+    permutation: NDArray[np.integer] | None
     log_exposure: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
@@ -34,25 +39,26 @@ class FibreTree:
         arrays += [a for a in (self.permutation, self.log_exposure) if a is not None]
         return sum(array.nbytes for array in arrays)
 
-    def with_entries(
-        self, entries: NDArray[np.float64], log_exposure: NDArray[np.float64] | None = None
-    ) -> "FibreTree":
+    def with_entries(self, entries: NDArray[Any], log_exposure: NDArray[np.float64] | None = None) -> "FibreTree":
         """The same cells with other values, given in the table's order."""
 
-        def arranged(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            # Kernels read entries as vectors: they must be contiguous.
-            return np.ascontiguousarray(values) if self.permutation is None else values[self.permutation]
+        def arranged(values: NDArray[Any]) -> NDArray[Any]:
+            return _arranged(values, self.permutation)
 
         logs = None if log_exposure is None else arranged(log_exposure)
         return replace(self, entries=arranged(entries), log_exposure=logs)
 
     def cuts(self, parts: int) -> list[int]:
         """Boundaries of `parts` ranges of root fibres with about equally many entries each."""
-        begin = np.arange(len(self.rows[0]))
+        roots = range(len(self.rows[0]))
+        goals = [len(self) * part / parts for part in range(1, parts)]
+        return [0, *(bisect_left(roots, goal, key=self._first_entry) for goal in goals), len(roots)]
+
+    def _first_entry(self, root: int) -> int:
+        """The first entry of a root fibre."""
         for starts in self.starts:
-            begin = starts[begin]
-        goals = len(self) * np.arange(1, parts) / parts
-        return [0, *np.searchsorted(begin, goals).tolist(), len(self.rows[0])]
+            root = int(starts[root])
+        return root
 
     def cells(self, positions: NDArray[np.integer]) -> NDArray[np.int64]:
         """Coordinates (in tree order) of entries, by walking up from the last level."""
@@ -69,75 +75,83 @@ class Forest:
     """Trees by cells and order, each grown once: listed weights and nonzeros often have the very same cells."""
 
     def __init__(self) -> None:
-        self._grown: list[tuple[tuple[str, ...], NDArray[np.integer], FibreTree]] = []
+        self._grown: list[tuple[Fibres, FibreTree]] = []
 
     def tree(
         self,
         indices: tuple[str, ...],
         sizes: dict[str, int],
-        cells: NDArray[np.integer],
-        entries: NDArray[np.float64],
+        cells: Fibres | NDArray[np.integer],
+        entries: NDArray[Any],
         order: tuple[str, ...],
     ) -> FibreTree:
-        """The tree of a table whose cells (n, len(indices)) are unique and sorted in the order of `indices`."""
-        shape = tuple(sizes[index] for index in order)
-        for names, known, tree in self._grown:
-            if (names, tree.order, tree.sizes) == (indices, order, shape) and _equal(known, cells):
+        """The tree of a table whose cells are unique and sorted in the order of `indices`: fibres, or (n, order)."""
+        fibres = as_fibres(indices, sizes, cells)
+        for known, tree in self._grown:
+            if tree.order == order and known.equals(fibres):
                 return tree.with_entries(entries)
-        tree = grow(indices, sizes, cells, entries, order)
-        self._grown.append((indices, cells, tree))
+        tree = grow(indices, sizes, fibres, entries, order)
+        self._grown.append((fibres, tree))
         return tree
 
     @property
     def nbytes(self) -> int:
         """Bytes of all trees, their first entries included."""
-        return sum(tree.nbytes for _, _, tree in self._grown)
-
-
-def _equal(a: NDArray[np.integer], b: NDArray[np.integer]) -> bool:
-    return a is b or (a.shape == b.shape and np.array_equal(a, b))
+        return sum(tree.nbytes for _, tree in self._grown)
 
 
 def grow(
     indices: tuple[str, ...],
     sizes: dict[str, int],
-    cells: NDArray[np.integer],
-    entries: NDArray[np.float64],
+    cells: Fibres | NDArray[np.integer],
+    entries: NDArray[Any],
     order: tuple[str, ...],
 ) -> FibreTree:
-    """The tree of a table whose cells (n, len(indices)) are unique and sorted in the order of `indices`."""
-    columns = [np.ascontiguousarray(cells[:, indices.index(index)]) for index in order]
-    permutation = None
+    """The tree of a table whose cells are unique and sorted in the order of `indices`: fibres, or (n, order)."""
+    fibres, permutation = as_fibres(indices, sizes, cells), None
     if order != indices:
-        permutation = sort_order(columns, [sizes[index] for index in order])
-        columns = [column[permutation] for column in columns]
-        entries = entries[permutation]
-    new = np.zeros(len(entries), bool)
-    if len(new):
-        new[0] = True
-    firsts: list[NDArray[np.int64]] = []  # first entry of every fibre of a level
-    for column in columns[:-1]:
-        new[1:] |= column[1:] != column[:-1]
-        firsts.append(np.flatnonzero(new))
-    rows = [_unsigned(column[first]) for column, first in zip(columns, firsts)] + [_unsigned(columns[-1])]
-    starts = [np.append(np.searchsorted(below, first), len(below)) for first, below in pairwise(firsts)]
-    starts += [np.append(first, len(entries)) for first in firsts[-1:]]
-    shape = tuple(sizes[index] for index in order)
-    return FibreTree(order, shape, tuple(rows), tuple(starts), np.ascontiguousarray(entries), permutation)
+        moved = _moved(indices, order)
+        permutation = sort_order([fibres.column(index) for index in moved], [sizes[index] for index in moved])
+        columns = [fibres.column(index) for index in order]
+        turned = np.empty((len(fibres), len(order)), columns[0].dtype)
+        for k, column in enumerate(columns):
+            turned[:, k] = column if permutation is None else taken(column, permutation)
+        fibres = Fibres.of(order, tuple(sizes[index] for index in order), turned)
+    return FibreTree(order, fibres.sizes, fibres.rows, fibres.starts, _arranged(entries, permutation), permutation)
 
 
-def sort_order(columns: list[NDArray[np.integer]], sizes: list[int]) -> NDArray[np.int64]:
-    """The permutation that sorts rows lexicographically: by one packed 64-bit key where it fits."""
-    bits = [max(int(size) - 1, 1).bit_length() for size in sizes]
-    if sum(bits) > 63:
-        return np.lexsort(columns[::-1])
-    key = np.zeros(len(columns[0]), np.int64)
-    for column, width in zip(columns, bits):
-        key <<= width
-        key |= column.astype(np.int64)
-    return np.argsort(key, kind="stable")
+def as_fibres(indices: tuple[str, ...], sizes: dict[str, int], cells: Fibres | NDArray[np.integer]) -> Fibres:
+    """Sorted cells (n, order) as fibres, unless they are."""
+    return cells if isinstance(cells, Fibres) else Fibres.of(indices, tuple(sizes[i] for i in indices), cells)
 
 
-def _unsigned(column: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
-    """Unsigned row numbers: kernels then need no test for negative ones; 64 bits only where 32 do not do."""
-    return column.astype(np.uint64 if column.dtype.itemsize > 4 else np.uint32, copy=False)
+def _moved(indices: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
+    """The leading indices of an order by which sorted cells must be sorted anew; for the others they are sorted."""
+    count = len(order)
+    while count and list(order[count - 1 :]) == [index for index in indices if index in order[count - 1 :]]:
+        count -= 1
+    return order[:count]
+
+
+def _arranged(values: NDArray[Any], permutation: NDArray[np.integer] | None) -> NDArray[Any]:
+    """Values in a tree's order. Kernels read them as vectors: they must be contiguous."""
+    return np.ascontiguousarray(values if permutation is None else taken(values, permutation))
+
+
+def compact(entries: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The same numbers as floats where none of them changes: counts and plain links, for half the memory."""
+    if entries.dtype == np.float32:
+        return entries
+    if is_uniform(entries):
+        one = compact(entries[:1].copy())
+        return entries if one.dtype == entries.dtype else np.broadcast_to(one, len(entries))
+    floats, same = np.empty(len(entries), np.float32), [True]
+
+    def shorten(rows: slice) -> None:
+        with np.errstate(over="ignore"):
+            floats[rows] = entries[rows]
+        if not np.array_equal(floats[rows], entries[rows]):
+            same[0] = False
+
+    by_pieces(shorten, len(entries))
+    return floats if same[0] else entries

@@ -25,9 +25,9 @@ def kind(series: "pl.Series") -> str:
     dtype = series.dtype
     if isinstance(dtype, pl.Datetime):
         return f"times in {dtype.time_zone}" if dtype.time_zone else "times without zone"
+    if dtype.is_integer():
+        return "integers"
     words = {
-        pl.Int64: "integers",
-        pl.UInt64: "integers",
         pl.String: "strings",
         pl.Boolean: "booleans",
         pl.Date: "dates",
@@ -36,7 +36,10 @@ def kind(series: "pl.Series") -> str:
 
 
 def label_series(column: Any, where: str) -> "pl.Series":
-    """The labels of a column, in one type for each kind, without nulls; ``where`` names the column in errors."""
+    """The labels of a column, without nulls; ``where`` names the column in errors.
+
+    In one type for each kind; but integers, of which there may be many, keep the bytes they have: see ``widened``.
+    """
     import polars as pl
 
     series = to_polars(column, where)
@@ -86,11 +89,24 @@ def _one_type(series: "pl.Series", where: str) -> "pl.Series":
 def _integers(series: "pl.Series", where: str) -> "pl.Series":
     import polars as pl
 
+    # What is wider is not named: polars 1.30 has no UInt128.
+    if series.dtype in (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64):
+        return series
     for dtype in (pl.Int64, pl.UInt64):
         whole = series.cast(dtype, strict=False)
         if not whole.null_count():
             return whole
     raise _too_wide(series.min(), series.max(), where)
+
+
+def widened(series: "pl.Series") -> "pl.Series":
+    """The same labels in one type for each kind: integers as int64, or uint64 where they are beyond it."""
+    import polars as pl
+
+    if not series.dtype.is_integer() or series.dtype == pl.Int64:
+        return series
+    whole = series.cast(pl.Int64, strict=False)
+    return series if whole.null_count() else whole
 
 
 def _too_wide(least: object, most: object, where: str) -> DataError:

@@ -2,16 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource
 from plait.data.columns import quoted
-from plait.data.keys import Array, columns_of, coordinate_type, find, is_rising, pack, pack_pair
+from plait.data.fibres import repeats
+from plait.data.keys import Array, columns_of, coordinate_type, find, pack_pair
 from plait.data.labels import Labels
+from plait.data.sorting import sort_cells, taken
 from plait.data.tables import TableSource
 from plait.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +31,7 @@ class Entries:
     coords: Array
     values: Floats
     weights: Floats | None
-    rows: NDArray[np.int64] | None = None
+    rows: NDArray[np.integer] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -35,11 +41,13 @@ class Entries:
         """The shape of the relation."""
         return tuple(len(labels) for _, labels in self.labels)
 
-    def chosen(self, which: Array) -> "Entries":
-        """Some of the entries, by mask or position."""
-        rows = np.arange(len(self)) if self.rows is None else self.rows
-        weights = None if self.weights is None else self.weights[which]
-        return replace(self, coords=self.coords[which], values=self.values[which], weights=weights, rows=rows[which])
+    def chosen(self, which: Array, coords: Array | None = None) -> "Entries":
+        """Some of the entries, by mask or position; coords: theirs, if they are known."""
+        places = np.flatnonzero(which) if which.dtype == bool else which
+        weights = None if self.weights is None else taken(self.weights, places)
+        rows = places if self.rows is None else taken(self.rows, places)
+        coords = taken(self.coords, places) if coords is None else coords
+        return replace(self, coords=coords, values=taken(self.values, places), weights=weights, rows=rows)
 
     def row(self, entry: int) -> int:
         """The row of the source that an entry stood in."""
@@ -59,15 +67,14 @@ class Entries:
         return f"{self.source.name}{of}, row {self.row(entry)} (counting from 0)"
 
 
-def encode(labels: Mapping[str, object], names: Mapping[str, Labels], columns: Mapping[str, str], name: str) -> Array:
+def encode(
+    labels: Mapping[str, "pl.Series"], names: Mapping[str, Labels], columns: Mapping[str, str], name: str
+) -> Array:
     """Labels by index -> coordinates (n, k), in the order of the mapping."""
-    encoded = [
-        names[index].encode(series, where=f"{name}, column {quoted(columns.get(index, index))}")
-        for index, series in labels.items()
-    ]
-    coords = np.empty((len(encoded[0]), len(encoded)), coordinate_type([len(names[index]) for index in labels]))
-    for k, rows in enumerate(encoded):
-        coords[:, k] = rows
+    count = len(next(iter(labels.values())))
+    coords = np.empty((count, len(labels)), coordinate_type([len(names[index]) for index in labels]))
+    for k, (index, series) in enumerate(labels.items()):
+        names[index].write(series, coords[:, k], where=f"{name}, column {quoted(columns.get(index, index))}")
     return coords
 
 
@@ -119,9 +126,9 @@ def checked(entries: Entries, noun: str = "value") -> Entries:
 
 
 def _refuse_bad(entries: Entries, numbers: Floats, column: str, noun: str) -> None:
-    bad = ~((numbers >= 0) & (numbers < np.inf))
-    if not bad.any():
+    if len(numbers) == 0 or (numbers.min() >= 0 and numbers.max() < np.inf):  # NaN is neither
         return
+    bad = ~((numbers >= 0) & (numbers < np.inf))
     entry = int(np.argmax(bad))
     place, number = entries.place(entry, column), numbers[entry]
     if np.isnan(number):
@@ -146,23 +153,24 @@ def refuse_other_than_links(entries: Entries, summed: bool) -> None:
 
 def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
     """The entries sorted, each cell once; and how many were added to another one."""
-    keys = pack(columns_of(entries.coords), entries.sizes, len(entries))
-    if is_rising(keys):
+    order, coords = sort_cells(entries.coords, entries.sizes)
+    if order is not None:
+        entries = entries.chosen(order, coords)
+    again = repeats(entries.coords)
+    if again == 0:
         return entries, 0
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    same = keys[1:] == keys[:-1]
-    if not same.any():
-        return entries.chosen(order), 0
+    same = (entries.coords[1:] == entries.coords[:-1]).all(axis=1)
     # What a repeated cell means is settled for sparse arrays: SciPy adds them up.
     if duplicates == "error" and isinstance(entries.source, TableSource):
-        raise _twice(entries, order, keys, same)
-    return _summed(entries.chosen(order), keys), int(same.sum())
+        raise _twice(entries, same)
+    return _summed(entries, same), again
 
 
-def _twice(entries: Entries, order: Array, keys: Array, same: Array) -> DataError:
-    second = int(order[1:][same].min())
-    first = int(order[np.searchsorted(keys, keys[np.flatnonzero(order == second)[0]])])
+def _twice(entries: Entries, same: Array) -> DataError:
+    """The earliest row that repeats a cell, and the first one of that cell; same: which equal the entry before."""
+    repeated = np.flatnonzero(same) + 1
+    second = int(repeated[0 if entries.rows is None else np.argmin(entries.rows[repeated])])
+    first = int(np.flatnonzero(~np.concatenate([[False], same[:second]]))[-1])
     rows = f"rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
     more = int(same.sum()) - 1
     also = f"; {more} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
@@ -172,10 +180,10 @@ def _twice(entries: Entries, order: Array, keys: Array, same: Array) -> DataErro
     return DataError(f"{entries.source.name}: {rows} are both about {named}{also}.\nRemove one{cure}.")
 
 
-def _summed(entries: Entries, keys: Array) -> Entries:
+def _summed(entries: Entries, same: Array) -> Entries:
     """Sorted entries with equal ones added up, smallest value first: the order of rows must not change the last bit."""
-    order = np.lexsort((entries.values, keys))
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    new = np.concatenate([[True], ~same])
+    order, first = np.lexsort((entries.values, np.cumsum(new))), np.flatnonzero(new)
     values = np.add.reduceat(entries.values[order], first)
     if entries.weights is not None:
         least, most = (f.reduceat(entries.weights, first) for f in (np.minimum, np.maximum))

@@ -119,7 +119,7 @@ def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
     def rename(term: Term) -> Term:
         table = term.table
         if table is not None:
-            table = Table(tuple(new[index] for index in table.indices), table.coords, table.values)
+            table = Table(tuple(new[index] for index in table.indices), table.cells, table.values)
         return replace(term, vectors={new[index]: vector for index, vector in term.vectors.items()}, table=table)
 
     return replace(weights, indices=indices, terms=tuple(rename(term) for term in weights.terms))

@@ -58,11 +58,6 @@ def columns_of(coords: Array) -> list[Array]:
     return [coords[:, k] for k in range(coords.shape[1])]
 
 
-def is_rising(keys: Array) -> bool:
-    """Whether keys are sorted and no two are equal."""
-    return bool(np.all(keys[1:] > keys[:-1]))
-
-
 def find(needles: Keys, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Positions of the needles in sorted distinct keys, and whether they are there at all."""
     if len(keys) == 0:

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.fibres import Fibres
 from plait.data.keys import Array, Keys, columns_of, find, pack, pack_pair
 
 Floats = NDArray[np.float64]
@@ -13,15 +14,28 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M."""
+    """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M.
+
+    links and stored are what they are made from when first asked for: a fit keeps no more.
+    """
 
     shape: tuple[int, ...]
-    cells: Array
-    values: Floats
+    links: Array | Fibres
+    stored: NDArray[np.floating]
     weights: Floats
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.stored)
+
+    @cached_property
+    def cells(self) -> Array:
+        """Coordinates (n, order) in lexicographic order."""
+        return self.links.cells() if isinstance(self.links, Fibres) else self.links
+
+    @cached_property
+    def values(self) -> Floats:
+        """X at the cells, (n,)."""
+        return self.stored.astype(np.float64, copy=False)
 
     def contain(self, cells: Array) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are known links."""

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.columns import kind, label_series, quoted
+from plait.data.columns import kind, label_series, quoted, widened
+from plait.data.near import Near, distinct
 from plait.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
+Array = NDArray[Any]
 Rows = NDArray[np.int64]
 
 # How many names an error lists before it says "…".
@@ -39,7 +41,7 @@ class Labels:
         if series.n_unique() < len(series):
             twice = series.filter(series.is_duplicated())[0]
             raise DataError(f"labels of {axis}: {quoted(twice)} is there twice.\nAn entity has one name; remove one.")
-        return cls(axis, series)
+        return cls(axis, widened(series))
 
     @classmethod
     def count(cls, axis: str, size: int) -> "Labels":
@@ -71,12 +73,6 @@ class Labels:
     def __repr__(self) -> str:
         return f"Labels({self.axis!r}, {len(self)} {kind(self.names)}: {listed(self.names)})"
 
-    @cached_property
-    def is_count(self) -> bool:
-        """Whether the names are the row numbers themselves."""
-        names = self.names
-        return kind(names) == "integers" and bool((names.to_numpy() == np.arange(len(names))).all())
-
     def encode(self, column: Any, *, where: str = "", unknown: Literal["error", "mark"] = "error") -> Rows:
         """The rows of labels; column (n,) -> (n,). An unknown label is an error, or −1 if ``unknown="mark"``.
 
@@ -103,15 +99,25 @@ class Labels:
     def _rows(self, series: "pl.Series") -> Rows:
         import polars as pl
 
-        if self.is_count:
-            labels = series.to_numpy()
-            known = (labels >= 0) & (labels < len(self))
-            # uint64 labels beyond int64 are unknown, so what the cast makes of them is never seen.
-            return np.where(known, labels.astype(np.int64), -1)
-        if series.dtype != self.names.dtype:  # int64 and uint64: what does not fit becomes null, which is no name
+        if self._near is not None:
+            rows = np.empty(len(series), np.int64)
+            self._near.write(series, rows)
+            return rows
+        if series.dtype != self.names.dtype:  # what does not fit becomes null, which is no name
             series = series.cast(self.names.dtype, strict=False)
-        numbers = pl.Series(np.arange(len(self), dtype=np.int64))
-        return series.replace_strict(self.names, numbers, default=-1, return_dtype=pl.Int64).to_numpy()
+        numbered = pl.DataFrame({"name": self.names, "row": np.arange(len(self))})
+        found = pl.DataFrame({"name": series}).join(numbered, on="name", how="left", maintain_order="left")
+        return found["row"].fill_null(-1).to_numpy()
+
+    @cached_property
+    def _near(self) -> Near | None:
+        return Near.of(self.names) if kind(self.names) == "integers" else None
+
+    def write(self, series: "pl.Series", rows: Array, *, where: str) -> None:
+        """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""
+        same = kind(series) == kind(self.names)
+        if len(series) == 0 or not (same and self._near is not None and self._near.write(series, rows)):
+            rows[:] = self.encode(series, where=where)
 
     def _unknown(self, series: "pl.Series", rows: Rows, where: str) -> DataError:
         strange = series.filter(rows < 0).unique(maintain_order=True)
@@ -212,7 +218,7 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     import polars as pl
 
     given = Seen(f"labels of {axis}", Labels.of(axis, declared if declared is not None else []).names)
-    parts = [Seen(part.where, part.labels.unique()) for part in (given, *columns) if len(part.labels)]
+    parts = [Seen(part.where, distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
     for part in parts:

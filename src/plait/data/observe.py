@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.fibres import Fibres
 from plait.data.keys import Array, coordinate_type
+from plait.data.sorting import is_uniform
 from plait.data.weights import Weights
 
 Floats = NDArray[np.float64]
@@ -37,28 +39,40 @@ class Observation:
 def observe(
     indices: Sequence[str],
     shape: Sequence[int],
-    coords: Array,
+    listed: Fibres,
     own: Floats,
     unlisted: float,
     seen: Mapping[str, NDArray[np.bool_]],
     hidden: Mapping[tuple[str, ...], Array],
     weight: float,
 ) -> Observation:
-    """M from the listed cells: coords (n, order) sorted and not hidden, their own weights (n,), and all else.
+    """M from the listed cells: sorted and not hidden, their own weights (n,), and all else.
 
     unlisted: the weight of other cells; seen: 0/1 vectors of entities by index; hidden: coordinates by index set.
     """
     open_cells = _open_cells(indices, shape, seen, hidden) if unlisted > 0 else None
     if open_cells is None:
-        weights = Weights.from_table(indices, shape, indices, coords, own)
+        weights = Weights.from_fibres(indices, shape, listed, own)
         count = int(np.count_nonzero(own))
     else:
         count = round(open_cells.total()) - int(np.count_nonzero(own == 0))
         known = _few_open(open_cells, hidden)
         if known is not None:
             open_cells = Weights.from_table(indices, shape, indices, known)
-        weights = open_cells * unlisted + Weights.from_table(indices, shape, indices, coords, own - unlisted)
-    return Observation(weights * weight, own * weight, count if weight > 0 else 0)
+        weights = open_cells * unlisted + Weights.from_fibres(indices, shape, listed, _less(own, unlisted))
+    return Observation(weights * weight, _times(own, weight), count if weight > 0 else 0)
+
+
+def _less(numbers: Floats, amount: float) -> Floats:
+    """numbers − amount, one number staying one."""
+    return np.broadcast_to(numbers[0] - amount, len(numbers)) if is_uniform(numbers) else numbers - amount
+
+
+def _times(numbers: Floats, factor: float) -> Floats:
+    """numbers · factor, one number staying one."""
+    if factor == 1:
+        return numbers
+    return np.broadcast_to(numbers[0] * factor, len(numbers)) if is_uniform(numbers) else numbers * factor
 
 
 def _open_cells(

@@ -95,7 +95,7 @@ def read_table(
         name,
         named,
         labels,
-        np.ones(len(frame)) if values is None else values,
+        np.broadcast_to(1.0, len(frame)) if values is None else values,
         weights,
         len(frame),
         value or "value",

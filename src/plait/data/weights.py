@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plait.data.keys import Array, columns_of, coordinate_type, find, is_rising, pack, pack_pair, search
+from plait.data.fibres import Fibres, repeats
+from plait.data.keys import Array, columns_of, coordinate_type, find, pack_pair, search
+from plait.data.sorting import is_uniform, sort_cells, taken
 from plait.errors import DataError
 from plait.machine import memory
 
@@ -30,12 +32,22 @@ CANCELLED = 1e-12
 class Table:
     """A sparse table over some indices; a cell that it does not list is 0.
 
-    coords (n, k) distinct and in lexicographic order, values (n,), indices in the order of the relation.
+    cells: coords (n, k) distinct and in lexicographic order, or the same as fibres; values (n,); indices in the order
+    of the relation.
     """
 
     indices: tuple[str, ...]
-    coords: Array
+    cells: Array | Fibres
     values: Floats
+
+    @property
+    def coords(self) -> Array:
+        """Coordinates (n, k), distinct and in lexicographic order."""
+        return self.cells.cells() if isinstance(self.cells, Fibres) else self.cells
+
+    def column(self, index: str) -> Array:
+        """The coordinates of one index, (n,)."""
+        return self.cells.column(index) if isinstance(self.cells, Fibres) else self.cells[:, self.indices.index(index)]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -98,6 +110,11 @@ class Weights:
             coords = np.ascontiguousarray(coords[:, [list(over).index(index) for index in ordered]], kind)
         spread = np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.float64), len(coords)))
         return cls._of(indices, shape, [Term(1.0, {}, _summed(Table(ordered, coords, spread), sizes))])
+
+    @classmethod
+    def from_fibres(cls, indices: Sequence[str], shape: Sequence[int], cells: Fibres, values: Floats) -> "Weights":
+        """A table over all indices; 0 elsewhere."""
+        return cls._of(indices, shape, [Term(1.0, {}, Table(tuple(indices), cells, values))])
 
     @classmethod
     def _of(cls, indices: Sequence[str], shape: Sequence[int], terms: Sequence[Term]) -> "Weights":
@@ -225,18 +242,20 @@ def _simple(term: Term, sizes: Mapping[str, int]) -> Term | None:
 def _folded(table: Table, vectors: Mapping[str, Floats]) -> Table:
     values = table.values
     for index, vector in vectors.items():
-        values = values * vector[table.coords[:, table.indices.index(index)]]
-    return Table(table.indices, table.coords, values)
+        values = values * vector[table.column(index)]
+    return Table(table.indices, table.cells, values)
 
 
 def _without_zeros(table: Table) -> Table:
-    kept = table.values != 0
+    kept = table.values[:1] != 0 if is_uniform(table.values) else table.values != 0
+    if not kept.any():
+        return Table(table.indices, np.zeros((0, len(table.indices)), np.uint32), np.zeros(0))
     return table if kept.all() else Table(table.indices, table.coords[kept], table.values[kept])
 
 
 def _scattered(table: Table, sizes: Mapping[str, int]) -> Floats:
     vector = np.zeros(sizes[table.indices[0]])
-    vector[table.coords[:, 0]] = table.values
+    vector[table.column(table.indices[0])] = table.values
     return vector
 
 
@@ -296,13 +315,12 @@ def _added(a: Table, p: float, b: Table, q: float, sizes: Mapping[str, int]) -> 
 
 def _summed(table: Table, sizes: Mapping[str, int]) -> Table:
     """The table in order, equal coordinates added up."""
-    keys = pack(columns_of(table.coords), [sizes[index] for index in table.indices], len(table))
-    if is_rising(keys):
-        return table
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    return Table(table.indices, table.coords[order[first]], np.add.reduceat(table.values[order], first))
+    order, coords = sort_cells(table.coords, [sizes[index] for index in table.indices])
+    values = table.values if order is None else taken(table.values, order)
+    if repeats(coords) == 0:
+        return Table(table.indices, coords, values)
+    first = np.flatnonzero(np.concatenate([[True], (coords[1:] != coords[:-1]).any(axis=1)]))
+    return Table(table.indices, coords[first], np.add.reduceat(values, first))
 
 
 def _reordered(table: Table | None, indices: tuple[str, ...], sizes: Mapping[str, int]) -> Table | None:
@@ -334,7 +352,7 @@ def _joined(a: Table, b: Table, indices: tuple[str, ...], sizes: Mapping[str, in
     if set(a.indices) < set(b.indices):
         a, b = b, a
     common = [index for index in a.indices if index in b.indices]
-    left, right = ([table.coords[:, table.indices.index(index)] for index in common] for table in (a, b))
+    left, right = ([table.column(index) for index in common] for table in (a, b))
     left_keys, right_keys = pack_pair(left, right, [sizes[index] for index in common], (len(a), len(b)))
     if len(common) == len(b.indices):
         positions, known = find(left_keys, right_keys)
@@ -351,7 +369,7 @@ def _joined(a: Table, b: Table, indices: tuple[str, ...], sizes: Mapping[str, in
     coords = np.empty((len(left_rows), len(over)), coordinate_type([sizes[index] for index in over]))
     for k, index in enumerate(over):
         source, rows = (a, left_rows) if index in a.indices else (b, right_rows)
-        coords[:, k] = source.coords[rows, source.indices.index(index)]
+        coords[:, k] = source.column(index)[rows]
     return _summed(Table(over, coords, a.values[left_rows] * b.values[right_rows]), sizes)
 
 

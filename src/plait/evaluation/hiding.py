@@ -149,7 +149,7 @@ def _by(by: Any, bound: BoundRelation) -> str | tuple[str, ...]:
 
 
 def _choose(subject: Subject, by: str | tuple[str, ...], fraction: float, rng: np.random.Generator) -> Chosen:
-    if not len(subject.bound.values):
+    if not len(subject.bound.links):
         raise DataError(f"{subject.name}: there is no observed link, so nothing can be tested.\nGive data with links.")
     if isinstance(by, tuple):
         return _choose_slices(subject, by, fraction, rng)
@@ -171,8 +171,9 @@ def _choose_cells(subject: Subject, fraction: float, rng: np.random.Generator) -
 
 def _choose_links(subject: Subject, fraction: float, rng: np.random.Generator) -> Chosen:
     bound = subject.bound
-    chosen = bound.cells[_some(len(bound.cells), fraction, rng, f"links of {bound.name}")]
-    return Chosen({bound.indices: chosen}, chosen, False, "links", len(chosen), len(bound.cells))
+    count = len(bound.links)
+    chosen = bound.cells[_some(count, fraction, rng, f"links of {bound.name}")]
+    return Chosen({bound.indices: chosen}, chosen, False, "links", len(chosen), count)
 
 
 def _choose_thin(subject: Subject, fraction: float, rng: np.random.Generator) -> Chosen:
@@ -218,12 +219,16 @@ def _choose_slices(subject: Subject, over: tuple[str, ...], fraction: float, rng
     candidates = np.argwhere(along(bound.weights, over) > 0)
     coords = candidates[_some(len(candidates), fraction, rng, f"{what} in {bound.name}")]
     places = [bound.indices.index(index) for index in over]
-    counts = (len(bound.cells), len(coords))
-    mine, theirs = pack_pair(columns_of(bound.cells[:, places]), columns_of(coords), sizes, counts)
     cells = cells_under(bound.weights, places, coords)
-    links = bound.cells[find(mine, theirs)[1]]
-    test = links if cells is None else cells
+    test = _links_under(bound, places, coords) if cells is None else cells
     return Chosen({over: coords}, test, cells is not None, what, len(coords), len(candidates))
+
+
+def _links_under(bound: BoundRelation, places: Sequence[int], coords: Array) -> Array:
+    """The links with one of the coordinates at these places."""
+    cells, sizes = bound.cells, [bound.shape[k] for k in places]
+    mine, theirs = pack_pair(columns_of(cells[:, places]), columns_of(coords), sizes, (len(cells), len(coords)))
+    return cells[find(mine, theirs)[1]]
 
 
 def _some(count: int, fraction: float, rng: np.random.Generator, what: str) -> Array:
@@ -260,7 +265,7 @@ def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[st
 
 def _values(bound: BoundRelation, cells: Array) -> Array:
     """X at some cells, 0 where there is no link."""
-    counts = (len(cells), len(bound.cells))
+    counts = (len(cells), len(bound.links))
     needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
     at, known = find(needles, keys)
     return np.where(known, bound.values[at], 0.0)

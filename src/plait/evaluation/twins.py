@@ -129,14 +129,14 @@ def leak_message(twins: Sequence[Twins], name: str, links: int) -> str:
 
 def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], Array]) -> Array:
     """The links of the split relation that are not hidden."""
-    covered = np.zeros(len(relation.cells), bool)
+    cells = relation.cells
+    covered = np.zeros(len(cells), bool)
     for over, coords in hidden.items():
         places = [relation.indices.index(index) for index in over]
         sizes = [relation.shape[k] for k in places]
-        counts = (len(relation.cells), len(coords))
-        mine, theirs = pack_pair(columns_of(relation.cells[:, places]), columns_of(coords), sizes, counts)
+        mine, theirs = pack_pair(columns_of(cells[:, places]), columns_of(coords), sizes, (len(cells), len(coords)))
         covered |= find(mine, np.unique(theirs))[1]
-    return relation.cells[~covered]
+    return cells[~covered]
 
 
 def _named(subject: Subject, relation: BoundRelation, cell: Array) -> str:

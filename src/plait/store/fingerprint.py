@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,31 @@ from numpy.typing import NDArray
 
 from plait.data.bind import Data
 from plait.data.exposure import Exposures
+from plait.data.fibres import Fibres
+from plait.data.sorting import is_uniform
 from plait.data.weights import Weights
+from plait.machine import processors
+
+BLOCK = 1 << 22  # bytes digested at a time
 
 
 def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.float64]]) -> str:
     """32 hexadecimal digits over labels, cells, values, weights, exposures, and the arrays of given factors."""
     digest = hashlib.blake2b(digest_size=16)
-    for word, content in _parts(data, exposures, given):
-        digest.update(word.encode())
-        digest.update(content)
+    parts = list(_parts(data, exposures, given))
+    with ThreadPoolExecutor(processors()) as pool:
+        for (word, _), marks in zip(parts, pool.map(lambda part: _marks(part[1]), parts)):
+            digest.update(word.encode())
+            digest.update(marks)
     return digest.hexdigest()
+
+
+def _marks(content: Any) -> bytes:
+    """Bytes that stand for the content: itself, or where it is long the digests of its blocks."""
+    if len(content) <= BLOCK:
+        return bytes(content)
+    starts = range(0, len(content), BLOCK)
+    return b"".join(hashlib.blake2b(content[at : at + BLOCK], digest_size=16).digest() for at in starts)
 
 
 def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.float64]]) -> Iterator[tuple[str, Any]]:
@@ -29,9 +45,9 @@ def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.floa
         yield f"labels {axis} {len(names)}", "\0".join(map(str, names.to_list())).encode("utf-8", "surrogatepass")
     for name, relation in data.relations.items():
         yield f"relation {name} {relation.likelihood} {relation.shape}", b""
-        for array in (relation.cells, relation.values, relation.cell_weights):
-            yield _bytes(array)
-        yield from _weights("weights", relation.weights)
+        yield from _fibres(relation.links)
+        yield from map(_bytes, (relation.stored, relation.cell_weights))
+        yield from _weights("weights", relation.weights, relation.links)
     for name, weights in exposures.relations.items():
         yield from _weights(f"exposure {name}", weights)
     for name, array in given.items():
@@ -39,7 +55,12 @@ def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.floa
         yield _bytes(array)
 
 
-def _weights(word: str, weights: Weights) -> Iterator[tuple[str, Any]]:
+def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:
+    yield f"cells {len(cells)}", b""
+    yield from map(_bytes, (*cells.rows, *cells.starts))
+
+
+def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterator[tuple[str, Any]]:
     for term in weights.terms:
         yield f"{word} {term.coefficient!r}", b""
         for index, vector in sorted(term.vectors.items()):
@@ -47,9 +68,14 @@ def _weights(word: str, weights: Weights) -> Iterator[tuple[str, Any]]:
             yield _bytes(vector)
         if term.table is not None:
             yield f"table {term.table.indices}", b""
-            yield _bytes(term.table.coords)
+            if not isinstance(term.table.cells, Fibres):
+                yield _bytes(term.table.cells)
+            elif term.table.cells is not known:  # else they are in it already
+                yield from _fibres(term.table.cells)
             yield _bytes(term.table.values)
 
 
 def _bytes(array: Any) -> tuple[str, Any]:
-    return f"{array.dtype.str} {array.shape}", np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    # One number seen many times is that number, whether the array has it once or in every place.
+    shown = array[:1] if is_uniform(array) or (array.ndim == 1 and len(array) and (array == array[0]).all()) else array
+    return f"{array.dtype.str} {array.shape} {shown.shape}", np.ascontiguousarray(shown).reshape(-1).view(np.uint8)

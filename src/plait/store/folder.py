@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from plait.errors import StoreError
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "plait-run", 1
+FORMAT, VERSION = "plait-run", 2  # since 2 fingerprints are made in another way, and arrays may be floats
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json)")  # what a save that was cut off may leave behind
 NOT_OURS = "Name a run that plait made, or another folder."
 

@@ -17,7 +17,7 @@ from plait.data.labels import Labels
 from plait.data.weights import Table, Term, Weights
 from plait.errors import PlaitError, StoreError
 from plait.infer.prior import Prior
-from plait.infer.state import Kept, Record, State
+from plait.infer.state import Kept, Record, State, Trail
 from plait.model import Model
 from plait.store.folder import MANIFEST, intact, manifest
 from plait.store.origin import Origin
@@ -126,12 +126,25 @@ def _state(model: Model, arrays: Arrays, header: Mapping[str, Any]) -> State:
             exposed[name] = arrays[f"{name}/exposed"]
     loop = header["loop"]
     history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in header["history"]]
-    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"])
+    trail = _trail(factors, arrays, loop)
+    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail)
+
+
+def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any]) -> Trail:
+    """What an accelerated loop remembers; runs of earlier versions have none."""
+    if "streak" not in loop:
+        return Trail()
+    before = {}
+    for name, kept in factors.items():
+        found = [arrays[key] for n in range(2) if (key := f"{name}/before/{n}") in arrays]
+        if found:
+            before[name] = [kept.layout.pack(inside) for inside in found]
+    return Trail(loop["streak"], loop["leapt"], before)
 
 
 def _packed(layout: Layout, kind: str, inside: NDArray[np.float64]) -> NDArray[np.float64]:
     if kind != "log_geomean":
         return layout.pack(inside)
-    stored = np.full((layout.rows, layout.columns), -np.inf)
+    stored = np.full((layout.rows, layout.columns), -np.inf, inside.dtype)
     layout.unpack(stored)[...] = inside
     return stored

@@ -54,7 +54,13 @@ def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, 
             "relations": {name: _outline(weights) for name, weights in origin.exposures.relations.items()},
         },
         "history": [[r.sweep, r.bound, _finite(r.change), r.seconds, r.rank] for r in state.history],
-        "loop": {"rates": list(state.rates), "divergences": dict(state.divergences), "pause": state.pause},
+        "loop": {
+            "rates": list(state.rates),
+            "divergences": dict(state.divergences),
+            "pause": state.pause,
+            "streak": state.trail.streak,
+            "leapt": state.trail.leapt,
+        },
         "extra": dict(extra or {}),
     }
 
@@ -89,6 +95,9 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
                 arrays[f"{name}/{kind}"] = kept.layout.unpack(stored)
     for name, prior in state.priors.items():
         arrays |= {f"{name}/prior/concentration": prior.concentration, f"{name}/prior/mean": prior.mean}
+    for name, before in state.trail.before.items():
+        layout = state.factors[name].layout
+        arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}
     return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
 
 

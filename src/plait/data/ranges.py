@@ -1,0 +1,40 @@
+"""Work over many rows, cut into ranges that threads share.
+
+The threads are those of reading and sorting: one for every processor, whatever `threads=` a fit asks for its sweeps.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from plait.machine import processors
+
+MANY = 50_000  # rows below which plain NumPy is as fast, and nothing has to be compiled
+PIECE = 1 << 17  # rows worked on at a time where a step needs scratch memory
+
+
+def ranges(count: int, threads: int | None = None) -> list[tuple[int, int]]:
+    """0 … count cut into one range a thread; a single one where there are few rows."""
+    parts = 1 if count < MANY else threads or processors()
+    return [(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+
+
+def on_threads(work: Callable[[int, int, int], object], cuts: list[tuple[int, int]]) -> None:
+    """Call work(number, lo, hi) for every range, the first one on this thread."""
+    if len(cuts) == 1:
+        work(0, *cuts[0])
+        return
+    with ThreadPoolExecutor(len(cuts) - 1, thread_name_prefix="plait") as pool:
+        others = [pool.submit(work, part, *cuts[part]) for part in range(1, len(cuts))]
+        work(0, *cuts[0])
+        for other in others:
+            other.result()
+
+
+def by_pieces(work: Callable[[slice], object], count: int) -> None:
+    """Call work(rows) for short ranges that make up 0 … count, on threads and in any order."""
+
+    def run(_: int, lo: int, hi: int) -> None:
+        for at in range(lo, hi, PIECE):
+            work(slice(at, min(at + PIECE, hi)))
+
+    on_threads(run, ranges(count))

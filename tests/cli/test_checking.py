@@ -1,0 +1,78 @@
+"""The memory that check reports: bytes counted by hand, and the peak of a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.cli.checking import Cost
+from plait.compile.step import padded
+from plait.machine import resident
+from plait.prepare import Arguments, prepare
+
+MODEL = "X[i, j] = A[i, r] B[j, r]"
+
+
+def cost(observed, columns=("i", "j"), accelerate=False, method="vb"):
+    rng = np.random.default_rng(0)
+    cells = rng.permutation(300 * 20)[:2000]
+    table = pl.DataFrame({columns[0]: cells // 20, columns[1]: cells % 20, "value": 1 + cells % 3})
+    data = plait.Model(MODEL).bind({"X": plait.Relation(table, observed=observed)})
+    problem = prepare(MODEL, data, Arguments(rank=3, seed=0, threads=1, method=method)).problem
+    return Cost.of(problem, data, None, accelerate=accelerate), data
+
+
+def test_data_and_trees_are_counted_once():
+    """A link takes its column and a value of 4 bytes; a row that has links 4 + 8; the weights of listed ones 4 more."""
+    everything, data = cost("all")
+    fibres = 4 * 2000 + 4 * 300 + 8 * 301
+    assert data.sizes["i"] == 300
+    assert everything.data == fibres + 4 * 2000 + 8  # all weigh 1
+    assert everything.trees == 0
+    listed, _ = cost("listed")
+    assert listed.data == everything.data
+    assert listed.trees == 4 * 2000
+
+
+def test_a_tree_in_another_order_is_counted_too():
+    turned, _ = cost("all", ("j", "i"))
+    fibres = 4 * 2000 + 4 * 20 + 8 * 21, 4 * 2000 + 4 * 300 + 8 * 301
+    assert turned.data == fibres[0] + 4 * 2000 + 8
+    assert turned.trees == fibres[1] + 4 * 2000 + 8 * 2000  # entries, and their permutation
+
+
+@pytest.mark.parametrize(("method", "again"), [("vb", 2), ("em", 1)])
+def test_what_an_accelerated_fit_remembers_is_counted(method, again):
+    """C and D of both factors once more, or Z."""
+    plain, fast = (cost("all", accelerate=accelerate, method=method)[0] for accelerate in (False, True))
+    assert fast.factors - plain.factors == again * 8 * padded(3) * (300 + 20)
+    assert fast.total - plain.total == fast.factors - plain.factors
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.skipif(resident() is None, reason="this system does not say what a process holds")
+def test_the_peak_foretold_is_that_of_the_process_that_fits(tmp_path, accelerate):
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"i": rng.permutation(400_000), "j": rng.integers(0, 60_000, 400_000)})
+    table.write_parquet(tmp_path / "x.parquet")
+    config = f'model = "{MODEL}"\nrank = 16\n[relations.X]\nsource = "x.parquet"\n[fit]\nseed = 0\nsweeps = 25\n'
+    config += f"accelerate = {str(accelerate).lower()}\n"
+    (tmp_path / "model.toml").write_text(config)
+
+    def run(*words):
+        show = "import sys, plait.cli, plait.machine\ntry:\n    plait.cli.app()\nfinally:\n"
+        show += "    print(plait.machine.resident()[1], file=sys.stderr)"
+        command = [sys.executable, "-c", show, *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=dict(os.environ))
+        return done.stdout, int(done.stderr.split()[-1])
+
+    run("fit", "model.toml", "-o", "first", "--sweeps", "1", "--json")  # compiles, which takes memory of its own
+    _, measured = run("fit", "model.toml", "-o", "run", "--json")
+    for timed in ("--time", "--no-time"):
+        foretold = json.loads(run("check", "model.toml", "--json", timed)[0])["peak_bytes"]
+        assert 0.8 < foretold / measured < 1.2
