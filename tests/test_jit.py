@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special
@@ -193,7 +194,39 @@ def alone(function):
     return lambda xs: np.array([fresh(float(x)) for x in xs])
 
 
-DIGAMMA = {"alone": alone(jit.digamma_lgamma), "inside a kernel": inside_a_kernel(jit.digamma_lgamma)}
+@jit.inlined
+def both_at(x, out, m):
+    psi, lgamma = jit.digamma_lgamma8(jit.load(x, np.uint64(0), m * 8))
+    jit.store(out, np.uint64(0), m * 8, psi)
+    jit.store(out, np.uint64(1), m * 8, lgamma)
+
+
+@jit.exact_kernel
+def both_exactly(x, out):
+    for m in range(x.shape[1] // 8):
+        both_at(x, out, m)
+
+
+@jit.uncached
+def both_among_others(x, out):
+    for m in range(x.shape[1] // 8):
+        both_at(x, out, m)
+
+
+def in_eights(both):
+    """ψ and log Γ of any number of doubles: (n, 2)."""
+
+    def call(xs):
+        padded = np.ones((1, -(-len(xs) // 8) * 8))
+        padded[0, : len(xs)] = xs
+        out = np.full((2, padded.shape[1]), np.nan)
+        both(padded, out)
+        return out[:, : len(xs)].T
+
+    return call
+
+
+DIGAMMA = {"alone": in_eights(both_exactly), "inside a kernel": in_eights(both_among_others)}
 LINK = {"alone": alone(jit.bernoulli_link), "inside a kernel": inside_a_kernel(jit.bernoulli_link)}
 everywhere = pytest.mark.parametrize("where", ["alone", "inside a kernel"])
 
@@ -201,7 +234,17 @@ everywhere = pytest.mark.parametrize("where", ["alone", "inside a kernel"])
 @everywhere
 @pytest.mark.parametrize(
     ("low", "high"),
-    [(1e-6, 1e-3), (1e-3, 1.0), (0.9, 1.1), (1.4, 1.5), (1.0, 12.0), (9.9, 10.1), (10.0, 1e4), (1e4, 1e12)],
+    [
+        (1e-300, 1e-6),
+        (1e-6, 1e-3),
+        (1e-3, 1.0),
+        (0.9, 1.1),
+        (1.4, 1.5),
+        (1.0, 12.0),
+        (4.9, 5.1),
+        (10.0, 1e4),
+        (1e4, 1e300),
+    ],
 )
 def test_digamma_and_lgamma_equal_scipy_to_1e13(low, high, where):
     xs = np.exp(np.random.default_rng(3).uniform(np.log(low), np.log(high), 5000))
@@ -258,6 +301,139 @@ def test_digamma_and_lgamma_are_right_far_outside(x, where):
     ((psi, log_gamma),) = DIGAMMA[where]([x])
     assert psi == pytest.approx(special.psi(x), rel=1e-13)
     assert log_gamma == pytest.approx(special.gammaln(x), rel=1e-13)
+
+
+@everywhere
+@pytest.mark.parametrize(("low", "high"), [(1e-300, 1e300), (1e-3, 1e3), (0.5, 6.0)])
+def test_digamma_and_lgamma_equal_40_digits_to_1e14(low, high, where):
+    xs = np.exp(np.random.default_rng(5).uniform(np.log(low), np.log(high), 1000))
+    with mpmath.workdps(40):
+        exact = [(mpmath.digamma(x), mpmath.loggamma(x)) for x in map(mpmath.mpf, xs.tolist())]
+        errors = [
+            [abs(mpmath.mpf(found) - true) / (1 + abs(true)) for found, true in zip(pair, truth)]
+            for pair, truth in zip(DIGAMMA[where](xs).tolist(), exact)
+        ]
+    assert max(map(max, errors)) <= 1e-14
+
+
+def test_digamma_and_lgamma_have_the_same_bits_in_every_lane_and_caller():
+    x = np.repeat(np.exp(np.random.default_rng(6).uniform(-10, 10, 500)), 8)
+    found = DIGAMMA["alone"](x)
+    assert (found.reshape(500, 8, 2) == found[::8, None, :]).all()
+    assert found.tobytes() == DIGAMMA["inside a kernel"](x).tobytes()
+
+
+GAP = {"alone": alone(jit.log_minus_digamma), "inside a kernel": inside_a_kernel(jit.log_minus_digamma)}
+
+
+@everywhere
+def test_log_minus_digamma_and_its_slope_equal_scipy(where):
+    x = np.exp(np.random.default_rng(9).uniform(np.log(1e-6), np.log(1e3), 5000))
+    value, slope = GAP[where](x).T
+    np.testing.assert_allclose(value, np.log(x) - special.psi(x), rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(slope, 1.0 / x - special.polygamma(1, x), rtol=1e-11, atol=1e-14)
+
+
+@everywhere
+def test_log_minus_digamma_of_large_numbers_keeps_all_its_digits(where):
+    x = np.geomspace(1e5, 1e9, 50)  # in the difference of log and ψ only six digits would be left
+    value, slope = GAP[where](x).T
+    np.testing.assert_allclose(value, 1.0 / (2.0 * x) + 1.0 / (12.0 * x**2), rtol=1e-15)
+    np.testing.assert_allclose(slope, -1.0 / (2.0 * x**2) - 1.0 / (6.0 * x**3), rtol=1e-15)
+
+
+# exact vectors --------------------------------------------------------------------------------------------------------
+
+
+@jit.exact_kernel
+def exact_operations(x, y, count, single, out):
+    top = np.uint64(0)
+    a, b = jit.load(x, top, 0), jit.load(y, top, 0)
+    jit.store(out, np.uint64(0), 0, a + b)
+    jit.store(out, np.uint64(1), 0, a - b)
+    jit.store(out, np.uint64(2), 0, a * b)
+    jit.store(out, np.uint64(3), 0, a / b)
+    jit.store(out, np.uint64(4), 0, jit.maximum(a, b))
+    jit.store(out, np.uint64(5), 0, jit.where_positive(a, b, a))
+    jit.store(out, np.uint64(6), 0, jit.cut(a, count, -7.0))
+    jit.store(out, np.uint64(7), 0, jit.rounded(a, single))
+    jit.store(out, np.uint64(8), 0, jit.rounded(a, x))
+    return jit.first(a), jit.largest(a)
+
+
+def test_exact_vectors_are_numpys_to_the_last_bit():
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(1, 8)), rng.normal(size=(1, 8))
+    single, out = np.zeros((1, 8), np.float32), np.zeros((9, 8))
+    assert exact_operations(x, y, 3, single, out) == (x[0, 0], x.max())
+    kept = np.where(np.arange(8) < 3, x[0], -7.0)
+    expected = [
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        np.maximum(x, y),
+        np.where(x > 0, y, x),
+        kept[None],
+        x.astype(np.float32),
+        x,
+    ]
+    np.testing.assert_array_equal(out, np.concatenate(expected).astype(float))
+
+
+@jit.exact_kernel
+def there_and_back(x, y, out):
+    a, b = jit.load(x, np.uint64(0), 0), jit.load(y, np.uint64(0), 0)
+    jit.store(out, np.uint64(0), 0, a + b - b)
+
+
+def test_exact_kernels_do_not_reassociate():
+    x, y, out = np.full((1, 8), 1e-3), np.full((1, 8), 1e6), np.zeros((1, 8))
+    there_and_back(x, y, out)
+    np.testing.assert_array_equal(out, x + y - y)
+    assert (out != x).all()
+
+
+# exponentials ---------------------------------------------------------------------------------------------------------
+
+
+@jit.exact_kernel
+def exponentials(x, out):
+    for m in range(x.shape[1] // 8):
+        jit.store(out, np.uint64(0), m * 8, jit.exp8(jit.load(x, np.uint64(0), m * 8)))
+
+
+@jit.exact_kernel
+def any_logarithms(x, out):
+    for m in range(x.shape[1] // 8):
+        jit.store(out, np.uint64(0), m * 8, jit.log_any8(jit.load(x, np.uint64(0), m * 8)))
+
+
+@wide
+@pytest.mark.parametrize(("low", "high"), [(-708.0, 709.0), (-1.0, 1.0), (-1e-8, 1e-8)])
+def test_exp8_is_within_2_ulp(low, high):
+    x = np.random.default_rng(8).uniform(low, high, (1, 80_000))
+    out = np.zeros(x.shape)
+    exponentials(x, out)
+    assert ulps(out, np.exp(x.astype(np.longdouble))).max() <= 2.0
+
+
+def test_exp8_is_exact_at_0_flushes_what_is_not_normal_and_keeps_nan():
+    x = np.array([[0.0, -0.0, -708.0, -708.1, -745.0, -1e308, -np.inf, np.nan]])
+    out = np.zeros(x.shape)
+    exponentials(x, out)
+    assert out[0, :2].tolist() == [1.0, 1.0]
+    assert out[0, 2] == pytest.approx(np.exp(-708.0), rel=1e-15)
+    assert out[0, 3:7].tolist() == [0.0] * 4
+    assert np.isnan(out[0, 7])
+
+
+def test_log_any8_is_right_from_0_over_subnormals_to_the_largest_number():
+    x = np.array([[0.0, 5e-324, 1e-310, np.finfo(float).tiny, 1e-200, 1.0, 3.0, np.finfo(float).max]])
+    out = np.zeros(x.shape)
+    any_logarithms(x, out)
+    assert out[0, 0] == -np.inf
+    np.testing.assert_allclose(out[0, 1:], np.log(x[0, 1:]), rtol=1e-15)
 
 
 # the Bernoulli link ---------------------------------------------------------------------------------------------------

@@ -54,13 +54,35 @@ WRONG = {
         {"rank": 2, "order": "per factor"},
         "order must be one of 'one-pass', 'per-factor', got 'per factor'.\nDid you mean 'per-factor'?",
     ),
-    "dtype": (TEXT, {"rank": 2, "dtype": "float32"}, "dtype must be \"float64\" in this version, got 'float32'."),
+    "dtype": (TEXT, {"rank": 2, "dtype": "float16"}, "dtype must be 'float64' or 'float32', got 'float16'."),
+    "floats for EM": (
+        TEXT,
+        {"rank": 2, "dtype": "float32", "method": "em"},
+        'dtype="float32" does not go with method="em": entries fall without end, and those that floats cannot hold '
+        "become 0, so that unlikely links are no longer told apart.\n"
+        'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).',
+    ),
+    "floats for points that may be 0": (
+        TEXT,
+        {"rank": 2, "dtype": "float32", "method": "map", "prior": plait.Gamma(1.0, 1.0)},
+        'dtype="float32" does not go with a concentration of 1: entries fall without end, and those that floats cannot '
+        "hold become 0, so that unlikely links are no longer told apart.\n"
+        'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).',
+    ),
+    "dtype and a tiny concentration": (
+        TEXT,
+        {"rank": 2, "dtype": "float32", "prior": plait.Gamma(1e-50, 1.0)},
+        'dtype="float32" cannot hold what follows from a concentration of 1e-50.\n'
+        "Leave dtype out, or use a concentration of 1e-30 or more.",
+    ),
+    "dtype of integers": (TEXT, {"rank": 2, "dtype": int}, "dtype must be 'float64' or 'float32', got <class 'int'>."),
     "sweeps": (TEXT, {"rank": 2, "sweeps": -1}, "sweeps must be a whole number, 0 or more, got -1."),
     "sweeps not whole": (TEXT, {"rank": 2, "sweeps": 1e3}, "sweeps must be a whole number, 0 or more, got 1000.0."),
     "tol": (TEXT, {"rank": 2, "tol": -1e-6}, "tol must be a number, 0 or more, got -1e-06."),
     "tol nan": (TEXT, {"rank": 2, "tol": float("nan")}, "tol must be a number, 0 or more, got nan."),
     "seed": (TEXT, {"rank": 2, "seed": "x"}, "seed must be a whole number, 0 or more, got 'x'."),
     "threads": (TEXT, {"rank": 2, "threads": 0}, "threads must be a whole number, 1 or more, got 0."),
+    "accelerate": (TEXT, {"rank": 2, "accelerate": "yes"}, "accelerate must be True or False, got 'yes'."),
     "checkpoint": (
         TEXT,
         {"rank": 2, "checkpoint": 10},

@@ -37,10 +37,11 @@ def make_problem(
     init: Fit | Mapping[str, Any] | None,
     seed: int,
     executor: Executor,
+    dtype: np.dtype[Any],
 ) -> Problem:
     """Everything that the loop works on, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
-    starts, random = _start_factors(data, layouts, free, method, seed, init)
+    starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
     parts = [_part(data, name, exposures) for name in data.model.relations]
     problem = Problem(method, parts, {**given, **starts}, free, priors, executor)
     match_totals(problem, random)
@@ -59,7 +60,8 @@ def go_on(
 def _part(data: Data, name: str, exposures: Exposures) -> Part:
     """One relation as inference needs it; under an exposure the weights are M·V."""
     relation, equation = data.relations[name], data.model.equation(name)
-    exposure, weights = exposures.at(name, relation.cells), relation.weights
+    weights = relation.weights
+    exposure = exposures.at(name, relation.cells) if name in exposures.relations else None
     if exposure is not None:
         _check_exposure(relation, data, exposure)
         weights = weights * exposures.relations[name]
@@ -69,7 +71,7 @@ def _part(data: Data, name: str, exposures: Exposures) -> Part:
         relation.indices,
         dict(zip(relation.indices, relation.shape)),
         tuple((o.factor, o.indices) for o in equation.occurrences if o.factor not in exposures.names),
-        Nonzeros(relation.cells, relation.values, relation.cell_weights, exposure),
+        Nonzeros(relation.links, relation.stored, relation.cell_weights, exposure),
         weights,
     )
 
@@ -119,6 +121,7 @@ def _start_factors(
     method: str,
     seed: int,
     init: Fit | Mapping[str, Any] | None,
+    dtype: np.dtype[Any],
 ) -> tuple[dict[str, Factor], tuple[str, ...]]:
     """Every free factor at its start, and which of them are random."""
     known: Mapping[str, Any] = init.aligned(data, layouts) if isinstance(init, Fit) else (init or {})
@@ -138,21 +141,30 @@ def _start_factors(
             if name not in known:
                 random.append(name)
             start = known[name] if name in known else random_factor(layouts[name], position, seed)
-            factors[name] = _start(layouts[name], start, method)
+            factors[name] = _start(layouts[name], start, method, dtype)
     return factors, tuple(random)
 
 
-def _start(layout: Layout, start: Any, method: str) -> Factor:
+def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> Factor:
     """A factor from an array of means or from a posterior (anything with concentration and scale)."""
     known = hasattr(start, "concentration") and hasattr(start, "scale")
     if method != "vb":
-        return point(layout, _packed(layout, start.mean if known else start, "init", least=0.0))
+        return point(layout, _stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype))
     if known and np.isfinite(np.asarray(start.concentration)).all():
         C, D = (_packed(layout, a, "init", least=TINIEST) for a in (start.concentration, start.scale))
-        return posterior(layout, C, D)
+        return posterior(layout, _stored(C, dtype), _stored(D, dtype))
     mean = _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST)
     C = np.where(mean > 0, START, 0.0)
-    return posterior(layout, C, mean / START)
+    return posterior(layout, _stored(C, dtype), _stored(mean / START, dtype))
+
+
+def _stored(array: Array, dtype: np.dtype[Any]) -> Array:
+    """An array in the numbers of the fit; what is beyond them becomes the nearest that is not, and 0 stays 0."""
+    if dtype == array.dtype:
+        return array
+    ends = np.finfo(dtype)
+    inside = np.clip(array, float(ends.tiny), float(ends.max))
+    return np.where(array > 0, inside, 0.0).astype(dtype)
 
 
 TINIEST = 1e-290  # a VB posterior is positive everywhere

@@ -22,6 +22,7 @@ from plait.infer.state import State
 from plait.model import Model
 from plait.result import Fit
 from plait.store.fingerprint import fingerprint
+from plait.store.folder import VERSION, manifest
 from plait.store.load import load
 from plait.store.origin import Origin
 
@@ -47,6 +48,7 @@ class Arguments:
     dtype: Any = "float64"
     executor: Any = None
     prune: Any = False
+    accelerate: Any = False
 
 
 @dataclass(frozen=True)
@@ -63,29 +65,32 @@ class Task:
 def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments) -> Task:
     """Check all arguments against model and data, and make the problem."""
     model = model if isinstance(model, Model) else Model(model)
-    settings.check_words(given.method, given.order, given.dtype)
+    settings.check_words(given.method, given.order)
+    dtype = settings.as_dtype(given.dtype)
     settings.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
-    settings.check_helpers(given.executor, given.threads, given.prune, given.method)
+    settings.check_helpers(given.executor, given.threads)
+    settings.check_switches(given.prune, given.accelerate, given.method)
     named = settings.fixed_names(model, given.fixed)
     free = tuple(name for name in model.factors if name not in named)
     ranks = settings.ranks(model, given.rank)
     settings.check_tie_indices(model, given.adapt)
     ties = settings.ties(model, given.adapt, given.method, free)
-    loop = Settings(cast(Order, given.order), given.sweeps, given.tol, ties, given.prune)
+    loop = Settings(cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate)
     executor: Executor = given.executor or Threads(given.threads)
     bound = _bind(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
-    settings.check_memory(layouts, free)
+    settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate))
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
-    origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads))
+    origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads, dtype))
     if isinstance(given.init, (str, PathLike)):
         earlier, state = _earlier(given.init, origin)
         problem = go_on(bound, state, given.method, free, exposures, executor)
         return Task(bound, problem, loop, replace(origin, seed=earlier.seed), state)
     priors = _priors(bound, given, layouts, free, tuple(ties))
+    settings.check_floats(dtype, given.method, priors)
     method = cast(Method, given.method)
-    problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor)
+    problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor, dtype)
     return Task(bound, problem, loop, origin, None)
 
 
@@ -104,7 +109,7 @@ def _origin(
 ) -> Origin:
     seed = secrets.randbits(63) if given.seed is None else int(given.seed)
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
-    known = {name: Known(r.shape, r.cells, r.values, r.cell_weights) for name, r in data.relations.items()}
+    known = {name: Known(r.shape, r.links, r.stored, r.cell_weights) for name, r in data.relations.items()}
     mark = fingerprint(data, exposures, {name: factor.mean for name, factor in factors.items()})
     return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
 
@@ -126,11 +131,17 @@ def _earlier(folder: str | PathLike[str], now: Origin) -> tuple[Origin, State]:
         "model": (str(earlier.model), str(now.model)),
         "method": (earlier.method, now.method),
         "rank": (earlier.settings["rank"], now.settings["rank"]),
+        "dtype": (earlier.settings.get("dtype", "float64"), now.settings["dtype"]),
         "data": (earlier.fingerprint, now.fingerprint),
     }
     for word, (then, here) in pairs.items():
         if then != here:
-            detail = f" ({then} then, {here} now)" if word in ("method", "rank") else ""
+            if word == "data" and manifest(folder)["version"] < VERSION:
+                raise SettingError(
+                    f"init: the run in {fspath(folder)} cannot go on, for an older version of Plait made it.\n"
+                    f"Fit anew; to start from its factors, say init=plait.load({fspath(folder)!r})."
+                )
+            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype") else ""
             raise SettingError(
                 f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
                 f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."

@@ -79,7 +79,7 @@ def _log_scales(model: Model, state: State, adapted: list[str]) -> dict[str, flo
         kept = state.factors[name]
         assert kept.concentration is not None
         assert kept.scale is not None
-        means.append(float(kept.layout.unpack(kept.concentration * kept.scale).mean()))
+        means.append(float(kept.layout.unpack(kept.concentration * kept.scale).mean(dtype=np.float64)))
     return dict(zip(adapted, gauge(means, R).tolist()))
 
 

@@ -18,7 +18,9 @@ from plait.model import Factor, Model
 
 Tie = str | Sequence[str]
 
-ARRAYS = 8  # arrays of a factor's size that a fit holds at its peak
+DTYPES = ("float64", "float32")
+FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
+ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
 
 
 def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
@@ -28,12 +30,41 @@ def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
         raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.\n{hint}".strip())
 
 
-def check_words(method: str, order: str, dtype: Any) -> None:
-    """Method, order and dtype are words we know."""
+def check_words(method: str, order: str) -> None:
+    """Method and order are words we know."""
     one_of("method", method, get_args(Method))
     one_of("order", order, get_args(Order))
-    if dtype not in ("float64", np.float64, np.dtype(np.float64)):
-        raise SettingError(f'dtype must be "float64" in this version, got {dtype!r}.')
+
+
+def as_dtype(given: Any) -> np.dtype[Any]:
+    """The numbers that a fit stores, from a word or from what NumPy takes for it."""
+    for choice in DTYPES:
+        if isinstance(given, str) and given == choice:
+            return np.dtype(choice)
+        if isinstance(given, (type, np.dtype)) and given == np.dtype(choice):
+            return np.dtype(choice)
+    raise SettingError(f"dtype must be {' or '.join(map(repr, DTYPES))}, got {given!r}.")
+
+
+def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior]) -> None:
+    """Points that may fall to 0 need doubles: at 1e-45 floats end, and the order of unlikely links with them."""
+    if dtype == np.float64:
+        return
+    least = min((float(prior.concentration.min()) for prior in priors.values()), default=1.0)
+    if method == "vb" and least < FLOAT_LEAST:
+        raise SettingError(
+            f'dtype="float32" cannot hold what follows from a concentration of {least:g}.\n'
+            f"Leave dtype out, or use a concentration of {FLOAT_LEAST:g} or more."
+        )
+    if method == "vb":
+        return
+    if method == "em" or any((prior.concentration <= 1).any() for prior in priors.values()):
+        what = 'method="em"' if method == "em" else "a concentration of 1"
+        raise SettingError(
+            f'dtype="float32" does not go with {what}: entries fall without end, and those that floats cannot hold '
+            "become 0, so that unlikely links are no longer told apart.\n"
+            'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).'
+        )
 
 
 def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None) -> None:
@@ -47,21 +78,26 @@ def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None
         _whole("threads", threads, 1)
 
 
-def check_helpers(executor: Any, threads: int | None, prune: Any, method: str) -> None:
-    """The remaining arguments are of their kind, and none would be ignored."""
+def check_helpers(executor: Any, threads: int | None) -> None:
+    """The executor is one, and threads would not be ignored."""
     if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
         raise SettingError(
             f"executor must be a plait.execute.Executor, such as plait.execute.Threads(2), got {executor!r}."
         )
     if executor is not None and threads is not None:
         raise SettingError("threads is given beside executor, which has its own.\nGive one of the two.")
-    if not isinstance(prune, bool):
-        raise SettingError(f"prune must be True or False, got {prune!r}.")
+
+
+def check_switches(prune: Any, accelerate: Any, method: str) -> None:
+    """What is on or off is said by True or False."""
+    for name, value in (("prune", prune), ("accelerate", accelerate)):
+        if not isinstance(value, bool):
+            raise SettingError(f"{name} must be True or False, got {value!r}.")
     if prune and method != "vb":
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
 
 
-def as_words(ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
+def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
     ties = {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()}
     return {
@@ -71,7 +107,9 @@ def as_words(ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str
         "sweeps": int(loop.sweeps),
         "tol": float(loop.tol),
         "prune": loop.prune,
+        "accelerate": loop.accelerate,
         "threads": threads,
+        "dtype": dtype.name,
     }
 
 
@@ -120,9 +158,15 @@ def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Lay
     return result
 
 
-def check_memory(layouts: Mapping[str, Layout], free: Sequence[str]) -> None:
-    """Refuse factors that cannot fit, before trying to allocate them."""
-    needs = {name: 8 * ARRAYS * layouts[name].rows * layouts[name].columns for name in free}
+def arrays_held(method: str, accelerate: bool) -> int:
+    """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time."""
+    return ARRAYS + (0 if not accelerate else 2 if method == "vb" else 1)
+
+
+def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.dtype[Any], arrays: int) -> None:
+    """Refuse factors that cannot fit, so many arrays of each, before trying to allocate them."""
+    size = dtype.itemsize * arrays
+    needs = {name: size * layouts[name].rows * layouts[name].columns for name in free}
     if sum(needs.values()) <= memory():
         return
     name = max(needs, key=lambda name: needs[name])

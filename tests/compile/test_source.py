@@ -81,5 +81,5 @@ def test_long_ranks_are_loops_and_short_ones_are_names():
     short, long = kernel_source(STEPS["cp3_poisson_bound"]), kernel_source(STEPS["cp3_poisson_long_rank"])
     assert "for m in range(25):" in long
     assert "for m in range(25):" not in short
-    assert "_2 = load(" in short
+    assert "_2 = load_at(" in short
     assert len(long.splitlines()) < 60

@@ -193,7 +193,7 @@ def test_data_large_enough_to_be_cut_give_the_same_fit_on_any_number_of_threads(
     rng = np.random.default_rng(7)
     cells = np.unique(rng.integers(0, (3000, 40, 30), (9000, 3)), axis=0)
     links = pl.DataFrame(dict(zip("ijk", cells.T)))
-    assert len(links) > 2 * plait.execute.threads.SMALL
+    assert len(links) * 8 > plait.execute.threads.SMALL
     fits = [plait.fit(CP3, {"X": links}, rank=4, seed=0, sweeps=8, threads=threads) for threads in (1, 2, 3)]
     assert_same(fits[0], fits[1])
     assert_same(fits[0], fits[2])

@@ -28,12 +28,14 @@ from plait.compile.step import Step
 
 _PREAMBLE = """import math
 
-import numpy as np
-
-from plait.jit import TINY, add, bernoulli_link, fma, kernel, load, log8, mul, splat, store, total, weighted_logs
+from plait.jit import bernoulli_link, item, kernel, put, weighted_logs
+from plait.jit{vectors} import add, fma, load_at, mul, splat, store_at, total
 
 
 """
+
+
+Types = tuple[np.dtype[Any], ...]
 
 
 class Kernel(NamedTuple):
@@ -41,6 +43,7 @@ class Kernel(NamedTuple):
 
     run: Callable[..., None]
     scratch: int  # doubles of scratch that a call needs
+    gradients: np.dtype[Any]  # the numbers that it adds gradients up in
 
 
 def cache_folder() -> Path:
@@ -62,36 +65,47 @@ def _toolchain() -> str:
 
 
 _lock = threading.Lock()
-_kernels: dict[Step, Kernel] = {}
+_kernels: dict[tuple[Step, Types], Kernel] = {}
 
 
-def compiled(step: Step) -> Kernel:
-    """The kernel of a step, from memory, from the cache folder or freshly compiled."""
-    step = step.renamed()
+def compiled(step: Step, types: Types | None = None) -> Kernel:
+    """The kernel of a step, from memory, from the cache folder or freshly compiled.
+
+    types: of the entries, then of every operand's stored array; doubles unless given.
+    """
+    step, types = step.renamed(), types or (np.dtype(np.float64),) * (1 + len(step.operands))
     with _lock:
-        if step not in _kernels:
-            _kernels[step] = _build(step)
-        return _kernels[step]
+        if (step, types) not in _kernels:
+            _kernels[step, types] = _build(step, types)
+        return _kernels[step, types]
 
 
-def _build(step: Step) -> Kernel:
-    text = f"# {_toolchain()}\n{_PREAMBLE}{kernel_source(step)}"
+def _gradients(step: Step, types: Types) -> np.dtype[Any]:
+    """Floats where all operands are; but sums of weights stay in doubles, for their differences may be exactly 0."""
+    single = step.kind != "linear" and all(operand == np.float32 for operand in types[1:])
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def _build(step: Step, types: Types) -> Kernel:
+    gradients = _gradients(step, types)
+    preamble = _PREAMBLE.format(vectors=".singles" if gradients == np.float32 else "")
+    text = f"# {_toolchain()}\n{preamble}{kernel_source(step)}"
     name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]
     for _ in range(2):
         try:
-            return _cached(name, text, step)
+            return _cached(name, text, step, types)
         except (OSError, RuntimeError):  # no folder, read-only, full, gone in between; no home for one
             break
         except (EOFError, UnicodeError, SyntaxError, ValueError, AttributeError, pickle.UnpicklingError):
             _discard(name)  # files that a crash or another program damaged: made anew
     module = ModuleType(name)
     exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
-    return Kernel(_warm(jit.uncached(module.run), step), module.SCRATCH)
+    return Kernel(_warm(jit.uncached(module.run), step, types), module.SCRATCH, gradients)
 
 
-def _cached(name: str, text: str, step: Step) -> Kernel:
+def _cached(name: str, text: str, step: Step, types: Types) -> Kernel:
     module = _load(name, _write(name, text))
-    return Kernel(_warm(module.run, step), module.SCRATCH)
+    return Kernel(_warm(module.run, step, types), module.SCRATCH, _gradients(step, types))
 
 
 def _discard(name: str) -> None:
@@ -133,24 +147,27 @@ def _load(name: str, path: Path) -> ModuleType:
     return module
 
 
-def _warm(run: Any, step: Step) -> Callable[..., None]:
-    """Compile for our only argument types by calling with an empty range of fibres."""
+def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
+    """Compile for the only types that arguments have."""
+    entries, *operands = types
     kinds: dict[str, Any] = {
         "lo": 0,
         "hi": 0,
         "size": 1,
         "starts": np.zeros(1, np.int64),
         "rows": np.zeros(1, np.uint32),
-        "entries": np.zeros(1),
+        "entries": np.zeros(1, entries),
         "log_exposure": np.zeros(1),
-        "z": np.zeros((1, 1)),
+        **{f"z{n}": np.zeros((1, 1), operand) for n, operand in enumerate(operands)},
         "shift": np.zeros(1),
-        "grad": np.zeros((1, 1)),
+        "grad": np.zeros((1, 1), _gradients(step, types)),
         "scratch": np.zeros((1, 1)),
+        "tiny": 0.0,
         "value": np.zeros(1),
         "rare": np.zeros(1, np.int64),
     }
     typeof: Any = numba.typeof
-    signature = tuple(typeof(kinds[name.rstrip("0123456789")]) for name in arguments(step))
+    names = (name if name in kinds else name.rstrip("0123456789") for name in arguments(step))
+    signature = tuple(typeof(kinds[name]) for name in names)
     run.compile(signature)
     return run  # type: ignore[no-any-return]

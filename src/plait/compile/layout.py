@@ -61,7 +61,7 @@ class Layout:
 
     def pack(self, inside: Array) -> Array:
         """Inside -> stored, full size."""
-        stored = np.zeros((self.rows, self.columns))
+        stored = np.zeros((self.rows, self.columns), inside.dtype)
         self.unpack(stored)[...] = inside
         return stored
 
@@ -72,9 +72,9 @@ class Layout:
         return stored.reshape(*self.sizes[:-1], self.pad)[..., : self.real]
 
     def written(self, stored: Array) -> Array:
-        """Stored -> written order, a contiguous copy."""
+        """Stored -> written order, a contiguous copy, in doubles."""
         back = [self.inside.index(index) for index in self.indices]
-        return np.array(self.unpack(stored).transpose(back), order="C")
+        return np.array(self.unpack(stored).transpose(back), np.float64, order="C")
 
     def spread(self, inside: Array) -> Array:
         """A broadcastable inside array (axes of length 1 allowed) -> (rows or 1) × (columns or 1)."""

@@ -15,12 +15,12 @@ UNROLL = 8  # vectors of one block that are named; beyond that, loops
 
 @dataclass
 class Block:
-    """A latent tensor inside the kernel: a scalar, a few named vectors, or memory at array[row, offset:]."""
+    """A latent tensor inside the kernel: a scalar, a few named vectors, or an array's memory from row + offset on."""
 
     name: str
     latent: tuple[str, ...]
     array: str = ""
-    row: str = ""
+    row: str = ""  # where in memory its row begins; nothing: at 0
     offset: int = 0
     named: bool = False  # in registers: the vectors are called name_0, name_1, …
     looped: bool = False  # some product visits its elements one by one, so it cannot live in registers only
@@ -77,10 +77,10 @@ class Nest:
         self._plan()
         self._place()
 
-    def size(self, block: Block) -> int:
-        """Doubles that a block takes, padding included."""
-        size = padded(self.step.extent(block.latent[-1]))
-        for index in block.latent[:-1]:
+    def size(self, latent: tuple[str, ...]) -> int:
+        """Numbers that a block of some latent indices takes, padding included."""
+        size = padded(self.step.extent(latent[-1])) if latent else 1
+        for index in latent[:-1]:
             size *= self.step.extent(index)
         return size
 
@@ -121,7 +121,7 @@ class Nest:
 
     def _operand(self, link: Link) -> Block:
         operand = self.step.operands[link.position]
-        row = f"at{link.position}" if operand.visible else "top"
+        row = f"at{link.position}" if operand.visible else ""
         return Block(f"a{link.position}", operand.latent, f"z{link.position}", row)
 
     def _value(self, n: int, link: Link, operand: Block, before: Block | None) -> Block:
@@ -170,10 +170,10 @@ class Nest:
         elif small and not block.looped:
             block.named = True
         elif block.name in shared:
-            block.array, block.row, block.offset = "scratch", "top", shared[block.name].offset
+            block.array, block.offset = "scratch", shared[block.name].offset
         else:
-            block.array, block.row, block.offset = "scratch", "top", self.scratch
-            self.scratch += self.size(block)
+            block.array, block.offset = "scratch", self.scratch
+            self.scratch += self.size(block.latent)
             shared[block.name] = block
 
     def _vector_index(self, product: Product) -> str | None:

@@ -15,6 +15,7 @@ from plait.compile.layout import Layout
 from plait.compile.step import Kind, Operand, Step, chain, make_step
 
 ALONE = "·"  # the index of a relation that has none: one cell
+ENTRY, PLACE = 4, 4  # bytes of an entry that is a count or a link (others have 8), and of its place before sorting
 
 
 @dataclass(frozen=True)
@@ -68,20 +69,20 @@ class Plan:
         return row
 
     def tree_bytes(self, number: int) -> int:
-        """Bytes of the tree of a pass at rest, at most; under an exposure its logarithms too."""
+        """Bytes of the tree of a pass at rest, about; under an exposure its logarithms too."""
         return self._bytes(self.passes[number].order, self.entries) + (8 * self.entries if self.exposed else 0)
 
     def table_bytes(self, number: int) -> int:
-        """Bytes of the tree of a table in the weights, at most; a shared one has entries of its own only."""
+        """Bytes of the tree of a table in the weights, about; a shared one has entries of its own only."""
         table = self.tables[number]
-        return 8 * table.entries if table.shared else self._bytes(table.order, table.entries)
+        return ENTRY * table.entries if table.shared else self._bytes(table.order, table.entries)
 
     def _bytes(self, order: tuple[str, ...], entries: int) -> int:
         """A row number a level and fibre, a pointer a fibre, the entries; their permutation where they were sorted."""
         fibres = [min(entries, self._cells(order, level)) for level in range(len(order))]
         pointers = sum(8 * (count + 1) for count in fibres[:-1])
-        moved = 8 * entries if order != tuple(index for index in self.indices if index in order) else 0
-        return 4 * sum(fibres) + pointers + 8 * entries + moved
+        moved = PLACE * entries if order != tuple(index for index in self.indices if index in order) else 0
+        return 4 * sum(fibres) + pointers + ENTRY * entries + moved
 
     def _cells(self, order: tuple[str, ...], level: int) -> int:
         return math.prod(self.sizes[index] for index in order[: level + 1])

@@ -47,9 +47,21 @@ class ProductWriter:
 
     def _element(self, block: Block) -> str:
         """A scalar of a block at the current loop variables."""
-        if block.scalar:
-            return block.name if not block.array.startswith("grad") else f"{block.array}[{block.row}, 0]"
-        return f"{block.array}[{block.row}, {self._column(block, block.latent)}]"
+        if block.scalar and not block.array.startswith("grad"):
+            return block.name
+        return f"item({block.array}, {self._place(block)})"
+
+    def _place(self, block: Block) -> str:
+        """Position of an element in the memory of a block's array."""
+        return from_row(block, self._column(block, block.latent) if block.latent else "0")
+
+    def _write_element(self, target: Block, value: str, *, add: bool) -> None:
+        """Set a scalar, or add to it."""
+        if target.scalar and not target.array.startswith("grad"):
+            self.out(f"{target.name} {'+=' if add else '='} {value}")
+        else:
+            more = f"{self._element(target)} + " if add else ""
+            self.out(f"put({target.array}, {self._place(target)}, {more}{value})")
 
     def _column(self, block: Block, indices: tuple[str, ...]) -> str:
         """Column of an element; for a vector the last index is left out of `indices`."""
@@ -70,12 +82,11 @@ class ProductWriter:
         if block.named:
             return f"{block.name}_{m}"
         column = self._column(block, block.latent[:-1])
-        return f"load({block.array}, {block.row}, {_plus(column, m)})"
+        return f"load_at({block.array}, {from_row(block, _plus(column, m))})"
 
     def _write_scalar(self, product: Product) -> None:
-        target = self._element(product.target)
         value = " * ".join(self._element(b) for b in product.blocks[1:])
-        self.out(f"{target} {'+=' if product.add else '='} {value}")
+        self._write_element(product.target, value, add=product.add)
 
     def _loops(self, indices: list[str]) -> None:
         for index in indices:
@@ -93,7 +104,7 @@ class ProductWriter:
         self._loops(summed)
         self.out(f"{sum_name} += " + " * ".join(self._element(b) for b in product.blocks[1:]))
         self.out.depth = inner
-        self.out(f"{self._element(target)} {'+=' if product.add else '='} {sum_name}")
+        self._write_element(target, sum_name, add=product.add)
         self.out.depth = depth
 
     def _write_vectors(self, product: Product, index: str) -> None:
@@ -141,7 +152,7 @@ class ProductWriter:
             self.out(f"{target.name}_{m} = {value}")
         else:
             column = _plus(self._column(target, target.latent[:-1]), m)
-            self.out(f"store({target.array}, {target.row}, {column}, {value})")
+            self.out(f"store_at({target.array}, {from_row(target, column)}, {value})")
 
     def _write_reduction(self, product: Product, index: str) -> None:
         """The vector index is summed: one vector accumulator, added up at the end."""
@@ -159,8 +170,15 @@ class ProductWriter:
         for m in ["m"] if count > UNROLL else [str(m) for m in range(count)]:
             self.out(f"{name} = {self._term(product, index, m, name if long or m != '0' else None)}")
         self.out.depth = inner
-        self.out(f"{self._element(product.target)} {'+=' if product.add else '='} total({name})")
+        self._write_element(product.target, f"total({name})", add=product.add)
         self.out.depth = depth
+
+
+def from_row(block: Block, column: str) -> str:
+    """Position in memory of a column of the block's row."""
+    if not block.row:
+        return column
+    return block.row if column == "0" else f"{block.row} + {column}"
 
 
 def _plus(column: str, m: str) -> str:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.step import Operand, Step, padded
-from plait.jit import TINY
+from plait.compile.step import Operand, Step, least_rate, padded
 
 Array = NDArray[np.float64]
 
@@ -27,17 +26,18 @@ def run(
     `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales.
     """
     letters = {index: n for n, index in enumerate([*step.order, *(index for index, _ in step.extents)])}
-    dense = [_dense(step, operand, sizes, array) for operand, array in zip(step.operands, arrays)]
+    dense = [_dense(step, operand, sizes, np.asarray(z, np.float64)) for operand, z in zip(step.operands, arrays)]
     labels = [[letters[index] for index in (*o.visible, *o.latent)] for o in step.operands]
     visible = list(range(len(step.order)))
-    at = tuple(cells.T)
+    at, entries = tuple(cells.T), np.asarray(entries, np.float64)
     weights, value, rare = entries, 0.0, np.zeros(0, np.int64)
     if step.kind != "linear":
         operands = [x for pair in zip(dense, labels) for x in pair]
         ones = [x for level, size in enumerate(sizes) for x in (np.ones(size), [level])]
         xhat = einsum(*operands, *ones, visible, optimize=True)[at]
-        rare = np.flatnonzero(xhat < TINY)
-        fine = np.where(xhat < TINY, 1.0, xhat)
+        tiny = least_rate(arrays)
+        rare = np.flatnonzero(xhat < tiny)
+        fine = np.where(xhat < tiny, 1.0, xhat)
         weights, terms = _likelihood(step, sizes, at, entries, fine, shifts, log_exposure)
         weights[rare] = 0.0
         value = float(np.delete(terms, rare).sum())

@@ -1,8 +1,8 @@
 """A step -> the source text of its kernel; a pure function."""
 
 from plait.compile.nest import Block, Nest
-from plait.compile.products import ProductWriter, Writer
-from plait.compile.step import Step
+from plait.compile.products import ProductWriter, Writer, from_row
+from plait.compile.step import Operand, Step
 from plait.jit import LOGS, WIDTH
 
 
@@ -20,7 +20,7 @@ def arguments(step: Step) -> list[str]:
     names += [f"z{position}" for position in range(count)]
     names += [f"shift{position}" for position in range(count)] if step.kind == "bernoulli" else []
     names += [f"grad{position}" for position in step.wanted] + ["scratch"]
-    names += [] if step.kind == "linear" else ["value", "rare"]
+    names += [] if step.kind == "linear" else ["tiny", "value", "rare"]
     return names
 
 
@@ -40,16 +40,15 @@ class _Kernel:
         out(f"def run({', '.join(arguments(self.step))}):")
         out.depth = 1
         out("zero = splat(0.0)")
-        out("top = np.uint64(0)")
         if self.nest.logged:
             self._write_range()
-        if self.step.kind == "bernoulli":
+        if self.nest.logged or self.step.kind == "bernoulli":
             out("score = 0.0")
         self._write_level(-1)
         if self.nest.logged:
             out(f"if last & {LOGS - 1}:")
-            out(f"    value[0] += weighted_logs(scratch, entries, max(first, last - (last & {LOGS - 1})), last)")
-        if self.step.kind == "bernoulli":
+            out(f"    score += weighted_logs(scratch, entries, max(first, last - (last & {LOGS - 1})), last)")
+        if self.nest.logged or self.step.kind == "bernoulli":
             out("value[0] += score")
         return "\n".join([*self._header(), *out.lines]) + "\n"
 
@@ -69,7 +68,7 @@ class _Kernel:
         """One level of the tree: its rows, its products, the level below, its gradients."""
         out, plan = self.out, self.nest.levels[level]
         if level >= 0:
-            out(f"v{level} = np.uint64(rows{level}[e{level}])")
+            out(f"v{level} = item(rows{level}, e{level})")
             self._write_rows(level)
         self._write_shift(level)
         for block in plan.loads:
@@ -79,7 +78,7 @@ class _Kernel:
         for block in plan.zero:
             self._write_zero(block)
         if level + 1 < self.depth:
-            bounds = "lo, hi" if level < 0 else f"starts{level}[e{level}], starts{level}[e{level} + 1]"
+            bounds = "lo, hi" if level < 0 else f"item(starts{level}, e{level}), item(starts{level}, e{level} + 1)"
             out(f"for e{level + 1} in range({bounds}):")
             out.depth += 1
             self._write_level(level + 1)
@@ -92,29 +91,33 @@ class _Kernel:
     def _write_rows(self, level: int) -> None:
         for position, operand in enumerate(self.step.operands):
             if self.step.level(position) == level and operand.visible:
-                row = operand.visible[0]
-                for index in operand.visible[1:]:
-                    row = f"({row}) * np.uint64(size{self.step.order.index(index)}) + {index}"
-                self.out(f"at{position} = {row}")
+                row = self._row(operand)
+                row = f"({row})" if " " in row else row
+                self.out(f"at{position} = {row} * {self.nest.size(operand.latent)}")
+
+    def _row(self, operand: Operand) -> str:
+        """An operand's row number, where its last visible index is known."""
+        row = operand.visible[0] if operand.visible else "0"
+        for index in operand.visible[1:]:
+            row = f"({row}) * size{self.step.order.index(index)} + {index}"
+        return row
 
     def _write_shift(self, level: int) -> None:
         """Bernoulli needs the true scale: the rows' log-scales are added up on the way down."""
         if self.step.kind != "bernoulli":
             return
         terms = [
-            f"shift{p}[{f'at{p}' if o.visible else 'top'}]"
-            for p, o in enumerate(self.step.operands)
-            if self.step.level(p) == level
+            f"item(shift{p}, {self._row(o)})" for p, o in enumerate(self.step.operands) if self.step.level(p) == level
         ]
         above = ["0.0"] if level < 0 else [f"shift_{level - 1}" if level else "shift_top"]
         self.out(f"shift_{level if level >= 0 else 'top'} = {' + '.join(above + terms)}")
 
     def _write_load(self, block: Block) -> None:
         if block.scalar:
-            self.out(f"{block.name} = {block.array}[{block.row}, 0]")
+            self.out(f"{block.name} = item({block.array}, {block.row or '0'})")
             return
         for m in range(self.product.vectors(block.latent[0])):
-            self.out(f"{block.name}_{m} = load({block.array}, {block.row}, {m * WIDTH})")
+            self.out(f"{block.name}_{m} = load_at({block.array}, {from_row(block, str(m * WIDTH))})")
 
     def _write_zero(self, block: Block) -> None:
         if block.scalar:
@@ -123,28 +126,28 @@ class _Kernel:
             for m in range(self.product.vectors(block.latent[0])):
                 self.out(f"{block.name}_{m} = zero")
         else:
-            self.out(f"for m in range({self.nest.size(block) // WIDTH}):")
-            self.out(f"    store(scratch, top, {block.offset} + m * {WIDTH}, zero)")
+            self.out(f"for m in range({self.nest.size(block.latent) // WIDTH}):")
+            self.out(f"    store_at(scratch, {block.offset} + m * {WIDTH}, zero)")
 
     def _write_entry(self) -> None:
         """The entry of the table: what multiplies the gradient of Xhat there."""
         out, kind, entry = self.out, self.step.kind, f"e{self.depth - 1}"
         if kind == "linear":
-            out(f"q = entries[{entry}]")
+            out(f"q = item(entries, {entry})")
             return
         xhat = self.nest.values[-1].name
         if self.nest.links[-1].level < self.depth - 1:  # shared by a fibre's entries: a rare one must not change it
             out(f"xhat = {xhat}")
             xhat = "xhat"
-        out(f"if {xhat} >= TINY:")
+        out(f"if {xhat} >= tiny:")
         out.depth += 1
         if kind == "poisson":
-            out(f"q = entries[{entry}] / {xhat}")
+            out(f"q = item(entries, {entry}) / {xhat}")
         else:
-            exposure = f" + log_exposure[{entry}]" if self.step.exposed else ""
+            exposure = f" + item(log_exposure, {entry})" if self.step.exposed else ""
             out(f"expected, term = bernoulli_link(math.log({xhat}) + shift_{self.depth - 1}{exposure})")
-            out(f"q = entries[{entry}] * expected / {xhat}")
-            out(f"score += entries[{entry}] * term")
+            out(f"q = item(entries, {entry}) * expected / {xhat}")
+            out(f"score += item(entries, {entry}) * term")
         out.depth -= 1
         out("else:")
         out("    q = 0.0")
@@ -159,13 +162,13 @@ class _Kernel:
         """First and last entry of this call: they are numbered through, whatever the tree looks like."""
         first, last = "lo", "hi"
         for level in range(self.depth - 1):
-            first, last = f"starts{level}[{first}]", f"starts{level}[{last}]"
+            first, last = f"item(starts{level}, {first})", f"item(starts{level}, {last})"
         self.out(f"first = {first}")
         self.out(f"last = {last}")
 
     def _write_log(self, xhat: str, entry: str) -> None:
         """Keep Xhat; a full block takes its logarithms at once."""
         out = self.out
-        out(f"scratch[0, {entry} & {LOGS - 1}] = {xhat}")
+        out(f"put(scratch, {entry} & {LOGS - 1}, {xhat})")
         out(f"if {entry} & {LOGS - 1} == {LOGS - 1}:")
-        out(f"    value[0] += weighted_logs(scratch, entries, max(first, {entry} - {LOGS - 1}), {entry} + 1)")
+        out(f"    score += weighted_logs(scratch, entries, max(first, {entry} - {LOGS - 1}), {entry} + 1)")

@@ -8,11 +8,14 @@ where q is the entry itself ("linear"), x/Xhat ("poisson") or x·E[n]/Xhat ("ber
 sizes or methods: two relations of the same shape share one compiled kernel.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from plait.jit import WIDTH
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.jit import TINY, TINY_SINGLE, WIDTH
 
 Kind = Literal["poisson", "bernoulli", "linear"]
 
@@ -20,6 +23,11 @@ Kind = Literal["poisson", "bernoulli", "linear"]
 def padded(rank: int) -> int:
     """The next multiple of the vector width."""
     return -(-rank // WIDTH) * WIDTH
+
+
+def least_rate(arrays: Sequence[NDArray[np.floating]]) -> float:
+    """A scaled Xhat below this is left to log-sum-exp, for these stored operands."""
+    return TINY_SINGLE if any(array.dtype == np.float32 for array in arrays) else TINY
 
 
 @dataclass(frozen=True)

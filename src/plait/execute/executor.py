@@ -46,7 +46,7 @@ class Stats:
     def of(cls, gradients: Sequence[Array], value: float, tree: FibreTree, rare: NDArray[np.int64]) -> "Stats":
         """Sums over one block, whose entries at the positions `rare` were left out."""
         logs = np.zeros(len(rare)) if tree.log_exposure is None else tree.log_exposure[rare]
-        return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare], logs)
+        return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare].astype(np.float64), logs)
 
 
 class Executor(Protocol):
@@ -59,5 +59,5 @@ class Executor(Protocol):
     ) -> Stats:
         """The sum of a step over all blocks; `arrays` are the stored operands, `shifts` their rows' log-scales."""
 
-    def rows(self, work: Callable[[int, int], float], count: int) -> float:
-        """Run `work(lo, hi)` over ranges that make up 0 … count, and add up what it returns."""
+    def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
+        """Run `work(lo, hi)` over ranges that make up 0 … count, and add up what it returns; columns: of a row."""

@@ -32,6 +32,6 @@ class Reference:
             stats += Stats.of(gradients, value, tree, rare)
         return stats
 
-    def rows(self, work: Callable[[int, int], float], count: int) -> float:
+    def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work in one piece."""
         return work(0, count)

@@ -3,21 +3,25 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from plait.compile.kernels import Kernel, compiled
-from plait.compile.step import Step
+from plait.compile.step import Step, least_rate
 from plait.data.blocks import FibreTree
 from plait.execute.executor import Stats
+from plait.execute.room import Room
 from plait.machine import processors
 
 Array = NDArray[np.float64]
 
 RARE = 1024  # positions of rare entries kept in the first try
-SMALL = 4096  # entries or rows below which starting a thread costs more than it saves
+FLUSH = 1 << 18  # entries that a thread adds up in floats before it goes on in doubles …
+ROWS = 4  # … and entries for each row of the gradients, else going on costs more than adding up
+SMALL = 1 << 16  # entries or rows, times columns, below which starting a thread costs more than it saves
 
 
 class Threads:
@@ -25,6 +29,7 @@ class Threads:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or processors()
+        self._room = Room()
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -39,52 +44,114 @@ class Threads:
         self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
     ) -> Stats:
         """The sum of a step over all blocks."""
-        kernel = compiled(step)
-        stats = [self._block(step, kernel, tree, arrays, shifts) for tree in blocks if len(tree)]
+        stats = [self._block(step, tree, arrays, shifts) for tree in blocks if len(tree)]
         if not stats:
             return Stats.zero(step, arrays)
         for more in stats[1:]:
             stats[0] += more
         return stats[0]
 
-    def _block(
-        self, step: Step, kernel: Kernel, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None
-    ) -> Stats:
+    def _block(self, step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> Stats:
         """One block. Threads own disjoint root fibres: operands with the root index share one gradient array."""
-        parts = self.threads if len(tree) >= SMALL else 1
-        cuts = tree.cuts(parts)
-        inputs = _inputs(step, tree, arrays, shifts)
-        own = [step.order[0] in step.operands[position].visible for position in step.wanted]
-        shared = [np.zeros(arrays[position].shape) for position in step.wanted]
+        kernel = compiled(step, (tree.entries.dtype, *(array.dtype for array in arrays)))
+        shapes = [arrays[position].shape for position in step.wanted]
+        columns = max((array.shape[1] for array in arrays), default=1)
+        parts = self.threads if len(tree) * columns >= SMALL else 1
+        pieces = _pieces(kernel, len(tree), parts, shapes)
+        cuts, call = tree.cuts(parts * pieces), _Call(step, kernel, tree, arrays, shifts)
+        # Floats are added up over a piece only, then in doubles, which no two threads may do in the same array.
+        own = [pieces == 1 and step.order[0] in step.operands[position].visible for position in step.wanted]
+        numbers = kernel.gradients if pieces == 1 else np.float64
+        shared = [self._zeros(shape, numbers) for shape in shapes]
+        buffers = [
+            [(g, True) if mine else self._room.array(g.shape, numbers) for g, mine in zip(shared, own)]
+            for _ in range(1, parts)
+        ]
 
-        def call(part: int, gradients: list[Array], room: int) -> tuple[float, NDArray[np.int64]]:
-            value, rare = np.zeros(1), np.zeros(room + 1, np.int64)
-            # Zeros, not empty: a block's padding is read, times 0, but not always written.
-            outputs: list[Any] = [*gradients, np.zeros((1, kernel.scratch))]
-            outputs += [] if step.kind == "linear" else [value, rare]
-            kernel.run(cuts[part], cuts[part + 1], *inputs, *outputs)
-            return float(value[0]), rare
-
-        def run(part: int) -> tuple[list[Array], float, NDArray[np.int64]]:
-            gradients = [g if part == 0 or mine else np.zeros(g.shape) for g, mine in zip(shared, own)]
-            value, rare = call(part, gradients, RARE)
-            if rare[0] > RARE:  # they did not fit: once more, only to list them
-                rare = call(part, [np.zeros(g.shape) for g in shared], int(rare[0]))[1]
-            return gradients, value, rare[1 : rare[0] + 1]
+        def run(part: int) -> tuple[list[Array], list[tuple[float, NDArray[np.int64]]]]:
+            gradients = shared if part == 0 else [_cleared(*buffer) for buffer in buffers[part - 1]]
+            if pieces == 1:
+                return gradients, [call(cuts[part], cuts[part + 1], gradients)]
+            ranges = pairwise(cuts[part * pieces : (part + 1) * pieces + 1])
+            return gradients, [call.flushed(lo, hi, gradients) for lo, hi in ranges]
 
         results = self._map(run, parts)
-        for gradients, _, _ in results[1:]:
+        for gradients, _ in results[1:]:
             for target, gradient, mine in zip(shared, gradients, own):
                 if not mine:
-                    target += gradient
-        rare = np.concatenate([found for _, _, found in results])
-        return Stats.of(shared, sum(value for _, value, _ in results), tree, rare)
+                    self._add(target, gradient)
+        found = [piece for _, some in results for piece in some]
+        rare = np.concatenate([positions for _, positions in found])
+        return Stats.of(shared, sum(value for value, _ in found), tree, rare)
 
-    def rows(self, work: Callable[[int, int], float], count: int) -> float:
+    def _zeros(self, shape: tuple[int, ...], numbers: DTypeLike) -> Array:
+        array, ready = self._room.array(shape, numbers)
+
+        def work(lo: int, hi: int) -> float:
+            _cleared(array[lo:hi], ready)
+            return 0.0
+
+        self.rows(work, *shape)
+        return array
+
+    def _add(self, target: Array, more: Array) -> None:
+        def work(lo: int, hi: int) -> float:
+            target[lo:hi] += more[lo:hi]
+            return 0.0
+
+        self.rows(work, *target.shape)
+
+    def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work over one range of rows a thread."""
-        parts = self.threads if count >= SMALL else 1
+        parts = min(self.threads, count) if count * columns >= SMALL else 1
         cuts = [count * part // parts for part in range(parts + 1)]
         return float(sum(self._map(lambda part: work(cuts[part], cuts[part + 1]), parts)))
+
+
+def _cleared(array: Array, ready: bool) -> Array:
+    if not ready:
+        array.fill(0.0)
+    return array
+
+
+def _pieces(kernel: Kernel, entries: int, parts: int, shapes: Sequence[tuple[int, ...]]) -> int:
+    """Into how many pieces a thread's entries are cut, so that no float has too many numbers added to it."""
+    if kernel.gradients != np.float32:
+        return 1
+    return -(-entries // (parts * max(FLUSH, ROWS * sum(shape[0] for shape in shapes))))
+
+
+class _Call:
+    """A kernel with its inputs, to be run over ranges of root fibres."""
+
+    def __init__(
+        self, step: Step, kernel: Kernel, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None
+    ) -> None:
+        self.step, self.kernel, self.inputs = step, kernel, _inputs(step, tree, arrays, shifts)
+        self.tiny = least_rate(arrays)
+
+    def __call__(self, lo: int, hi: int, gradients: Sequence[Array]) -> tuple[float, NDArray[np.int64]]:
+        """Add to the gradients; returns the value, and the positions of rare entries."""
+        value, rare = self._run(lo, hi, gradients, RARE)
+        if rare[0] > RARE:  # they did not fit: once more, only to list them
+            rare = self._run(lo, hi, [np.zeros_like(g) for g in gradients], int(rare[0]))[1]
+        return value, rare[1 : rare[0] + 1]
+
+    def flushed(self, lo: int, hi: int, gradients: Sequence[Array]) -> tuple[float, NDArray[np.int64]]:
+        """The same by way of arrays of the kernel's own numbers."""
+        own = [np.zeros(gradient.shape, self.kernel.gradients) for gradient in gradients]
+        result = self(lo, hi, own)
+        for gradient, more in zip(gradients, own):
+            gradient += more
+        return result
+
+    def _run(self, lo: int, hi: int, gradients: Sequence[Array], room: int) -> tuple[float, NDArray[np.int64]]:
+        value, rare = np.zeros(1), np.zeros(room + 1, np.int64)
+        # Zeros, not empty: a block's padding is read, times 0, but not always written.
+        outputs: list[Any] = [*gradients, np.zeros((1, self.kernel.scratch))]
+        outputs += [] if self.step.kind == "linear" else [self.tiny, value, rare]
+        self.kernel.run(lo, hi, *self.inputs, *outputs)
+        return float(value[0]), rare
 
 
 def _inputs(step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> list[Any]:

@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from plait.compile.plan import ALONE, Plan
-from plait.data.blocks import FibreTree, Forest
+from plait.data.blocks import FibreTree, Forest, as_fibres, compact
+from plait.data.fibres import Fibres
+from plait.data.ranges import PIECE, by_pieces
+from plait.data.sorting import is_uniform
 from plait.execute import Executor, Stats
 from plait.infer.gamma import Factor
 from plait.infer.rare import rare_counts
 
 Array = NDArray[np.float64]
+
+SMALL = 1024
 
 
 @dataclass(frozen=True)
@@ -27,12 +32,27 @@ class Counted:
 
 
 class Nonzeros(NamedTuple):
-    """The links of a relation: cells (n, order) sorted, X, the weight M and the exposure V (None: 1) at each."""
+    """The links of a relation: cells sorted, (n, order) or as fibres; X, the weight M, the exposure V (None: 1)."""
 
-    cells: NDArray[np.integer]
-    values: Array
+    cells: Fibres | NDArray[np.integer]
+    values: NDArray[np.floating]
     weights: Array
     exposure: Array | None
+
+
+def _log_factorials(values: NDArray[np.floating], weights: Array) -> float:
+    """Σ M log X!."""
+    parts: dict[int, float] = {}
+    table = gammaln(np.arange(SMALL) + 1.0)  # most counts are small whole numbers
+
+    def add(rows: slice) -> None:
+        some = values[rows]
+        whole = np.minimum(some, SMALL - 1).astype(np.int64)
+        logs = table[whole] if np.array_equal(whole, some) else gammaln(some.astype(np.float64) + 1.0)
+        parts[rows.start] = float(weights[rows] @ logs)
+
+    by_pieces(add, len(values))
+    return sum(parts[start] for start in sorted(parts))
 
 
 class Counts:
@@ -45,24 +65,35 @@ class Counts:
         self.plan = plan
         cells, values, weights, exposure = nonzeros
         binary = plan.kind == "bernoulli"
-        entries = weights if binary else weights * values
+        plain = is_uniform(weights) and weights[0] == 1
+        entries = weights if binary else values if plain else weights * values
+        stored = compact(entries)
         logs = None if exposure is None else np.log(exposure)
         if plan.indices == (ALONE,):
             cells = np.zeros((len(entries), 1), np.uint32)
+        links = as_fibres(plan.indices, plan.sizes, cells)
         self.trees: list[FibreTree] = []
         for part in plan.passes:
-            tree = forest.tree(plan.indices, plan.sizes, cells, entries, part.order)
-            self.trees.append(tree.with_entries(entries, logs) if plan.exposed else tree)
+            tree = forest.tree(plan.indices, plan.sizes, links, stored, part.order)
+            self.trees.append(tree.with_entries(stored, logs) if plan.exposed else tree)
         self.constant = 0.0
         self.marginals: list[Array] = []
         if not binary:
-            self.constant = float(-(weights * gammaln(values + 1.0)).sum() + (0.0 if logs is None else entries @ logs))
-            self.marginals = [self._marginal(position, cells, entries) for position in range(len(plan.operands))]
+            self.constant = (0.0 if logs is None else float(entries @ logs)) - _log_factorials(values, weights)
+            self.marginals = [self._marginal(position, links, entries) for position in range(len(plan.operands))]
 
-    def _marginal(self, position: int, cells: NDArray[np.integer], entries: Array) -> Array:
+    def _marginal(self, position: int, links: Fibres, entries: NDArray[np.floating]) -> Array:
         """Σ M X of every row of a factor: what multiplies the row's log-scale in F."""
-        row = self.plan.rows(position, dict(zip(self.plan.indices, cells.T)))
-        return np.bincount(row, entries, minlength=self.plan.layouts[position].rows).astype(np.float64, copy=False)
+        visible, rows = self.plan.operands[position].visible, self.plan.layouts[position].rows
+        if not visible:
+            return np.full(rows, entries.sum(dtype=np.float64))
+        columns = {index: links.column(index) for index in visible}
+        total, piece = np.zeros(rows), max(rows, PIECE)  # by pieces, for NumPy counts 64-bit rows only
+        for at in range(0, len(entries), piece):
+            part = slice(at, at + piece)
+            row = self.plan.rows(position, {index: column[part] for index, column in columns.items()})
+            total += np.bincount(row, entries[part], minlength=rows)
+        return total
 
     def __call__(
         self, factors: Mapping[str, Factor], executor: Executor, wanted: Sequence[str], *, bound: bool
@@ -86,7 +117,9 @@ class Counts:
                 extras |= {plan.names[position]: counts[position] for position in serves}
                 value += more if scored else 0.0
         if bound:
-            value += self.constant + sum(float(f.shift @ marginal) for f, marginal in zip(operands, self.marginals))
+            value += self.constant + sum(
+                float(np.einsum("n,n->", f.shift, m)) for f, m in zip(operands, self.marginals)
+            )
         return Counted(gradients, extras, value)
 
     def _pass(

@@ -5,6 +5,7 @@ indices the table lacks are summed over them first, and their gradients are spre
 terms cancel: what is below 1e-12 of the positive terms is 0.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.compile.plan import tree_order
-from plait.compile.step import Operand, make_step
-from plait.data.blocks import FibreTree, Forest
+from plait.compile.step import Operand, Step, make_step
+from plait.data.blocks import FibreTree, Forest, compact
 from plait.data.weights import Term, Weights
 from plait.execute import Executor
-from plait.infer.gamma import Factor
+from plait.infer.gamma import Factor, dot, latent, sum_over_rows
 
 Array = NDArray[np.float64]
 Indices = tuple[str, ...]
@@ -53,12 +54,13 @@ class Einsum:
         text = ",".join("".join(letter[i] for i in indices) for indices in inputs)
         text += "->" + "".join(letter[i] for i in present)
         shapes = [tuple(sizes[index] for index in indices) for indices in inputs]
-        self._call: Any = opt_einsum.contract_expression(text, *shapes, optimize="greedy") if inputs else None
+        self._alike = all(list(indices) == present for indices in inputs)  # nothing but a product, entry by entry
+        self._call: Any = None if self._alike else opt_einsum.contract_expression(text, *shapes, optimize="greedy")
 
     def __call__(self, *arrays: Array) -> Array:
         """Contract."""
-        if self._call is None:
-            return np.ones(self.shape)
+        if self._alike:
+            return np.asarray(math.prod(arrays)).reshape(self.shape) if arrays else np.ones(self.shape)
         return np.asarray(self._call(*arrays)).reshape(self.shape)
 
 
@@ -77,6 +79,7 @@ class Exposure:
         self.terms = [_term(term, members, sizes, executor, forest) for term in weights.terms]
         self.mixed = len({term.sign for term in self.terms}) > 1
         self.total = weights.total() if not members else 0.0
+        self.executor = executor
 
     @property
     def trees(self) -> list[FibreTree]:
@@ -102,10 +105,9 @@ class Exposure:
             return self.total
         name = name or next(iter(self.members))
         exposure = self(name, factors) if exposure is None else exposure
-        mean = factors[name].mean
         if exposure.shape[0] == 1:
-            return float(np.sum(mean.sum(axis=0, keepdims=True) * exposure))
-        return float(np.einsum("rc,rc->", mean, np.broadcast_to(exposure, mean.shape)))
+            return float(np.sum(factors[name].total("mean", self.executor) * exposure))
+        return dot(factors[name].mean, exposure, self.executor)
 
 
 def _term(
@@ -116,14 +118,21 @@ def _term(
     forest: Forest,
 ) -> "_DenseTerm | _TableTerm":
     if term.table is None:
-        return _DenseTerm(term, members, sizes)
+        return _DenseTerm(term, members, sizes, executor)
     return _TableTerm(term, members, sizes, executor, forest)
 
 
 class _DenseTerm:
     """A constant × vectors: sums of the factors over their own visible indices, contracted."""
 
-    def __init__(self, term: Term, members: Sequence[Member], sizes: Mapping[str, int], keep: Indices = ()) -> None:
+    def __init__(
+        self,
+        term: Term,
+        members: Sequence[Member],
+        sizes: Mapping[str, int],
+        executor: Executor,
+        keep: Indices = (),
+    ) -> None:
         self.sign = np.sign(term.coefficient)
         self.coefficient = term.coefficient
         for index in sizes:  # indices that only given factors have
@@ -132,8 +141,11 @@ class _DenseTerm:
         self.vectors = dict(term.vectors)
         self.members = {member.name: member for member in members}
         self.sizes = sizes
+        self.executor = executor
         self.keep = keep  # indices that a table will sum over
         self._einsums: dict[Any, Einsum] = {}
+        self._recipes: dict[str, tuple[list[str], list[Array], Einsum]] = {}
+        self._weights: dict[str, Array] = {}
         self._kept: dict[str, tuple[int, Array]] = {}
 
     def private(self, name: str) -> Indices:
@@ -154,13 +166,29 @@ class _DenseTerm:
 
     def reduced(self, name: str, factors: Mapping[str, Factor]) -> Array:
         """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
-        factor, member = factors[name], self.members[name]
+        factor = factors[name]
         if name not in self._kept or self._kept[name][0] != factor.version:
-            vectors = self.vectors_of(self.private(name))
-            einsum = self.einsum(("reduced", name), [member.indices, *vectors], self.left(name))
-            mean = member.layout.unpack(factor.mean)
-            self._kept[name] = (factor.version, einsum(mean, *vectors.values()))
+            self._kept[name] = (factor.version, self._reduce(name, factor))
         return self._kept[name][1]
+
+    def _reduce(self, name: str, factor: Factor) -> Array:
+        member, private = self.members[name], self.private(name)
+        vectors = self.vectors_of(private)
+        if len(private) < len(member.visible):
+            einsum = self.einsum(("reduced", name), [member.indices, *vectors], self.left(name))
+            return einsum(np.asarray(member.layout.unpack(factor.mean), np.float64), *vectors.values())
+        if not vectors:
+            return latent(member.layout, factor.total("mean", self.executor))
+        if name not in self._weights:
+            self._weights[name] = self._row_weights(member)
+        return latent(member.layout, sum_over_rows(factor.mean, self._weights[name], self.executor))
+
+    def _row_weights(self, member: Member) -> Array:
+        """The product of the term's vectors at every row of a member."""
+        weights = np.ones(1)
+        for index in member.visible:
+            weights = np.multiply.outer(weights, self.vectors.get(index, np.ones(self.sizes[index]))).ravel()
+        return weights[:, None]
 
     def vectors_of(self, indices: Sequence[str]) -> dict[Indices, Array]:
         """The term's vectors over some indices."""
@@ -168,12 +196,19 @@ class _DenseTerm:
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
         """The term's part of a factor's exposure."""
+        if name not in self._recipes:
+            self._recipes[name] = self._recipe(name)
+        others, vectors, einsum = self._recipes[name]
+        result = einsum(*(self.reduced(other, factors) for other in others), *vectors)
+        return layout.spread(result * self.coefficient)
+
+    def _recipe(self, name: str) -> tuple[list[str], list[Array], Einsum]:
+        """What is contracted to a factor's exposure: the other factors, the vectors that are left, and how."""
         others = [other for other in self.members if other != name]
         shared = {i for other in self.members for i in self.left(other) if i in self.vectors}
         vectors = self.vectors_of(sorted(shared | set(self.private(name))))
-        einsum = self.einsum(name, [*(self.left(o) for o in others), *vectors], self.members[name].indices)
-        result = einsum(*(self.reduced(other, factors) for other in others), *vectors.values())
-        return layout.spread(result * self.coefficient)
+        einsum = Einsum([*(self.left(o) for o in others), *vectors], self.members[name].indices, self.sizes)
+        return others, list(vectors.values()), einsum
 
 
 @dataclass(frozen=True)
@@ -199,29 +234,38 @@ class _TableTerm:
         table = term.table
         assert table is not None
         self.sign = np.sign(term.coefficient) * (1.0 if (table.values >= 0).all() else -1.0)
-        self.dense = _DenseTerm(term, members, sizes, table.indices)
+        self.dense = _DenseTerm(term, members, sizes, executor, table.indices)
         self.executor = executor
         self.groups = _groups(members, table.indices, sizes)
+        self._steps: dict[str, tuple[_Group, Step]] = {}
         order = tree_order(table.indices, dict(sizes))
-        self.tree = forest.tree(table.indices, dict(sizes), table.coords, table.values * self.dense.coefficient, order)
+        entries = compact(table.values * self.dense.coefficient)
+        self.tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
         """The term's part of a factor's exposure."""
+        if name not in self._steps:
+            self._steps[name] = self._step(name)
+        group, step = self._steps[name]
+        arrays = [self._operand(group, factors) for group in self.groups]
+        (gradient,) = self.executor.sum(step, [self.tree], arrays).gradients
+        return gradient if group.plain else layout.spread(self._spread_back(name, group, gradient, factors))
+
+    def _step(self, name: str) -> tuple[_Group, Step]:
+        """The group that a factor belongs to, and the pass that its exposure takes."""
         position = next(n for n, group in enumerate(self.groups) if name in group.names)
         operands = tuple(Operand(group.layout.visible, group.layout.latent) for group in self.groups)
         ranks = {i: n for group in self.groups for i, n in zip(group.layout.inside, group.layout.sizes)}
-        step = make_step("linear", self.tree.order, operands, ranks, (position,))
-        arrays = [self._operand(group, factors) for group in self.groups]
-        (gradient,) = self.executor.sum(step, [self.tree], arrays).gradients
-        group = self.groups[position]
-        return gradient if group.plain else layout.spread(self._spread_back(name, group, gradient, factors))
+        return self.groups[position], make_step("linear", self.tree.order, operands, ranks, (position,))
 
     def _operand(self, group: _Group, factors: Mapping[str, Factor]) -> Array:
         if group.plain:
             return factors[group.names[0]].mean
         dense = self.dense
         vectors = dense.vectors_of(self._joining(group))
-        einsum = dense.einsum(group.names, [*(dense.left(n) for n in group.names), *vectors], group.layout.inside)
+        einsum = dense.einsum(
+            ("group", *group.names), [*(dense.left(n) for n in group.names), *vectors], group.layout.inside
+        )
         inside = einsum(*(dense.reduced(name, factors) for name in group.names), *vectors.values())
         return group.layout.pack(inside)
 

@@ -4,18 +4,33 @@ Every row of L is divided by its maximum before exp, so that nothing underflows 
 maximum is the row's `shift`, added back in the bound and under Bernoulli. Padding columns stay 0.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.infer.rows import kl_rows, prior_logs, rows_point, rows_vb, settle_points, settle_posteriors, settle_rows
+from plait.infer.rows import (
+    density_rows,
+    dot_rows,
+    kl_rows,
+    prior_lgammas,
+    prior_rates,
+    rows_place,
+    rows_point,
+    rows_vb,
+    settle_points,
+    settle_rows,
+    sum_rows,
+)
+from plait.jit import WIDTH
 
 Array = NDArray[np.float64]
+
+LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
 
 
 @dataclass
@@ -33,42 +48,96 @@ class Factor:
     concentration: Array | None = None
     scale: Array | None = None
     version: int = 0  # grows with every update: what was computed from the factor can be kept until then
+    _totals: dict[str, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def derived(self) -> tuple[Array, Array, Array, Array]:
         """What every update sets besides the posterior's parameters."""
         return self.mean, self.log_geomean, self.geomean, self.shift
 
+    def total(self, name: Literal["mean", "log_geomean"], executor: Executor) -> Array:
+        """Σ of E or log L over all rows, as stored; kept until the factor changes."""
+        version, total = self._totals.get(name, (-1, self.shift))
+        if version != self.version:
+            total = sum_over_rows(getattr(self, name), _ONE, executor)
+            self._totals[name] = self.version, total
+        return total
+
+
+def sum_over_rows(stored: Array, weights: Array, executor: Executor) -> Array:
+    """Σ weights · stored over all rows; weights are (rows or 1) × 1."""
+    columns, parts = stored.shape[1], dict[tuple[int, int], Array]()
+
+    def work(lo: int, hi: int) -> float:
+        parts[lo, hi] = np.zeros((1, max(columns, WIDTH)))
+        sum_rows(lo, hi, stored, weights, parts[lo, hi])
+        return 0.0
+
+    _spread(work, stored, executor)
+    return sum((parts[rows] for rows in sorted(parts)), np.zeros(1))[0, :columns]
+
+
+def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
+    """The sum of arrays with the same rows, or one row, each."""
+    if len(arrays) == 1:
+        return arrays[0]
+    total = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), np.result_type(*arrays))
+
+    def work(lo: int, hi: int) -> float:
+        first, second, *others = (array[lo:hi] if len(array) > 1 else array for array in arrays)
+        here = np.add(first, second, out=total[lo:hi])
+        for other in others:
+            here += other
+        return 0.0
+
+    _spread(work, total, executor)
+    return total
+
+
+def latent(layout: Layout, row: Array) -> Array:
+    """One row as stored -> its latent entries, without padding."""
+    sizes = layout.sizes[len(layout.visible) :]
+    return row.reshape(*sizes[:-1], layout.pad)[..., : layout.real] if sizes else row[0]
+
+
+def dot(stored: Array, other: Array, executor: Executor) -> float:
+    """Σ of all products with an array of (rows or 1) × (columns or 1)."""
+    other = _writable(other)
+    return _spread(lambda lo, hi: float(dot_rows(lo, hi, stored, other)), stored, executor)
+
+
+def _spread(work: Callable[[int, int], float], stored: Array, executor: Executor | None) -> float:
+    """Run light work over the rows of an array: on threads only if there is enough of it."""
+    if executor is None or stored.size < LIGHT:
+        return work(0, len(stored))
+    return executor.rows(work, *stored.shape)
+
 
 def point(layout: Layout, stored: Array) -> Factor:
     """A factor known exactly (EM, MAP, given)."""
-    factor = Factor(layout, stored, np.full(stored.shape, -np.inf), np.zeros(stored.shape), np.zeros(layout.rows))
-    settle_points(0, layout.rows, layout.real, layout.pad, stored, factor.log_geomean, factor.geomean, factor.shift)
+    factor = Factor(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
+    settle_points(0, layout.rows, layout.real, layout.pad, *factor.derived)
     return factor
 
 
 def posterior(layout: Layout, concentration: Array, scale: Array) -> Factor:
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
-    shape = concentration.shape
-    factor = Factor(
-        layout,
-        concentration * scale,
-        np.full(shape, -np.inf),
-        np.zeros(shape),
-        np.zeros(layout.rows),
-        concentration,
-        scale,
-    )
-    columns = layout.real, layout.pad
-    settle_posteriors(0, layout.rows, *columns, concentration, scale, factor.log_geomean, factor.geomean, factor.shift)
+    mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
+    factor = Factor(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
+    arrays = *_prior(*_FLAT), concentration, scale, *factor.derived
+    rows_place(0, layout.rows, layout.real, layout.pad, *arrays)
     return factor
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> Factor:
     """A posterior as an update left it: log L is given, for its last bits are those of that update."""
-    geomean, shift = np.zeros(log_geomean.shape), np.zeros(layout.rows)
+    geomean, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
     settle_rows(0, layout.rows, layout.real, layout.pad, log_geomean, geomean, shift)
     return Factor(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
+
+
+_ONE = np.ones((1, 1))
+_FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
 
 
 @dataclass(frozen=True)
@@ -82,36 +151,91 @@ class Evidence:
 
 def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place; returns −KL(posterior ‖ prior)."""
-    arrays = (*_inputs(factor, evidence, A, B), factor.concentration, factor.scale, *factor.derived)
+    inputs = _inputs(factor, evidence, _prior(A, B, executor))
+    arrays = (*inputs, factor.concentration, factor.scale, *factor.derived)
 
     def work(lo: int, hi: int) -> float:
         return float(rows_vb(lo, hi, *arrays))
 
     factor.version += 1
-    return executor.rows(work, factor.layout.rows)
+    return executor.rows(work, *factor.mean.shape)
 
 
 def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
-    arrays = (*_inputs(factor, evidence, A, B), *factor.derived)
+    prior = _prior(A, B, executor)
+    arrays, density = (*_inputs(factor, evidence, prior[:2]), *factor.derived), _density(factor, prior)
 
     def work(lo: int, hi: int) -> float:
-        return float(rows_point(lo, hi, *arrays))
+        rows_point(lo, hi, *arrays)
+        return density(lo, hi)
 
     factor.version += 1
-    return executor.rows(work, factor.layout.rows)
+    return executor.rows(work, *factor.mean.shape)
 
 
 def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
-    flat = np.ones((1, 1))
-    update_map(factor, evidence, flat, flat * np.inf, executor)
+    arrays = (*_inputs(factor, evidence, _prior(*_FLAT)[:2]), *factor.derived)
+
+    def work(lo: int, hi: int) -> float:
+        rows_point(lo, hi, *arrays)
+        return 0.0
+
+    factor.version += 1
+    executor.rows(work, *factor.mean.shape)
 
 
-def _inputs(factor: Factor, evidence: Evidence, A: Array, B: Array) -> tuple[Any, ...]:
+def place_vb(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
+    """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
+    columns = factor.layout.real, factor.layout.pad
+    arrays = *_prior(A, B, executor), factor.concentration, factor.scale, *factor.derived
+
+    def work(lo: int, hi: int) -> float:
+        return float(rows_place(lo, hi, *columns, *arrays))
+
+    factor.version += 1
+    return executor.rows(work, *factor.mean.shape)
+
+
+def place_em(factor: Factor, executor: Executor) -> None:
+    """Let a factor follow its Z, which were changed in place."""
+
+    def work(lo: int, hi: int) -> float:
+        settle_points(lo, hi, factor.layout.real, factor.layout.pad, *factor.derived)
+        return 0.0
+
+    factor.version += 1
+    executor.rows(work, *factor.mean.shape)
+
+
+def place_map(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
+    """The same; returns the log prior density of Z."""
+    place_em(factor, executor)
+    return executor.rows(_density(factor, _prior(A, B, executor)), *factor.mean.shape)
+
+
+def divergence(factor: Factor, A: Array, B: Array) -> float:
+    """−KL(posterior ‖ prior) of a factor as it is."""
+    layout, C, D = factor.layout, factor.concentration, factor.scale
+    return -float(kl_rows(0, layout.rows, layout.real, layout.pad, C, D, *_prior(A, B)))
+
+
+def log_density(factor: Factor, A: Array, B: Array) -> float:
+    """Log prior density of a factor known exactly."""
+    return _density(factor, _prior(A, B))(0, factor.layout.rows)
+
+
+def _density(factor: Factor, prior: Sequence[Array]) -> Callable[[int, int], float]:
+    """The log prior density of some rows of a factor known exactly."""
+    columns = factor.layout.real, factor.layout.pad
+    return lambda lo, hi: float(density_rows(lo, hi, *columns, factor.mean, factor.log_geomean, *prior))
+
+
+def _inputs(factor: Factor, evidence: Evidence, prior: Sequence[Array]) -> tuple[Any, ...]:
     """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
     layout, extra = factor.layout, np.zeros((1, 1)) if evidence.extra is None else evidence.extra
-    return layout.real, layout.pad, evidence.gradient, extra, _writable(evidence.exposure), *_prior(A, B)
+    return layout.real, layout.pad, evidence.gradient, extra, _writable(evidence.exposure), *prior
 
 
 def _writable(array: Array) -> Array:
@@ -120,26 +244,20 @@ def _writable(array: Array) -> Array:
     return array if array.flags.writeable else array.copy()
 
 
-def _prior(A: Array, B: Array) -> list[Array]:
+def _prior(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:
     """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
-    A, B = np.broadcast_arrays(A, B)
-    a, rate = np.array(A, order="C"), np.zeros(A.shape)
-    np.divide(A, B, out=rate, where=B > 0)  # padding holds 0
-    log_rate, log_gamma = np.empty(A.shape), np.empty(A.shape)
-    prior_logs(a.ravel(), rate.ravel(), log_rate.ravel(), log_gamma.ravel())
-    return [a, rate, log_rate, log_gamma]
+    A, B = _writable(A), _writable(B)
+    rate = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    log_rate, log_gamma = np.empty_like(rate), np.empty_like(A)
 
+    def rates(lo: int, hi: int) -> float:
+        prior_rates(lo, hi, A, B, rate, log_rate)
+        return 0.0
 
-def divergence(factor: Factor, A: Array, B: Array) -> float:
-    """−KL(posterior ‖ prior) of a factor as it is."""
-    layout = factor.layout
-    C, D = factor.concentration, factor.scale
-    return -float(kl_rows(layout.rows, layout.real, layout.pad, C, D, *_prior(A, B)))
+    def lgammas(lo: int, hi: int) -> float:
+        prior_lgammas(lo, hi, A, log_gamma)
+        return 0.0
 
-
-def log_density(factor: Factor, A: Array, B: Array) -> float:
-    """Log prior density of a factor known exactly."""
-    layout = factor.layout
-    Z = layout.unpack(factor.mean)
-    a, b = (layout.unpack(np.array(np.broadcast_to(small, factor.mean.shape))) for small in (A, B))
-    return float(np.sum(xlogy(a - 1.0, Z) - a * Z / b + a * np.log(a / b) - gammaln(a)))
+    _spread(rates, rate, executor)
+    _spread(lgammas, A, executor)
+    return [A, rate, log_rate, log_gamma]

@@ -4,16 +4,19 @@ With E and log L averaged over a group:  B = mean(E),  and A solves  log A − �
 Each raises the bound. All arrays here are *inside* (visible indices, then latent ones).
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, polygamma
 
 from plait.compile.layout import Layout
-from plait.infer.gamma import Factor
+from plait.execute import Executor
+from plait.infer.gamma import Factor, latent
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem
+from plait.jit import exact_kernel, log_minus_digamma
 
 Array = NDArray[np.float64]
 
@@ -38,26 +41,42 @@ def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]]) -> None:
         if groups is None:
             problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name])
         else:
-            problem.priors[name] = _grouped(factor, problem.priors[name], groups, problem.exposed[name])
+            problem.priors[name] = _grouped(
+                factor, problem.priors[name], groups, problem.exposed[name], problem.executor
+            )
 
 
-def _grouped(factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_]) -> Prior:
+def _grouped(
+    factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_], executor: Executor
+) -> Prior:
     layout = factor.layout
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
-    E, log_L = layout.unpack(factor.mean), layout.unpack(factor.log_geomean)
     tied = _tied(old.concentration, axes)
     if tied is None:  # the user's concentrations differ within a group: they stay, and weigh its mean
-        weight = np.broadcast_to(old.concentration, E.shape)
-        mean = (weight * E).sum(axis=axes, keepdims=True) / weight.sum(axis=axes, keepdims=True)
+        weight = np.broadcast_to(old.concentration, layout.sizes)
+        total = (weight * layout.unpack(factor.mean)).sum(axis=axes, keepdims=True)
+        mean = total / weight.sum(axis=axes, keepdims=True)
     else:
-        mean = E.mean(axis=axes, keepdims=True)
-    size = int(np.prod([layout.sizes[n] for n in axes], dtype=np.int64))
+        mean = _mean(factor, "mean", axes, executor)
+    size = math.prod(layout.sizes[n] for n in axes)
     unseen = ~_any_exposed(layout, exposed, axes, mean.shape)
     concentration = old.concentration if tied is None else np.array(np.broadcast_to(tied, mean.shape))
     if size >= SMALLEST and tied is not None:
-        gap = np.log(mean) - log_L.mean(axis=axes, keepdims=True)
+        gap = np.log(mean) - _mean(factor, "log_geomean", axes, executor)
         concentration = _averaged(solve_concentration(gap, concentration), unseen)
     return Prior(concentration, _averaged(mean, unseen))
+
+
+def _mean(factor: Factor, name: Literal["mean", "log_geomean"], axes: tuple[int, ...], executor: Executor) -> Array:
+    """E or log L averaged over some axes."""
+    layout, visible = factor.layout, len(factor.layout.visible)
+    if axes[:visible] != tuple(range(visible)):
+        inside = layout.unpack(getattr(factor, name))
+        return np.asarray(inside.mean(axis=axes, keepdims=True, dtype=np.float64))
+    row = latent(layout, factor.total(name, executor))
+    inside = row.reshape((1,) * visible + row.shape)
+    total = inside.sum(axis=axes, keepdims=True)
+    return np.asarray(total / math.prod(layout.sizes[n] for n in axes))
 
 
 def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
@@ -86,8 +105,8 @@ def _averaged(values: Array, unseen: NDArray[np.bool_]) -> Array:
 def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
     """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor."""
     layout = factor.layout
-    E = layout.unpack(factor.mean).reshape(layout.rows, -1)
-    log_L = layout.unpack(factor.log_geomean).reshape(layout.rows, -1)
+    E, log_L = (np.asarray(layout.unpack(a), np.float64) for a in (factor.mean, factor.log_geomean))
+    E, log_L = E.reshape(layout.rows, -1), log_L.reshape(layout.rows, -1)
     B = np.broadcast_to(old.mean, layout.sizes).reshape(E.shape)
     A = _tied(old.concentration, tuple(range(len(layout.sizes))))
     weight = None if A is not None else np.broadcast_to(old.concentration, layout.sizes).reshape(E.shape)
@@ -109,15 +128,20 @@ def solve_concentration(gap: Array, start: Array) -> Array:
     """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
     A = np.clip(np.array(np.broadcast_to(start, gap.shape)), LOWEST, HIGHEST).ravel()
     goal = np.maximum(gap, 0.25 / HIGHEST).ravel()  # beyond the clip the equation has no solution worth finding
-    open_ = np.arange(A.size)
-    for _ in range(60):
-        old = A[open_]
-        step = (np.log(old) - digamma(old) - goal[open_]) / (1.0 / old - polygamma(1, old))
-        A[open_] = np.clip(np.where(old - step > 0, old - step, old / 2), LOWEST, HIGHEST)
-        open_ = open_[np.abs(A[open_] - old) > 1e-10 * old]  # rounding of log A − ψ(A) allows no more for large A
-        if not open_.size:
-            break
+    _newton(A, goal)
     return A.reshape(gap.shape)
+
+
+@exact_kernel
+def _newton(A: Array, goal: Array) -> None:
+    for n in range(A.size):
+        for _ in range(60):
+            old = A[n]
+            value, slope = log_minus_digamma(old)
+            new = old - (value - goal[n]) / slope
+            A[n] = min(max(new if new > 0.0 else old / 2.0, LOWEST), HIGHEST)
+            if not abs(A[n] - old) > 1e-10 * old:
+                break
 
 
 def gauge(means: Sequence[float], R: Array) -> Array:

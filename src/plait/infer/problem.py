@@ -19,8 +19,12 @@ from plait.infer.exposure import Exposure, Member
 from plait.infer.gamma import (
     Evidence,
     Factor,
+    add_up,
     divergence,
     log_density,
+    place_em,
+    place_map,
+    place_vb,
     point,
     posterior,
     update_em,
@@ -28,7 +32,7 @@ from plait.infer.gamma import (
     update_vb,
 )
 from plait.infer.prior import Prior
-from plait.infer.state import Kept, Record, State
+from plait.infer.state import Kept, Record, State, Trail
 
 Array = NDArray[np.float64]
 Method = Literal["vb", "em", "map"]
@@ -87,7 +91,8 @@ class Relation:
 
     def _known(self) -> float:
         """F of a relation whose factors are all exposures: nothing latent is left."""
-        _, values, weights, exposure = self.part.nonzeros
+        _, stored, weights, exposure = self.part.nonzeros
+        values = stored.astype(np.float64)
         rate = np.ones(len(values)) if exposure is None else exposure
         if self.part.kind == "bernoulli":
             return float(weights @ (rate + np.log(-np.expm1(-rate))))
@@ -116,14 +121,22 @@ class Problem:
         layouts = {name: factor.layout for name, factor in self.factors.items()}
         self.relations = [Relation(part, layouts, self.executor, self.forest) for part in self.parts]
         self.rates = [0.0] * len(self.relations)  # G of every relation, as of the end of the last sweep
+        self._first = [next((f for f in self.free if f in r.names), None) for r in self.relations]
         self._last = [next((f for f in reversed(self.free) if f in r.names), None) for r in self.relations]
         self.divergences = dict.fromkeys(self.free, 0.0)
         self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor that any observed cell depends on
+        self._ahead: dict[int, Array] = {}  # exposures of the relations' first free factors, where known already
+
+    @property
+    def numbers(self) -> str:
+        """What the factors are stored in, for errors."""
+        singles = any(self.factors[name].mean.dtype == np.float32 for name in self.free)
+        return "floats" if singles else "doubles"
 
     @property
     def plan(self) -> str:
         """Trees, buffers, memory and cost of every relation, and the memory of the factors, to be read."""
-        factors = sum(8 * 5 * factor.mean.size for factor in self.factors.values())
+        factors = sum(5 * factor.mean.nbytes for factor in self.factors.values())
         lines = [str(relation.plan) for relation in self.relations if relation.plan is not None]
         return "\n".join([*lines, f"factors: {factors / 1e6:,.1f} MB"])
 
@@ -146,17 +159,42 @@ class Problem:
 
     def rescale(self, name: str, log_scale: float) -> None:
         """Multiply a factor by a constant."""
-        old, scale = self.factors[name], np.exp(log_scale)
+        old, scale = self.factors[name], float(np.exp(log_scale))
         if old.concentration is None or old.scale is None:
             new = point(old.layout, old.mean * scale)
         else:
             new = posterior(old.layout, old.concentration, old.scale * scale)
         self.factors[name] = replace(new, version=old.version + 1)
 
-    def state(self, history: Sequence[Record], pause: int) -> State:
+    def parameters(self, name: str) -> tuple[Array, ...]:
+        """What a free factor is made from, as stored: C and D of a posterior, Z of a point."""
+        factor = self.factors[name]
+        if factor.concentration is None or factor.scale is None:
+            return (factor.mean,)
+        return factor.concentration, factor.scale
+
+    def place(self, name: str) -> None:
+        """Let a factor and its KL follow its parameters, which were changed in place."""
+        factor = self.factors[name]
+        self._ahead.clear()
+        if self.method == "em":
+            place_em(factor, self.executor)
+        else:
+            place = place_vb if self.method == "vb" else place_map
+            self.divergences[name] = place(factor, *self.spread(name), self.executor)
+
+    def look_ahead(self) -> None:
+        """G of every relation afresh, by the exposures that the next sweep begins with."""
+        for n, (relation, name) in enumerate(zip(self.relations, self._first)):
+            if name is not None:
+                self._ahead[n] = relation.exposure(name, self.factors)
+                self.rates[n] = relation.exposure.rate(self.factors, name, self._ahead[n])
+
+    def state(self, history: Sequence[Record], pause: int, trail: Trail) -> State:
         """All that changes in the loop, as it stands."""
         factors, priors = {name: Kept.of(factor) for name, factor in self.factors.items()}, dict(self.priors)
-        return State(factors, priors, list(self.rates), dict(self.divergences), dict(self.exposed), history, pause)
+        rates, divergences, exposed = list(self.rates), dict(self.divergences), dict(self.exposed)
+        return State(factors, priors, rates, divergences, exposed, history, pause, trail)
 
     def recall(self, state: State) -> None:
         """Set what was computed on the way to a state; its factors and priors are this problem's already."""
@@ -173,8 +211,8 @@ class Problem:
     def update(self, name: str, counted: Sequence[Counted]) -> None:
         """One coordinate update: the factor's new posterior, its KL, and G of the relations it is the last of."""
         factor = self.factors[name]
-        exposures = {n: r.exposure(name, self.factors) for n, r in enumerate(self.relations) if name in r.names}
-        evidence = _evidence(name, [counted[n] for n in exposures], list(exposures.values()))
+        exposures = {n: self._exposure(n, name) for n, r in enumerate(self.relations) if name in r.names}
+        evidence = _evidence(name, [counted[n] for n in exposures], list(exposures.values()), self.executor)
         if name not in self.exposed:  # it is the weights that decide
             self.exposed[name] = np.broadcast_to((evidence.exposure > 0).any(axis=1), (factor.layout.rows,))
         if self.method == "vb":
@@ -187,11 +225,14 @@ class Problem:
             if self._last[n] == name:  # all other factors of the relation are as new as this one
                 self.rates[n] = self.relations[n].exposure.rate(self.factors, name, exposure)
 
+    def _exposure(self, n: int, name: str) -> Array:
+        """A factor's exposure in a relation; that of the first one may be known."""
+        known = self._ahead.pop(n, None) if self._first[n] == name else None
+        return self.relations[n].exposure(name, self.factors) if known is None else known
 
-def _evidence(name: str, counted: Sequence[Counted], exposures: Sequence[Array]) -> Evidence:
+
+def _evidence(name: str, counted: Sequence[Counted], exposures: Sequence[Array], executor: Executor) -> Evidence:
     """All relations' gradients, rare counts and exposures of one factor, added up."""
-    gradient, exposure = counted[0].gradients[name], exposures[0]
-    for more, exposed in zip(counted[1:], exposures[1:]):
-        gradient, exposure = gradient + more.gradients[name], exposure + exposed
+    gradient = add_up([c.gradients[name] for c in counted], executor)
     extras = [c.extras[name] for c in counted if name in c.extras]
-    return Evidence(gradient, np.sum(extras, axis=0) if extras else None, exposure)
+    return Evidence(gradient, np.sum(extras, axis=0) if extras else None, add_up(exposures, executor))

@@ -48,7 +48,7 @@ def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, 
             inside = member.layout.unpack(stored)
             for index in set(member.latent) - done:
                 axis = member.indices.index(index)
-                counts = inside.sum(axis=tuple(n for n in range(inside.ndim) if n != axis))
+                counts = inside.sum(axis=tuple(n for n in range(inside.ndim) if n != axis), dtype=np.float64)
                 totals[index] = totals.get(index, 0.0) + counts
             done |= set(member.latent)
     return totals

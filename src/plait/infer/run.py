@@ -1,4 +1,4 @@
-"""The only loop: count, bound, stop or go on, adapt, update."""
+"""The only loop: count, bound, stop or go on, adapt, update, leap."""
 
 import math
 import time
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from plait.errors import FitError
+from plait.infer.accelerate import Momentum
 from plait.infer.counts import Counted
 from plait.infer.hyper import adapt
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
-from plait.infer.state import Record, State
+from plait.infer.state import Record, State, Trail
 
 Order = Literal["one-pass", "per-factor"]
 
@@ -28,6 +29,7 @@ class Settings:
     tol: float
     ties: Mapping[str, str | Sequence[str]]  # adapted factors
     prune: bool = False
+    accelerate: bool = False
 
 
 class Outcome(NamedTuple):
@@ -46,16 +48,17 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
 
     begun: the state that the problem's factors and priors come from; its last sweep is not repeated.
     """
-    history: list[Record] = []
-    pause, began = 0, time.perf_counter()
+    history: list[Record] = [] if begun is None else list(begun.history)
+    pause = begun.pause if begun else 0
+    momentum = Momentum(begun.trail if begun else Trail()) if settings.accelerate else None
+    leapt = begun.trail.leapt if begun else False
+    fresh, began = begun is None, time.perf_counter()
     if begun is None:
         problem.measure()
     else:
-        history, pause = list(begun.history), begun.pause
         problem.recall(begun)
-    fresh = begun is None
+    counted: Sequence[Counted] = problem.count()
     while True:
-        counted: Sequence[Counted] = problem.count()
         if fresh:
             pause -= 1
             if settings.prune and len(history) > ADAPT_AFTER and pause <= 0:
@@ -63,16 +66,20 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
                     pause = PRUNE_PAUSE
                 else:
                     problem, counted = smaller
+                    if momentum:
+                        momentum.forget()
             history.append(_record(problem, counted, history, time.perf_counter() - began))
         fresh, began = True, time.perf_counter()
-        state = problem.state(history, pause)
+        state = problem.state(history, pause, momentum.trail if momentum else Trail(leapt=leapt))
         keep(state)
-        stop = watch(history[-1]) or _stop(history, settings, bool(problem.free))
+        stop = watch(history[-1]) or _stop(state, settings, bool(problem.free))
         if stop:
             return Outcome(state, stop)
         if settings.ties and history[-1].sweep >= ADAPT_AFTER:
             adapt(problem, settings.ties)
         sweep_once(problem, counted, settings.order)
+        leapt, last, counted = False, history[-1], ()  # so that their arrays can be used again
+        counted = momentum.count(problem, last, settings.tol, settings.sweeps) if momentum else problem.count()
 
 
 def sweep_once(problem: Problem, counted: Sequence[Counted], order: Order) -> None:
@@ -88,7 +95,7 @@ def _record(problem: Problem, counted: Sequence[Counted], history: list[Record],
     if not math.isfinite(bound):
         raise FitError(
             f"the bound is {bound} after {len(history)} sweeps.\n"
-            "Values or weights beyond what doubles can hold? Scale them down."
+            f"Values or weights beyond what {problem.numbers} can hold? Scale them down."
         )
     change = (bound - history[-1].bound) / (abs(bound) or 1.0) if history else math.inf
     rank = {
@@ -97,12 +104,12 @@ def _record(problem: Problem, counted: Sequence[Counted], history: list[Record],
     return Record(len(history), bound, change, seconds, rank)
 
 
-def _stop(history: list[Record], settings: Settings, free: bool) -> str | None:
-    sweep, _, change, *_ = history[-1]
+def _stop(state: State, settings: Settings, free: bool) -> str | None:
+    sweep, _, change, *_ = state.history[-1]
     if not free:
         return "nothing to update: every factor is given."
     settled = sweep > (ADAPT_AFTER + 1 if settings.ties else 0)
-    if settled and abs(change) < settings.tol:
+    if settled and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
         return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
     if sweep >= settings.sweeps:
         if settings.sweeps == 0:

@@ -54,6 +54,16 @@ class Kept(NamedTuple):
         return resumed(self.layout, self.concentration.copy(), self.scale.copy(), self.log_geomean.copy())
 
 
+class Trail(NamedTuple):
+    """What an accelerated loop remembers (see `plait.infer.accelerate`): leaps in a row, whether the state is that of a
+    leap, and each free factor's parameters after the last sweep.
+    """
+
+    streak: int = 1
+    leapt: bool = False
+    before: Mapping[str, Sequence[Array]] = {}
+
+
 @dataclass(frozen=True)
 class State:
     """A loop between two sweeps. The arrays are those of the fit itself: valid until its next update.
@@ -69,3 +79,4 @@ class State:
     exposed: Mapping[str, NDArray[np.bool_]]
     history: Sequence[Record]
     pause: int
+    trail: Trail

@@ -1,30 +1,47 @@
 """All numba policy in one place: flags and caching, explicit vectors, and the functions that kernels share."""
 
-from plait.jit.policy import FLAGS, OWN_TEXT, inlined, intrinsic, kernel, uncached
-from plait.jit.special import LOGS, TINY, bernoulli_link, digamma_lgamma, weighted_logs
-from plait.jit.vectors import WIDTH, add, fma, load, load_flat, log8, mul, splat, store, total, vector
+from plait.jit.exact import cut, first, largest, maximum, rounded, where_positive
+from plait.jit.flat import item, load_at, put, store_at
+from plait.jit.functions import digamma_lgamma8, exp8, log_any8
+from plait.jit.policy import FLAGS, OWN_TEXT, exact_kernel, inlined, intrinsic, kernel, uncached
+from plait.jit.special import LOGS, TINY, TINY_SINGLE, bernoulli_link, log_minus_digamma, weighted_logs
+from plait.jit.vectors import WIDTH, add, fma, load, log8, mul, splat, store, total, vector
 
 __all__ = [
     "FLAGS",
     "LOGS",
     "OWN_TEXT",
     "TINY",
+    "TINY_SINGLE",
     "WIDTH",
     "add",
     "bernoulli_link",
-    "digamma_lgamma",
+    "cut",
+    "digamma_lgamma8",
+    "exact_kernel",
+    "exp8",
+    "first",
     "fma",
     "inlined",
     "intrinsic",
+    "item",
     "kernel",
+    "largest",
     "load",
-    "load_flat",
+    "load_at",
     "log8",
+    "log_any8",
+    "log_minus_digamma",
+    "maximum",
     "mul",
+    "put",
+    "rounded",
     "splat",
     "store",
+    "store_at",
     "total",
     "uncached",
     "vector",
     "weighted_logs",
+    "where_positive",
 ]

@@ -27,10 +27,19 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": set(FLAGS), "boundscheck"
 
 def kernel(function: Function) -> Function:
     """Compile without the GIL and with a cache on disk; where no folder can be written, without the cache."""
+    return _cached(function, _OPTIONS)
+
+
+def exact_kernel(function: Function) -> Function:
+    """Compile like `kernel`, but in exact arithmetic: what cancels in theory cancels to 0."""
+    return _cached(function, _OPTIONS | {"fastmath": False})
+
+
+def _cached(function: Function, options: dict[str, Any]) -> Function:
     try:
-        compiled = _njit(cache=True, **_OPTIONS)(function)
+        compiled = _njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no place for its cache
-        return uncached(function)
+        return _njit(**options)(function)  # type: ignore[no-any-return]
     # Numba's cache looks at the kernel's own file only, not at this package's.
     file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
@@ -53,4 +62,4 @@ def inlined(function: Function) -> Function:
 
     Numba would hand the caller's flags down, and reassociating would undo the careful parts of `log8`.
     """
-    return _njit(nogil=True, error_model="numpy", fastmath=False)(function)  # type: ignore[no-any-return]
+    return _njit(nogil=True, error_model="numpy", fastmath=False, forceinline=True)(function)  # type: ignore[no-any-return]

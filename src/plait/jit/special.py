@@ -1,15 +1,15 @@
-"""Scalar and vector functions that kernels share: weighted logarithms, ψ with log Γ, the Bernoulli link."""
+"""Scalar and vector functions that kernels share: weighted logarithms, log x − ψ(x), the Bernoulli link."""
 
 import math
 from typing import Any
 
-import numpy as np
-
+from plait.jit.flat import item, load_at
 from plait.jit.policy import inlined
-from plait.jit.vectors import WIDTH, fma, load, load_flat, log8, splat, total
+from plait.jit.vectors import WIDTH, fma, log8, splat, total
 
 LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
 TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
+TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
 
 
 @inlined
@@ -17,44 +17,34 @@ def weighted_logs(values: Any, entries: Any, begin: int, end: int) -> float:
     """Σ entries[n] · log values[0, n mod LOGS] over n = begin … end − 1, within one block of LOGS."""
     sums = splat(0.0)
     while begin + WIDTH <= end:
-        sums = fma(load_flat(entries, begin), log8(load(values, np.uint64(0), begin & (LOGS - 1))), sums)
+        sums = fma(load_at(entries, begin), log8(load_at(values, begin & (LOGS - 1))), sums)
         begin += WIDTH
     result = total(sums)
     while begin < end:
-        result += entries[begin] * math.log(values[0, begin & (LOGS - 1)])
+        result += item(entries, begin) * math.log(item(values, begin & (LOGS - 1)))
         begin += 1
     return result  # type: ignore[no-any-return]
 
 
 @inlined
-def digamma_lgamma(x: float) -> tuple[float, float]:
-    """ψ(x) and log Γ(x) for x > 0, together, since they share the shift to x ≥ 10 and the logarithm there."""
-    product, derivative, tail = 1.0, 0.0, 0.0
-    if x < 1.0:  # split off 1/x: beside it the rest would lose digits
-        tail = 1.0 / x
-        product = x
-        x += 1.0
-    lead = 1.0
+def log_minus_digamma(x: float) -> tuple[float, float]:
+    """log x − ψ(x) and its derivative for x > 0, without the cancellation that large x have in the difference."""
+    begin, steps, slopes = x, 0.0, 0.0
     while x < 10.0:
-        derivative = derivative * x + lead
-        lead *= x
+        steps += 1.0 / x
+        slopes -= 1.0 / (x * x)
         x += 1.0
-    product *= lead
     y = 1.0 / x
     z = y * y
-    logarithm = math.log(x)
-    psi = logarithm - 0.5 * y
-    psi -= z * (
-        1.0 / 12.0
-        - z
-        * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * (691.0 / 32760.0 - z / 12.0)))))
+    value = y * 0.5 + z * (
+        1.0 / 12.0 - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * 691.0 / 32760.0))))
     )
-    gamma = (x - 0.5) * logarithm - x + 0.91893853320467274178
-    gamma += y * (
-        1.0 / 12.0
-        - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z * (1.0 / 1680.0 - z * (1.0 / 1188.0 - z * 691.0 / 360360.0))))
+    slope = -z * (
+        0.5 + y * (1.0 / 6.0 - z * (1.0 / 30.0 - z * (1.0 / 42.0 - z * (1.0 / 30.0 - z * (5.0 / 66.0 - z * 0.2531)))))
     )
-    return psi - derivative / lead - tail, gamma - math.log(product)
+    if begin == x:
+        return value, slope
+    return value + (steps - math.log(x / begin)), slope + (slopes + 1.0 / begin - y)
 
 
 @inlined

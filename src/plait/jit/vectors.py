@@ -158,7 +158,9 @@ _LOG_POLYNOMIAL = (
 )
 
 
-def _log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The LLVM code of `log8`."""
+
     def long(value: int) -> Any:
         return _constant(_LONGS, value)
 
@@ -197,15 +199,4 @@ def _log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 @intrinsic
 def log8(typingctx: Any, x: Any) -> Any:
     """Natural logarithms of WIDTH positive, finite, normal doubles; exact to an ulp inside an `inlined` function."""
-    return vector(x), _log_codegen
-
-
-@intrinsic
-def load_flat(typingctx: Any, array: Any, position: Any) -> Any:
-    """Read WIDTH doubles from a 1-d array at a position that is not negative."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        struct = _make_array(signature.args[0])(context, builder, args[0])
-        return builder.load(builder.bitcast(builder.gep(struct.data, [args[1]]), _DOUBLES.as_pointer()), align=8)
-
-    return vector(array, position), codegen
+    return vector(x), log_codegen
