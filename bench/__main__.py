@@ -1,102 +1,74 @@
-"""`python -m bench [part …]`: what a sweep costs, beside the yardstick and plain NumPy, in one run.
+"""`python -m bench`: everything that is measured, into docs/benchmarks.md; `python -m bench sweep growth`: some parts.
 
-Runs of one row are interleaved, so a noisy neighbour hits all of them alike: read ratios, not seconds.
+Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
+is. counts, orders, starts, predict and top print a table and keep nothing.
 """
 
 import argparse
-import tempfile
+import sys
+from importlib import import_module
+from pathlib import Path
 
-import plait
-from bench import data, measure, orders, plain, predict, starts, top, yardstick
-from bench.engine import Engine
+from bench import measure, results
+from bench.rows import PARTS, Row, rows
 
-PARTS = ("counts", "sweep", "compile", "memory", "orders", "starts", "predict", "top")
-
-
-def cases(nonzeros: int, side: int, observed: str) -> dict[str, data.Case]:
-    """The rows of the sweep table."""
-    rows = {f"CP-3, R = {rank}": data.cp3(nonzeros, side, rank, observed) for rank in (5, 20, 50)}
-    rows["Tucker 5×5×5"] = data.tucker(nonzeros, side, 5, observed)
-    rows["coupled, R = 20"] = data.digg(20, observed, scale=0.2)
-    return rows
+ROOT = Path(__file__).resolve().parents[1]
+TABLES = ("counts", "orders", "starts", "predict", "top")
 
 
-def counts(nonzeros: int, side: int) -> None:
-    """The counts pass of CP-3 against the hand-written kernel: with and without the bound's part."""
-    rows = []
-    for rank in (5, 20, 50):
-        case = data.cp3(nonzeros, side, rank)
-        engine, factors = Engine(case), plain.start(case)
-        cells = next(iter(case.relations.values()))
-        hand = yardstick.build(cells.index, cells.x, list(factors.values()), measure.cores())
-        runs = {"counts": engine.counts_only, "with bound": engine.counts, "yardstick": hand}
-        times = measure.interleave(runs, repeats=15, warm=2)
-        ratios = [times[name].median / times["yardstick"].median for name in ("counts", "with bound")]
-        rows.append([f"R = {rank}", *(times[name].per_nonzero(case.nonzeros) for name in runs), *ratios])
-    columns = ["CP-3", "counts", "with bound", "yardstick", "counts ratio", "with bound ratio"]
-    measure.show(f"Counts pass, {nonzeros:,} nonzeros of {side}³: ns a nonzero", columns, rows, measure.machine())
-
-
-def sweep(nonzeros: int, side: int) -> None:
-    """Whole sweeps (counts, exposure, all updates, bound) against the same sweep in plain NumPy."""
-    rows = []
-    for observed in ("all", "listed"):
-        for name, case in cases(nonzeros, side, observed).items():
-            engine, peer = Engine(case), plain.Plain(case, plain.start(case))
-            mine = measure.interleave({"counts": engine.counts, "sweep": engine.sweep}, repeats=9, warm=2)
-            theirs = measure.interleave({"sweep": engine.sweep, "numpy": peer.sweep}, repeats=3, warm=0)
-            ratio = theirs["numpy"].median / theirs["sweep"].median
-            n = case.nonzeros
-            figures = [mine["counts"].per_nonzero(n), mine["sweep"].per_nonzero(n), theirs["numpy"].per_nonzero(n)]
-            rows.append([name, observed, f"{n:,}", *figures, mine["sweep"].median / mine["counts"].median, ratio])
-    columns = ["model", "observed", "nonzeros", "counts", "sweep", "NumPy sweep", "sweep ÷ counts", "NumPy ÷ sweep"]
-    measure.show("One sweep: ns a nonzero", columns, rows, measure.machine())
-
-
-def compile_seconds() -> None:
-    """A first fit of a small CP-3 in a fresh process: with an empty cache, then with a full one."""
-    code = (
-        "import time, numpy as np, plait; x = np.random.default_rng(0).poisson(1.0, (9, 8, 7)).astype(float); "
-        "x[0, 0, 0] = np.nan; begin = time.perf_counter(); plait.fit('X[i,j,k] = A[i,r] B[j,r] C[k,r]', {'X': x}, "
-        "rank=5, seed=0, sweeps=2); print(time.perf_counter() - begin)"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        runs = [measure.apart(["-c", code], env={"PLAIT_CACHE_DIR": folder}) for _ in range(2)]
-    rows = [[name, float(run.output), run.seconds] for name, run in zip(("cold", "cached"), runs)]
-    measure.show("First fit of a process: seconds", ["kernels", "fit", "whole process"], rows)
-
-
-def memory() -> None:
-    """Peak memory of the two large cases of the engine, each in a process of its own."""
-    rows = []
-    for name, limit in (("digg", 2000), ("listed", 3000)):
-        run = measure.apart(["-m", "bench.large", name])
-        rows.append([name, run.output.strip().splitlines()[-1], run.peak_mb, limit])
-    measure.show("Large fits", ["case", "what", "peak MB", "limit MB"], rows, measure.machine())
-
-
-def main() -> None:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; all if none is given")
-    parser.add_argument("--nonzeros", type=lambda text: int(float(text)), default=1_250_000)
-    parser.add_argument("--side", type=int, default=500)
-    given = parser.parse_args()
-    if unknown := set(given.parts) - set(PARTS):
-        parser.error(f"unknown part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
-    runs = {
-        "counts": lambda: counts(given.nonzeros, given.side),
-        "sweep": lambda: sweep(given.nonzeros, given.side),
-        "compile": compile_seconds,
-        "memory": memory,
-        "orders": orders.compare,
-        "starts": starts.compare,
-        "predict": predict.compare,
-        "top": top.compare,
-    }
-    for part in given.parts or PARTS:
-        runs[part]()
+    parser.add_argument(
+        "parts", nargs="*", help=f"any of {', '.join((*PARTS, 'page', *TABLES))}; all but tables if none"
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works; kept in .cache/bench")
+    parser.add_argument("--fresh", action="store_true", help="forget what was found for these rows")
+    parser.add_argument("--only", default="", help="rows whose name has this text")
+    parser.add_argument("--folder", type=Path, help="of results and plots; docs/benchmarks unless quick")
+    parser.add_argument("--page", type=Path, help="docs/benchmarks.md unless quick")
+    parser.add_argument("--nonzeros", type=lambda text: int(float(text)), default=1_250_000, help="of counts")
+    parser.add_argument("--side", type=int, default=500, help="of counts")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.parts) - {*PARTS, "page", *TABLES}:
+        parser.error(f"unknown part {', '.join(sorted(unknown))}; choose from {', '.join((*PARTS, 'page', *TABLES))}")
+    for name in [part for part in given.parts if part in TABLES]:
+        options = {"nonzeros": given.nonzeros, "side": given.side} if name == "counts" else {}
+        import_module(f"bench.{name}").compare(**options)
+    kept = [part for part in given.parts or PARTS if part in PARTS]
+    return run(kept, given) if kept or "page" in given.parts else 0
+
+
+def run(parts: list[str], given: argparse.Namespace) -> int:
+    """Measure what is not measured yet, then write the page."""
+    home = ROOT / ".cache" / "bench" if given.quick else ROOT / "docs" / "benchmarks"
+    folder = given.folder or home
+    page = given.page or (home / "benchmarks.md" if given.quick else ROOT / "docs" / "benchmarks.md")
+    file = folder / results.NAME
+    todo = [row for part in parts for row in rows(part, given.quick) if given.only in results.title(row.about)]
+    if given.fresh:  # with all rows of a part go those that are measured no more
+        results.forget(file, [row.about for row in todo], () if given.only else parts)
+    failed: list[str] = []
+    try:
+        failed = measured(todo, file, given.quick)
+    except KeyboardInterrupt:
+        print("\nstopped; finished rows are kept, and the same command goes on", file=sys.stderr)
+        return 130
+    from bench.report import write
+
+    write(file, page, folder)
+    print(f"{page} and its plots are written")
+    for line in failed:
+        print(f"failed: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def measured(todo: list[Row], file: Path, quick: bool) -> list[str]:
+    """Measure rows; the words of those that failed."""
+    if not todo:
+        return []
+    print(measure.machine())
+    return results.run(todo, file, quick, "make bench ARGS=--quick" if quick else "make bench")
 
 
 if __name__ == "__main__":
-    print(f"plait {plait.__version__}")
-    main()
+    sys.exit(main())

@@ -1,11 +1,11 @@
 """The models that are measured, with random data of the right size and sparsity."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
-CP3 = "X[i, j, k] = A[i, r] B[j, r] C[k, r]"
 TUCKER = "X[i, j, k] = A[i, p] B[j, q] C[k, r] G[p, q, r]"
 DIGG = """
 comments[user, story, comment] = U[user, r] S[story, r] C[comment, r]
@@ -38,7 +38,9 @@ class Case:
     model: str  # the text that plait.Model takes; factors are written visible indices first
     sizes: dict[str, int]  # of every index, visible and latent
     relations: dict[str, Cells]
-    observed: str = "all"  # or "listed": only the nonzeros are observed
+    observed: str = "all"  # or "listed": only the nonzeros; or "missing": all but the cells of `hidden`
+    likelihood: str = "poisson"  # or "bernoulli": then every x is 1
+    hidden: dict[str, np.ndarray] = field(default_factory=dict)  # by relation: (cells, order) int32
 
     @property
     def nonzeros(self) -> int:
@@ -55,20 +57,34 @@ class Case:
         return replace(self, **changes)
 
 
-def cp3(nonzeros: int, side: int, rank: int, observed: str = "all", seed: int = 0) -> Case:
+def cp(
+    nonzeros: int, sides: tuple[int, ...], rank: int, observed: str = "all", likelihood: str = "poisson", seed: int = 0
+) -> Case:
+    """A CP model of any order whose nonzeros are equally likely cells; "missing" hides a quarter as many others."""
+    axes, factors = "ijklmn"[: len(sides)], "ABCDEF"[: len(sides)]
+    text = f"X[{', '.join(axes)}] = {' '.join(f'{f}[{i}, r]' for f, i in zip(factors, axes))}"
+    cells, hidden = _uniform(nonzeros, sides, seed), {}
+    if observed == "missing":
+        hidden["X"] = _apart_from(cells.index, max(1, nonzeros // 4), sides, seed + 1)
+    if likelihood == "bernoulli":
+        cells = replace(cells, x=np.ones(len(cells.x)))
+    sizes = dict(zip(axes, sides)) | {"r": rank}
+    return Case(f"CP-{len(sides)} R={rank}", text, sizes, {"X": cells}, observed, likelihood, hidden)
+
+
+def cp3(nonzeros: int, side: int, rank: int, observed: str = "all", likelihood: str = "poisson", seed: int = 0) -> Case:
     """A cube with `nonzeros` cells, all equally likely."""
-    sizes = {"i": side, "j": side, "k": side, "r": rank}
-    return Case(f"CP-3 R={rank}", CP3, sizes, {"X": _uniform(nonzeros, side, seed)}, observed)
+    return cp(nonzeros, (side,) * 3, rank, observed, likelihood, seed)
 
 
 def tucker(nonzeros: int, side: int, rank: int = 5, observed: str = "all", seed: int = 0) -> Case:
     """The same cube under a Tucker model with a core of rank × rank × rank."""
     sizes = {"i": side, "j": side, "k": side, "p": rank, "q": rank, "r": rank}
     name = f"Tucker {rank}×{rank}×{rank}"
-    return Case(name, TUCKER, sizes, {"X": _uniform(nonzeros, side, seed)}, observed)
+    return Case(name, TUCKER, sizes, {"X": _uniform(nonzeros, (side,) * 3, seed)}, observed)
 
 
-def digg(rank: int = 20, observed: str = "all", scale: float = 1.0, seed: int = 0) -> Case:
+def digg(rank: int = 20, observed: str = "all", scale: float = 1.0, seed: int = 0, likelihood: str = "poisson") -> Case:
     """Three coupled relations of binary links with the sizes of the Digg data, or `scale` times them."""
     rng = np.random.default_rng(seed)
     sizes = {axis: max(4, round(scale * size)) for axis, size in DIGG_SIZES.items()}
@@ -83,13 +99,21 @@ def digg(rank: int = 20, observed: str = "all", scale: float = 1.0, seed: int = 
         weights = [popularity[axis] for axis in axes[name]]
         index = _distinct(max(4, round(scale * links)), weights, rng)
         relations[name] = Cells(axes[name], index, np.ones(len(index)))
-    return Case(f"coupled (Digg) R={rank}", DIGG, sizes | {"r": rank}, relations, observed)
+    return Case(f"coupled (Digg) R={rank}", DIGG, sizes | {"r": rank}, relations, observed, likelihood)
 
 
-def _uniform(nonzeros: int, side: int, seed: int) -> Cells:
+@lru_cache(maxsize=1)  # rows of other ranks follow, on the same cells
+def _uniform(nonzeros: int, sides: tuple[int, ...], seed: int) -> Cells:
     rng = np.random.default_rng(seed)
-    index = _distinct(nonzeros, [np.ones(side)] * 3, rng)
-    return Cells(("i", "j", "k"), index, rng.poisson(2.0, nonzeros) + 1.0)
+    index = _distinct(nonzeros, [np.ones(side) for side in sides], rng)
+    return Cells(tuple("ijklmn"[: len(sides)]), index, rng.poisson(2.0, nonzeros) + 1.0)
+
+
+def _apart_from(index: np.ndarray, count: int, sides: tuple[int, ...], seed: int) -> np.ndarray:
+    """`count` cells, or a few less, that are none of these."""
+    drawn = _distinct(count, [np.ones(side) for side in sides], np.random.default_rng(seed))
+    taken = np.ravel_multi_index(tuple(index.T), sides)
+    return drawn[~np.isin(np.ravel_multi_index(tuple(drawn.T), sides), taken)]
 
 
 def _heavy_tailed(size: int, rng: np.random.Generator, exponent: float = 0.7) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Plait on a bench case: the pieces of a fit, callable one by one."""
 
+import polars as pl
+
 import plait
 from bench.data import Case
 from plait.data.bind import Data
@@ -7,22 +9,37 @@ from plait.infer.run import sweep_once
 from plait.prepare import Arguments, prepare
 
 
+def relations(case: Case) -> dict[str, plait.Relation]:
+    """What a user would hand over; where everything is observed, that includes entities without any link."""
+    universe = "relation" if case.observed == "listed" else "model"
+    found = {}
+    for name, cells in case.relations.items():
+        missing = pl.DataFrame(dict(zip(cells.axes, case.hidden[name].T))) if name in case.hidden else None
+        found[name] = plait.Relation(
+            cells.table(),
+            observed="listed" if case.observed == "listed" else "all",
+            universe=universe,
+            likelihood=case.likelihood,
+            missing=missing,
+        )
+    return found
+
+
 def bind(case: Case) -> Data:
-    """The case as Plait sees it; where everything is observed, that includes entities without any link."""
+    """The case as Plait sees it."""
     model = plait.Model(case.model)
-    universe = "model" if case.observed == "all" else "relation"
-    relations = {
-        name: plait.Relation(cells.table(), observed=case.observed, universe=universe)
-        for name, cells in case.relations.items()
-    }
-    return model.bind(relations, labels={axis: range(case.sizes[axis]) for axis in model.axes})
+    return model.bind(relations(case), labels={axis: range(case.sizes[axis]) for axis in model.axes})
 
 
 class Engine:
     """A VB fit of a case, taken apart. The prior is fixed, as in `bench.plain`."""
 
-    def __init__(self, case: Case, threads: int | None = None) -> None:
-        self.problem = prepare(case.model, bind(case), Arguments(rank=case.rank, seed=0, threads=threads)).problem
+    def __init__(
+        self, case: Case, threads: int | None = None, dtype: str = "float64", data: Data | None = None
+    ) -> None:
+        arguments = Arguments(rank=case.rank, seed=0, threads=threads, dtype=dtype)
+        self.task = prepare(case.model, data or bind(case), arguments)
+        self.problem = self.task.problem
         self.problem.measure()
 
     def counts(self) -> None:

@@ -1,18 +1,25 @@
 """Timing and printing: repeats in turn, median and spread, peak memory of a process of its own."""
 
+import json
 import os
 import platform
+import re
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+LONGEST = 300.0  # seconds of a call in a process of its own
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,10 @@ class Timing:
         """Half the distance between the quartiles."""
         low, high = np.quantile(self.seconds, [0.25, 0.75])
         return float(high - low) / 2
+
+    def figures(self) -> dict[str, float]:
+        """What is kept of it."""
+        return {"seconds": self.median, "spread": self.spread, "repeats": len(self.seconds)}
 
     def per_nonzero(self, nonzeros: int) -> str:
         """Nanoseconds, as `3.41 ± 0.05`."""
@@ -68,11 +79,14 @@ class Process:
         return self.peak / 1e6
 
 
+# Begins like a path, or has two slashes: and/or stays.
+_PATH = r"""(?<!\w)(?:file:|~|\.{1,2}|[A-Za-z]:)?[\\/][^\s'"(),;]+|[\w.+-]+(?:[\\/][\w.+-]+){2,}[\\/]?"""
+
 # On Linux a child begins with the peak of the process that started it. So a small Python stands in between.
 _WATCH = """
 import resource, subprocess, sys, time
 begin = time.perf_counter()
-code = subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL)
+code = subprocess.call(sys.argv[2:], stdin=subprocess.DEVNULL, timeout=float(sys.argv[1]))
 seconds = time.perf_counter() - begin
 print(seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)
@@ -81,12 +95,80 @@ sys.exit(code)
 
 def apart(arguments: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
     """Run `python arguments…` as a process of its own; `env` adds to the environment. Its errors go to stderr."""
-    command = [sys.executable, "-c", _WATCH, sys.executable, *arguments]
+    command = [sys.executable, "-c", _WATCH, str(LONGEST), sys.executable, *arguments]
     done = subprocess.run(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, text=True, check=True)
     *output, last = done.stdout.splitlines()
     seconds, peak = last.split()
     unit = 1 if sys.platform == "darwin" else 1024
     return Process("\n".join(output), float(seconds), int(peak) * unit)
+
+
+def call(function: str, **arguments: Any) -> dict[str, Any]:
+    """Call `module:function` in a process of its own. What it returns, a dict, and its peak memory in bytes."""
+    command = [sys.executable, "-m", "bench.apart", function, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=LONGEST)
+    if done.returncode:
+        raise RuntimeError(f"{function}: {last_line(done.stderr)}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def environment(threads: int | None = None) -> dict[str, str]:
+    """The environment of a process that may use so many threads."""
+    count = str(threads or cores())
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
+    more = {
+        "OMP_PROC_BIND": "false",
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+    }
+    return {**os.environ, **dict.fromkeys(names, count), **more}
+
+
+def last_line(text: str) -> str:
+    """The last line that says something: of a traceback, the error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return without_paths(lines[-1])[:200] if lines else "it ended without a word"
+
+
+def without_paths(text: str) -> str:
+    """What a package or pip says, without paths and addresses of this machine: it goes onto a page."""
+    return re.sub(_PATH, "…", text)
+
+
+def peak() -> int:
+    """Bytes that this process has held at its peak, since `forget_peak` where there is such a thing."""
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
+
+
+def held() -> int:
+    """Bytes that this process holds now."""
+    return _status("VmRSS") or peak()
+
+
+def free() -> float:
+    """Bytes of memory that nobody uses; without end where that is not known."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float("inf")
+    return next((int(line.split()[1]) * 1024.0 for line in lines if line.startswith("MemAvailable")), float("inf"))
+
+
+def forget_peak() -> None:
+    """From here on `peak` counts anew (Linux)."""
+    with suppress(OSError):  # elsewhere the peak is that of the whole process
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _status(name: str) -> int:
+    """A figure of /proc/self/status in bytes; 0 where there is none."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), 0)
 
 
 def cores() -> int:

@@ -6,7 +6,7 @@ along a path found once, rows added up by one bincount. It uses one core (but fo
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -29,11 +29,17 @@ class Plain:
 
     def __init__(self, case: Case, factors: Arrays, concentration: float = 0.5, mean: float = 10.0):
         equations = _equations(case.model)
-        self.relations = [_Relation(cells, equations[name], case.sizes) for name, cells in case.relations.items()]
+        self.relations = [
+            _Relation(cells, equations[name], case.sizes, case.likelihood) for name, cells in case.relations.items()
+        ]
+        hidden = {name: replace(case.relations[name], index=at, x=np.ones(len(at))) for name, at in case.hidden.items()}
+        self.hidden = [
+            _Relation(hidden[name], equations[name], case.sizes) if name in hidden else None for name in case.relations
+        ]
         self.listed = case.observed == "listed"
         self.E, self.L = dict(factors), dict(factors)
         self.A, self.B = concentration, mean
-        self.constant = -sum(gammaln(relation.cells.x + 1).sum() for relation in self.relations)
+        self.constant = -sum(gammaln(relation.cells.x + 1).sum() for relation in self.relations)  # 0 where all x are 1
         self.rest = np.nan  # the bound without F(L): known after the first sweep
 
     def counts(self) -> tuple[Arrays, float]:
@@ -45,8 +51,12 @@ class Plain:
 
     def exposure(self, name: str) -> list[np.ndarray]:
         """∂G/∂E of a factor in each relation that has it, broadcastable to the factor."""
-        having = [relation for relation in self.relations if name in relation.factors]
-        return [r.listed_exposure(self.E, name) if self.listed else r.full_exposure(self.E, name) for r in having]
+        found = []
+        for relation, hidden in zip(self.relations, self.hidden):
+            if name in relation.factors:
+                whole = relation.listed_exposure if self.listed else relation.full_exposure
+                found.append(whole(self.E, name) - (hidden.listed_exposure(self.E, name) if hidden else 0.0))
+        return found
 
     def sweep(self) -> float:
         """One sweep in the order "one-pass". Returns the bound of the state it began with (NaN the first time)."""
@@ -68,7 +78,8 @@ class Plain:
 
     def total(self) -> float:
         """G(E): the expected total over the observed cells."""
-        return sum(r.listed_total(self.E) if self.listed else r.full_total(self.E) for r in self.relations)
+        whole = sum(r.listed_total(self.E) if self.listed else r.full_total(self.E) for r in self.relations)
+        return whole - sum(hidden.listed_total(self.E) for hidden in self.hidden if hidden)
 
 
 @dataclass
@@ -78,6 +89,7 @@ class _Relation:
     cells: Cells
     factors: dict[str, tuple[str, ...]]
     sizes: dict[str, int]
+    likelihood: str = "poisson"
 
     def __post_init__(self):
         axes = self.cells.axes
@@ -134,8 +146,13 @@ class _Relation:
         F = 0.0
         for x, rows, gathered in self.chunks(L):
             xhat = self.rate(gathered)
-            F += x @ np.log(xhat)
-            ratio = x / xhat
+            if self.likelihood == "bernoulli":
+                chance = -np.expm1(-xhat)
+                F += (xhat + np.log(chance)).sum()
+                ratio = 1 / chance
+            else:
+                F += x @ np.log(xhat)
+                ratio = x / xhat
             for f in self.factors:
                 self.add_gradient(f, ratio, rows, gathered, gradient[f])
         return F

@@ -134,7 +134,7 @@ def source(padded: int) -> str:
 
 def fibres(index: np.ndarray) -> tuple[np.ndarray, ...]:
     """index (n, 3) -> the order that sorts it, and the fibre tree: jptr, kptr, i_, j_, k_."""
-    order = np.lexsort(index.T[::-1])
+    order = np.argsort(np.ravel_multi_index(tuple(index.T), index.max(axis=0) + 1))  # much faster than lexsort
     index = index[order]
     new_i = np.r_[True, index[1:, 0] != index[:-1, 0]]
     new_j = new_i | np.r_[True, index[1:, 1] != index[:-1, 1]]

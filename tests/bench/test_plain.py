@@ -12,9 +12,22 @@ CASES = {
 }
 
 
-@pytest.fixture(params=["all", "listed"])
+@pytest.fixture(params=["all", "listed", "missing"])
 def observed(request):
     return request.param
+
+
+def seen(case, observed):
+    """The case with that much of it observed."""
+    hidden = {}
+    if observed == "missing":
+        for name, cells in case.relations.items():
+            drawn = np.random.default_rng(0).integers(
+                0, [case.sizes[axis] for axis in cells.axes], (40, len(cells.axes))
+            )
+            taken = set(map(tuple, cells.index.tolist()))
+            hidden[name] = np.array([cell for cell in sorted(set(map(tuple, drawn.tolist()))) if cell not in taken])
+    return case.but(observed=observed, hidden=hidden)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -29,19 +42,28 @@ def test_counts_of_every_factor_sum_to_the_data_of_its_relations(case, monkeypat
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_bound_of_the_plain_sweep_rises(case, observed):
-    fit = plain.Plain(case.but(observed=observed), plain.start(case))
+    fit = plain.Plain(seen(case, observed), plain.start(case))
+    bounds = np.array([fit.sweep() for _ in range(12)])[1:]
+    assert np.all(np.diff(bounds) > -1e-9 * np.abs(bounds[1:]))
+
+
+def test_the_bound_of_links_rises(observed):
+    case = data.cp3(300, 12, 5, observed, "bernoulli")
+    fit = plain.Plain(case, plain.start(case))
     bounds = np.array([fit.sweep() for _ in range(12)])[1:]
     assert np.all(np.diff(bounds) > -1e-9 * np.abs(bounds[1:]))
 
 
 def test_exposures_are_gradients_of_the_dense_total(observed):
-    case = CASES["tucker"].but(observed=observed)
+    case = seen(CASES["tucker"], observed)
     factors = plain.start(case)
     cells = case.relations["X"]
     mask = np.ones((12, 12, 12))
     if observed == "listed":
         mask[:] = 0
         mask[tuple(cells.index.T)] = 1
+    for index in case.hidden.values():
+        mask[tuple(index.T)] = 0
     A, B, C, G = (factors[name] for name in "ABCG")
     expected = {
         "A": np.einsum("ijk,jq,kr,pqr->ip", mask, B, C, G),

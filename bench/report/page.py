@@ -1,0 +1,76 @@
+"""The page as text."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench import results
+from bench.report import front, growth, quality, sweep, targets
+from bench.results import Found
+from plait.paper.report.table import Table
+
+FIRST = """# Benchmarks
+
+Plait beside a kernel written by hand (the *yardstick*: the counts pass of CP-3 alone), plain NumPy and other packages:
+the same data, in one run, an iteration of each in turn, each in a process of its own, all with as many threads
+(NumPy uses one core except in BLAS).
+Figures are medians ± half the distance between the quartiles (none where an iteration takes seconds and was run once);
+ratios travel to other machines, seconds do not. `make bench` measures what is not measured yet, `make bench
+ARGS=--fresh` everything, `python -m bench sweep` a part. The page and its plots are made from
+`docs/benchmarks/results.jsonl` alone.
+"""
+
+SECTIONS = (
+    ("One sweep", "Every factor updated once. Who cannot do a row stands below, with the reason.", sweep, ("sweep",)),
+    ("Time to quality", "How long until a fit is as good as it gets.", quality, ("bound", "likelihood")),
+    ("Front end", "What happens before the first sweep, and after the last.", front, ()),
+    ("Growth", "Does the cost stay in proportion?", growth, ("growth",)),
+)
+
+
+def text(found: Found, folder: Path, to: Path) -> str:
+    """The whole page; plots are linked where they were drawn."""
+    parts = [FIRST, _where(found), "## Targets", _without_title(targets.table(found))]
+    for title, sentence, module, pictures in SECTIONS:
+        tables = list(module.tables(found))
+        if tables:
+            links = [f"![{name}]({_link(folder / f'{name}.svg', to)})" for name in pictures if _drawn(name, found)]
+            parts += [f"## {title}", sentence, *links, *(table.markdown() for table in tables)]
+    if found.failures:
+        parts += ["## Rows that failed", "A rerun tries them again.", _failures(found)]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _where(found: Found) -> str:
+    """Machine, versions and date; never a path."""
+    about = found.get(results.MACHINE)
+    if not about:
+        return "Nothing is measured yet."
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    size = " **Quick, small sizes: only to see that it works.**" if found.head["quick"] else ""
+    return f"Measured {about['date']} on {found.head['machine']}; Plait {found.head['plait']}, {versions}.{size}"
+
+
+def _failures(found: Found) -> str:
+    rows = [[results.title(line["cell"]), line["figures"]["failed"]] for line in found.failures]
+    return _without_title(Table("Failed", ["row", "reason"], rows, left=2))
+
+
+def _drawn(name: str, found: Found) -> bool:
+    """Whether there is anything in a plot."""
+    part, what = {
+        "sweep": ("sweep", {}),
+        "bound": ("quality", {"what": "bound"}),
+        "likelihood": ("quality", {"what": "likelihood"}),
+        "growth": ("growth", {}),
+    }[name]
+    rows: Iterable[tuple[object, dict[str, object]]] = found.part(part, **what)
+    return any("cannot" not in figures for _, figures in rows)
+
+
+def _without_title(table: Table) -> str:
+    return table.markdown().split("\n\n", 1)[1]
+
+
+def _link(path: Path, page: Path) -> str:
+    return Path(os.path.relpath(path, page.parent)).as_posix()

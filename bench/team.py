@@ -1,0 +1,166 @@
+"""Contenders side by side: a process each, all on the same case, one iteration in turn."""
+
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import measure, worker
+from bench.data import Case
+from bench.peers import find, missing
+from bench.peers.peer import Lap
+
+PATIENCE = 2.0  # seconds that each action of a contender may take in all, what is subtracted included
+LIMIT = 15.0  # seconds after which a measurement is given up
+LOADING = 90.0  # seconds to load, sort and compile, while the others do
+REPEATS = 9
+REST = 0.03  # seconds before each: threads of the one before spin for a while
+
+
+@dataclass
+class Member:
+    """A contender: its process, what it has measured so far, or why it cannot."""
+
+    name: str
+    process: subprocess.Popen[str] | None = None
+    cannot: str = ""
+    laps: dict[str, list[Lap]] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    peak: int = 0
+
+    def tell(self, order: Mapping[str, Any]) -> None:
+        """Send a line; whether anybody reads it is for `answer` to see."""
+        assert self.process
+        assert self.process.stdin
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+
+    def answer(self, limit: float = LIMIT, what: str = "no iteration measured") -> dict[str, Any]:
+        """Wait for a line; a process that died or takes too long is out."""
+        assert self.process
+        try:
+            line = _line(self.process, limit)
+        except EOFError:
+            line = json.dumps({"cannot": f"its process ended with code {self.process.wait()}"})
+        except TimeoutError:
+            line = json.dumps({"cannot": f"{what} within {limit:.0f} s"})
+        found = dict(json.loads(line))
+        if "cannot" in found:
+            self.leave(found["cannot"])
+        return found
+
+    def leave(self, reason: str = "") -> None:
+        """End the process."""
+        self.cannot = self.cannot or reason
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout):
+                with suppress(BrokenPipeError):  # it never read the last order
+                    pipe.close()
+            self.process = None
+
+    def run(self, action: str) -> None:
+        """One iteration."""
+        time.sleep(REST)
+        begin = time.perf_counter()
+        self.tell({"run": action})
+        found = self.answer()
+        if "lap" in found:
+            self.laps[action].append(Lap(**found["lap"]))
+            self.spent[action] += time.perf_counter() - begin
+            self.peak = found["peak"]
+
+    def has_time(self, action: str, patience: float) -> bool:
+        """Whether another iteration fits."""
+        expected = self.spent[action] / max(len(self.laps[action]), 1)
+        return not self.cannot and self.spent[action] + expected <= patience
+
+    def figures(self) -> dict[str, Any]:
+        """Median, spread and peak; or the reason why there are none."""
+        if self.cannot:
+            return {"cannot": self.cannot}
+        timings = {action: timing(laps) for action, laps in self.laps.items()}
+        if any(found["seconds"] <= 0 for found in timings.values()):
+            return {"cannot": "an iteration is lost in the noise of setting up"}
+        return {"peak": self.peak, **timings}
+
+
+def timing(laps: Sequence[Lap]) -> dict[str, float]:
+    """An iteration: the median of the long runs less that of the short ones, as many times less as lie between."""
+    long, short = (measure.Timing(tuple(getattr(lap, word) for lap in laps)) for word in ("long", "short"))
+    between = laps[-1].between
+    seconds, spread = (long.median - short.median) / between, (long.spread + short.spread) / between
+    return {"seconds": seconds, "spread": spread, "repeats": len(laps)}
+
+
+def compete(case: Case, names: Sequence[str], threads: int, patience: float = PATIENCE) -> dict[str, dict[str, Any]]:
+    """Every contender on the same case, interleaved. -> by contender: its figures, or why it has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        saved = worker.save(case, Path(folder))
+        members: list[Member] = []
+        try:
+            members += (_start(name, case, saved, threads) for name in names)
+            for member in members:
+                _loaded(member)
+            _rounds(members, patience)
+            return {member.name: member.figures() for member in members}
+        finally:
+            for member in members:
+                member.leave()
+
+
+def _start(name: str, case: Case, saved: dict[str, Any], threads: int) -> Member:
+    contender = find(name)
+    if reason := missing(contender.package) or contender.refuses(case):
+        return Member(name, cannot=reason)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env=measure.environment(threads),
+    )  # fmt: skip
+    member = Member(name, process)
+    member.tell({"load": name, "case": saved, "threads": threads})
+    return member
+
+
+def _loaded(member: Member) -> None:
+    """Wait until a contender has loaded the case."""
+    if member.process:
+        found = member.answer(LOADING, "not loaded")
+        member.laps = {action: [] for action in found.get("actions", ())}
+        member.spent = dict.fromkeys(member.laps, 0.0)
+
+
+def _rounds(members: Sequence[Member], patience: float) -> None:
+    """A first round that warms up and shows how long an iteration takes, then as many as patience allows."""
+    for member in members:
+        for action, laps in member.laps.items():
+            if not member.cannot:
+                member.run(action)
+            if member.spent[action] < patience / 2:  # else the first one is the measurement
+                laps.clear()
+                member.spent[action] = 0.0
+    for _ in range(REPEATS):
+        for member in members:
+            for action in member.laps:
+                if member.has_time(action, patience):
+                    member.run(action)
+
+
+def _line(process: subprocess.Popen[str], limit: float) -> str:
+    """The next line of a process."""
+    assert process.stdout
+    if not select.select([process.stdout], [], [], limit)[0]:
+        raise TimeoutError
+    line = process.stdout.readline()
+    if not line:
+        raise EOFError
+    return line
