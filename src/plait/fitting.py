@@ -51,10 +51,10 @@ def fit(
     its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
     array, or, where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities
     beyond those seen, by axis. init: where to start: a Fit, or arrays (or posteriors) by factor; or the folder of a run
-    that was interrupted, which then goes on as if it had not been. threads: of the sweeps (reading
-    and sorting take all processors); as many as the machine has, unless given. executor: another place to compute (`plait.execute`). prune (VB only): remove components that explain nothing.
-    accelerate: after 20 sweeps, go on beyond the end of each as long as the bound does not fall: often half the
-    sweeps, but the optimum may be another one.
+    that was interrupted, which then goes on as if it had not been. threads: of the sweeps (reading and sorting take all
+    processors); as many as the machine has, unless given. executor: another place to compute (`plait.execute`). prune
+    (VB only): remove components that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long
+    as the bound does not fall: often half the sweeps, but the optimum may be another one.
     progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. checkpoint: a folder to save
     the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which stores factors in half the
     memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its size (a smaller tol means
