@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from bench.data import Case
 
@@ -115,3 +116,12 @@ def matrix_only(case: Case) -> str:
     if len(case.relations) == 1 and len(next(iter(case.relations.values())).axes) > 2:
         return "matrices only"
     return all_observed(case)
+
+
+def sparse_matrix(case: Case) -> Any:
+    """The only relation as a SciPy matrix of coordinates."""
+    import scipy.sparse
+
+    cells = next(iter(case.relations.values()))
+    shape = [case.sizes[axis] for axis in cells.axes]
+    return scipy.sparse.coo_matrix((cells.x, tuple(cells.index.T)), shape=shape)

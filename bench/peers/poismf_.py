@@ -3,7 +3,7 @@
 import numpy as np
 
 from bench.data import Case
-from bench.peers.peer import Restarting, matrix_only
+from bench.peers.peer import Restarting, matrix_only, sparse_matrix
 
 
 class PoisMf(Restarting):
@@ -17,12 +17,7 @@ class PoisMf(Restarting):
         return matrix_only(case)
 
     def __init__(self, case: Case, threads: int) -> None:
-        import scipy.sparse
-
-        cells = next(iter(case.relations.values()))
-        shape = [case.sizes[axis] for axis in cells.axes]
-        self.X = scipy.sparse.coo_matrix((cells.x, tuple(cells.index.T)), shape=shape)
-        self.rank, self.threads = case.sizes["r"], threads
+        self.X, self.rank, self.threads = sparse_matrix(case), case.sizes["r"], threads
 
     def run(self, iterations: int) -> None:
         self.fit(iterations, "pg", maxupd=1)

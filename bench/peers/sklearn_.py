@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from bench.data import Case
-from bench.peers.peer import Restarting, matrix_only
+from bench.peers.peer import Restarting, matrix_only, sparse_matrix
 
 
 class KlNmf(Restarting):
@@ -19,11 +19,7 @@ class KlNmf(Restarting):
         return matrix_only(case)
 
     def __init__(self, case: Case, threads: int) -> None:
-        import scipy.sparse
-
-        cells = next(iter(case.relations.values()))
-        shape = [case.sizes[axis] for axis in cells.axes]
-        self.X, self.rank = scipy.sparse.csr_matrix((cells.x, tuple(cells.index.T)), shape=shape), case.sizes["r"]
+        self.X, self.rank = sparse_matrix(case).tocsr(), case.sizes["r"]
 
     def run(self, iterations: int) -> None:
         self.fit(iterations)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bench.data import Case
-from bench.peers.peer import Peer, one_relation
+from bench.peers.peer import Peer, one_relation, sparse_matrix
 
 
 class Gibbs(Peer):
@@ -22,15 +22,14 @@ class Gibbs(Peer):
         return "no zeros of a sparse tensor" if case.observed == "all" and len(case.sizes) > 3 else ""
 
     def __init__(self, case: Case, threads: int) -> None:
-        import scipy.sparse
         import smurff
 
         cells = next(iter(case.relations.values()))
         shape = [case.sizes[axis] for axis in cells.axes]
-        columns = [np.ascontiguousarray(column, np.int32) for column in cells.index.T]
         if len(shape) == 2:
-            X = scipy.sparse.coo_matrix((cells.x, columns), shape=shape)
+            X = sparse_matrix(case)
         else:
+            columns = [np.ascontiguousarray(column, np.int32) for column in cells.index.T]
             X = smurff.SparseTensor((cells.x, columns), shape)
         session = smurff.TrainSession(
             priors=["normal"] * len(shape), num_latent=case.sizes["r"], num_threads=threads, burnin=0, nsamples=1000,

@@ -1,6 +1,8 @@
 """Memory that is used again: never while anybody holds it."""
 
 import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -56,6 +58,19 @@ def test_memory_that_is_not_asked_for_is_given_back():
     for _ in range(KEPT + 1):
         room.array((SHAPE[0] + 1, 1), np.float64)
     assert [block.memory.nbytes for block in room._blocks] == [8 * (SHAPE[0] + 1)]
+
+
+def test_threads_never_share_memory():
+    room = Room()
+
+    def work(number):
+        array = room.array(SHAPE, np.float64)[0]
+        array[:] = number
+        time.sleep(0.001)
+        return bool((array == number).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(200)))
 
 
 def test_small_arrays_are_always_fresh():

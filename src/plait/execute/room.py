@@ -1,6 +1,7 @@
 """Large arrays for sums, used again once nobody holds them: clearing old memory is faster than fetching fresh."""
 
 import math
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,17 +26,22 @@ class _Block:
 
 
 class Room:
-    """The memory of one executor; to be asked by one thread at a time."""
+    """The memory of one executor; several fits may ask it at once."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
         self._asked = 0
+        self._lock = threading.Lock()
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, bool]:
         """An array, and whether it is all zeros already."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size < LARGE:
             return np.zeros(shape, dtype), True
+        with self._lock:
+            return self._taken(size, shape, dtype)
+
+    def _taken(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, bool]:
         self._asked += 1
         self._blocks = [block for block in self._blocks if self._asked - block.asked < KEPT]
         free = [block for block in self._blocks if block.memory.nbytes == size and block.holder() is None]

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import extending, types
 
 from plait.jit.policy import intrinsic
-from plait.jit.vectors import WIDTH, Vector, vector
+from plait.jit.vectors import WIDTH, Vector, folded, vector
 
 DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 LONGS = ir.VectorType(ir.IntType(64), WIDTH)
@@ -111,16 +111,10 @@ def largest(typingctx: Any, x: Any) -> Any:
     """The largest of the WIDTH doubles."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, i32 = args[0], ir.IntType(32)
-        while value.type.count > 1:
-            half = value.type.count // 2
-            undefined = ir.Constant(value.type, ir.Undefined)
-            low, high = (
-                builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(i32, half), [*range(at, at + half)]))
-                for at in (0, half)
-            )
-            value = builder.select(builder.fcmp_ordered(">", low, high), low, high)
-        return builder.extract_element(value, i32(0))
+        def larger(low: Any, high: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", low, high), low, high)
+
+        return folded(builder, args[0], larger)
 
     return types.float64(x), codegen
 

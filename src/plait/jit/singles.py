@@ -9,8 +9,10 @@ from llvmlite import ir
 from numba import extending, types
 from numba.np.arrayobj import make_array
 
-from plait.jit.policy import FLAGS, intrinsic
-from plait.jit.vectors import WIDTH
+from plait.jit.policy import intrinsic
+from plait.jit.vectors import WIDTH, add, fma, mul, total
+
+__all__ = ["add", "fma", "load_at", "mul", "splat", "store_at", "total"]
 
 _SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -74,48 +76,3 @@ def splat(typingctx: Any, scalar: Any) -> Any:
         return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, WIDTH), [0] * WIDTH))
 
     return singles(types.float64), codegen
-
-
-@intrinsic
-def mul(typingctx: Any, x: Any, y: Any) -> Any:
-    """x * y."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fmul(*args, flags=FLAGS)
-
-    return singles(x, y), codegen
-
-
-@intrinsic
-def add(typingctx: Any, x: Any, y: Any) -> Any:
-    """x + y."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fadd(*args, flags=FLAGS)
-
-    return singles(x, y), codegen
-
-
-@intrinsic
-def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fadd(builder.fmul(args[0], args[1], flags=FLAGS), args[2], flags=FLAGS)
-
-    return singles(x, y, z), codegen
-
-
-@intrinsic
-def total(typingctx: Any, x: Any) -> Any:
-    """Sum of the WIDTH floats, as a double."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, i32 = args[0], ir.IntType(32)
-        while value.type.count > 1:
-            half, undefined = value.type.count // 2, ir.Constant(value.type, ir.Undefined)
-            picks = [ir.Constant(ir.VectorType(i32, half), list(range(at, at + half))) for at in (0, half)]
-            value = builder.fadd(*(builder.shuffle_vector(value, undefined, pick) for pick in picks), flags=FLAGS)
-        return builder.fpext(builder.extract_element(value, i32(0)), ir.DoubleType())
-
-    return types.float64(x), codegen

@@ -1,9 +1,11 @@
 """Explicit vectors of WIDTH doubles, as LLVM instructions.
 
 Numba's auto-vectoriser does badly on short latent loops, so kernels name their vectors: `load`, `store`, `splat`,
-`mul`, `fma`, `total`, `log8`. Rows are padded to a multiple of WIDTH.
+`mul`, `fma`, `total`, `log8`. Rows are padded to a multiple of WIDTH. `mul`, `add`, `fma` and `total` take vectors of
+floats (`singles`) too.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -101,7 +103,7 @@ def mul(typingctx: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fmul(*args, flags=FLAGS)
 
-    return vector(x, y), codegen
+    return x(x, y), codegen
 
 
 @intrinsic
@@ -111,7 +113,7 @@ def add(typingctx: Any, x: Any, y: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fadd(*args, flags=FLAGS)
 
-    return vector(x, y), codegen
+    return x(x, y), codegen
 
 
 @intrinsic
@@ -121,26 +123,26 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fadd(builder.fmul(args[0], args[1], flags=FLAGS), args[2], flags=FLAGS)
 
-    return vector(x, y, z), codegen
+    return x(x, y, z), codegen
+
+
+def folded(builder: Any, value: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """One number from all of a vector: its halves are combined until one is left."""
+    i32 = ir.IntType(32)
+    while value.type.count > 1:
+        half, undefined = value.type.count // 2, ir.Constant(value.type, ir.Undefined)
+        picks = [ir.Constant(ir.VectorType(i32, half), list(range(at, at + half))) for at in (0, half)]
+        value = combine(*(builder.shuffle_vector(value, undefined, pick) for pick in picks))
+    return builder.extract_element(value, i32(0))
 
 
 @intrinsic
 def total(typingctx: Any, x: Any) -> Any:
-    """Sum of the WIDTH doubles."""
+    """Sum of all numbers of a vector, as a double."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        value, i32 = args[0], ir.IntType(32)
-        while value.type.count > 1:
-            half = value.type.count // 2
-            undefined = ir.Constant(value.type, ir.Undefined)
-            halves = [
-                builder.shuffle_vector(
-                    value, undefined, ir.Constant(ir.VectorType(i32, half), list(range(at, at + half)))
-                )
-                for at in (0, half)
-            ]
-            value = builder.fadd(*halves, flags=FLAGS)
-        return builder.extract_element(value, i32(0))
+        result = folded(builder, args[0], lambda low, high: builder.fadd(low, high, flags=FLAGS))
+        return result if isinstance(result.type, ir.DoubleType) else builder.fpext(result, ir.DoubleType())
 
     return types.float64(x), codegen
 
