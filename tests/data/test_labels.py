@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from plait.data import hashed
 from plait.data.columns import kind, label_series, number_array, widened
 from plait.data.labels import Counted, Labels, Seen, build
 from plait.errors import DataError
@@ -225,6 +226,42 @@ def test_an_unknown_label_among_many_is_named_with_its_row():
         column[140_000] = strange
         text = message(lambda: axis.write(label_series(column, "t"), rows, where="t, column 'x'"))
         assert text.startswith(f"t, column 'x', row 140000 (counting from 0): {strange} is no entity of axis x")
+
+
+def test_an_unknown_name_among_many_is_named_with_its_row():
+    axis, column = Labels.of("x", ["ann", "bob", "a name longer than twelve bytes"]), ["bob"] * 150_000
+    column[70_000] = "a name longer than any of them"
+    text = message(lambda: axis.encode(column, where="t, column 'x'"))
+    assert text.startswith("t, column 'x', row 70000 (counting from 0): 'a name longer than any of them' is no entity")
+    marked = axis.encode(column, unknown="mark")
+    assert np.flatnonzero(marked != 1).tolist() == [70_000]
+    assert marked[70_000] == -1
+
+
+def test_labels_of_one_hash_are_not_taken_for_each_other():
+    names, labels = pl.Series(["ann", "bob"]), pl.Series(["stranger", "bob"])
+    table, rows = np.full(256, -1), np.empty(2, np.int64)
+    hashes = labels.hash().to_numpy()  # as if ann had the stranger's hash
+    table[hashes[:1] & np.uint64(255)], table[hashes[1:] & np.uint64(255)] = 0, 1
+    assert not hashed.Hashed(names, hashes, table).write(labels, rows)
+    assert rows.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("names", [1, 7, 300_000])
+def test_as_many_names_as_there_are_rows_and_a_single_one(names):
+    labels = [f"a rather long name {k % names}" for k in range(300_000)]
+    axis = build("x", [seen("t, column 'x'", labels)])
+    assert list(axis) == sorted(set(labels))
+    assert [axis[int(row)] for row in axis.encode(labels)[::1000]] == labels[::1000]
+
+
+def test_names_of_one_hash_are_still_told_apart(monkeypatch):
+    labels = [f"name {k % 5}" for k in range(60_000)]
+    column = label_series(labels, "t")
+    monkeypatch.setattr(hashed, "_hash", lambda some: (some.str.tail(1).cast(pl.UInt64) // 2).to_numpy())
+    axis = build("x", [Seen("t, column 'x'", column)])
+    assert list(axis) == [f"name {k}" for k in range(5)]
+    assert axis.encode(column).tolist() == [k % 5 for k in range(60_000)]
 
 
 ERRORS = {

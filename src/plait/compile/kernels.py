@@ -65,7 +65,7 @@ def _toolchain() -> str:
 
 
 _lock = threading.Lock()
-_kernels: dict[tuple[Step, Types], Kernel] = {}
+_kernels: dict[tuple[Step, Types], Kernel] = {}  # by the step as it is, and under its standard names
 
 
 def compiled(step: Step, types: Types | None = None) -> Kernel:
@@ -73,11 +73,14 @@ def compiled(step: Step, types: Types | None = None) -> Kernel:
 
     types: of the entries, then of every operand's stored array; doubles unless given.
     """
-    step, types = step.renamed(), types or (np.dtype(np.float64),) * (1 + len(step.operands))
-    with _lock:
-        if (step, types) not in _kernels:
-            _kernels[step, types] = _build(step, types)
-        return _kernels[step, types]
+    types = types or (np.dtype(np.float64),) * (1 + len(step.operands))
+    if (step, types) not in _kernels:
+        with _lock:
+            alike = step.renamed(), types
+            if alike not in _kernels:
+                _kernels[alike] = _build(*alike)
+            _kernels[step, types] = _kernels[alike]
+    return _kernels[step, types]
 
 
 def _gradients(step: Step, types: Types) -> np.dtype[Any]:

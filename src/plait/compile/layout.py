@@ -78,6 +78,8 @@ class Layout:
 
     def spread(self, inside: Array) -> Array:
         """A broadcastable inside array (axes of length 1 allowed) -> (rows or 1) × (columns or 1)."""
+        if inside.size == 1:
+            return inside.reshape(1, 1)
         split = len(self.visible)
         visible, latent = inside.shape[:split], inside.shape[split:]
         if math.prod(visible) != 1:

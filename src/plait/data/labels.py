@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.columns import kind, label_series, quoted, widened
-from plait.data.near import Near, distinct
+from plait.data.near import Near, distinct_near
+from plait.data.ranges import MANY
 from plait.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from plait.data.hashed import Hashed
 
 Array = NDArray[Any]
 Rows = NDArray[np.int64]
@@ -99,9 +102,9 @@ class Labels:
     def _rows(self, series: "pl.Series") -> Rows:
         import polars as pl
 
-        if self._near is not None:
-            rows = np.empty(len(series), np.int64)
-            self._near.write(series, rows)
+        rows = np.empty(len(series), np.int64)
+        if (table := self._table(series)) is not None:
+            table.write(series, rows)
             return rows
         if series.dtype != self.names.dtype:  # what does not fit becomes null, which is no name
             series = series.cast(self.names.dtype, strict=False)
@@ -113,10 +116,22 @@ class Labels:
     def _near(self) -> Near | None:
         return Near.of(self.names) if kind(self.names) == "integers" else None
 
+    @cached_property
+    def _hashed(self) -> "Hashed | None":
+        from plait.data.hashed import Hashed
+
+        return Hashed.of(self.names)
+
+    def _table(self, series: "pl.Series") -> "Near | Hashed | None":
+        """What looks labels of the names' kind up; None where joining tables does, for a few or for another type."""
+        if self._near is not None:
+            return self._near
+        return self._hashed if len(series) >= MANY and series.dtype == self.names.dtype else None
+
     def write(self, series: "pl.Series", rows: Array, *, where: str) -> None:
         """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""
-        same = kind(series) == kind(self.names)
-        if len(series) == 0 or not (same and self._near is not None and self._near.write(series, rows)):
+        table = self._table(series) if len(series) and kind(series) == kind(self.names) else None
+        if table is None or not table.write(series, rows):
             rows[:] = self.encode(series, where=where)
 
     def _unknown(self, series: "pl.Series", rows: Rows, where: str) -> DataError:
@@ -218,7 +233,7 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     import polars as pl
 
     given = Seen(f"labels of {axis}", Labels.of(axis, declared if declared is not None else []).names)
-    parts = [Seen(part.where, distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
+    parts = [Seen(part.where, _distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
     for part in parts:
@@ -233,6 +248,16 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
         return Labels(axis, seen)
     first = given.labels.cast(common)
     return Labels(axis, pl.concat([first, seen.filter(~seen.is_in(first.implode()))]))
+
+
+def _distinct(labels: "pl.Series") -> "pl.Series":
+    """The labels that occur, each once and in any order."""
+    found = distinct_near(labels) if kind(labels) == "integers" else None
+    if found is None and len(labels) >= MANY:
+        from plait.data.hashed import distinct_hashed
+
+        found = distinct_hashed(labels)
+    return widened(labels.unique() if found is None else found)
 
 
 def _common_type(axis: str, parts: Sequence[Seen]) -> Any:

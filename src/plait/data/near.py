@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.columns import kind, widened
 from plait.data.ranges import by_pieces
 
 if TYPE_CHECKING:
@@ -63,13 +62,13 @@ class Near:
         return offsets if self.table is None else self.table.take(offsets)
 
 
-def distinct(labels: "pl.Series") -> "pl.Series":
-    """The labels that occur, each once and in any order."""
+def distinct_near(labels: "pl.Series") -> "pl.Series | None":
+    """The integers that occur, each once; None where a table would be much longer than the labels."""
     import polars as pl
 
-    ends = _ends(labels) if kind(labels) == "integers" else None
+    ends = _ends(labels)
     if ends is None or not _is_short(ends, len(labels)):
-        return widened(labels.unique())
+        return None
     least = ends[0]
     numbers, seen = labels.to_numpy(), np.zeros(ends[1] - least + 1, bool)
 

@@ -40,13 +40,20 @@ class Stats:
     def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
         """The sum over no block."""
         gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
-        return cls(gradients, 0.0, np.zeros((0, len(step.order)), np.int64), np.zeros(0), np.zeros(0))
+        return cls(gradients, 0.0, *_none(step.order))
 
     @classmethod
     def of(cls, gradients: Sequence[Array], value: float, tree: FibreTree, rare: NDArray[np.int64]) -> "Stats":
         """Sums over one block, whose entries at the positions `rare` were left out."""
+        if len(rare) == 0:  # as nearly always
+            return cls(tuple(gradients), value, *_none(tree.order))
         logs = np.zeros(len(rare)) if tree.log_exposure is None else tree.log_exposure[rare]
         return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare].astype(np.float64), logs)
+
+
+def _none(order: tuple[str, ...]) -> tuple[NDArray[np.int64], Array, Array]:
+    """Cells, entries and log-exposures of no entry."""
+    return np.zeros((0, len(order)), np.int64), np.zeros(0), np.zeros(0)
 
 
 class Executor(Protocol):

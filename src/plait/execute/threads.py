@@ -88,10 +88,11 @@ class Threads:
         array, ready = self._room.array(shape, numbers)
 
         def work(lo: int, hi: int) -> float:
-            _cleared(array[lo:hi], ready)
+            array[lo:hi].fill(0.0)
             return 0.0
 
-        self.rows(work, *shape)
+        if not ready:
+            self.rows(work, *shape)
         return array
 
     def _add(self, target: Array, more: Array) -> None:
@@ -104,6 +105,8 @@ class Threads:
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work over one range of rows a thread."""
         parts = min(self.threads, count) if count * columns >= SMALL else 1
+        if parts == 1:
+            return work(0, count)
         cuts = [count * part // parts for part in range(parts + 1)]
         return float(sum(self._map(lambda part: work(cuts[part], cuts[part + 1]), parts)))
 

@@ -59,7 +59,7 @@ def _grouped(
     else:
         mean = _mean(factor, "mean", axes, executor)
     size = math.prod(layout.sizes[n] for n in axes)
-    unseen = ~_any_exposed(layout, exposed, axes, mean.shape)
+    unseen = _unseen(layout, exposed, axes, mean.shape)
     concentration = old.concentration if tied is None else np.array(np.broadcast_to(tied, mean.shape))
     if size >= SMALLEST and tied is not None:
         gap = np.log(mean) - _mean(factor, "log_geomean", axes, executor)
@@ -81,18 +81,22 @@ def _mean(factor: Factor, name: Literal["mean", "log_geomean"], axes: tuple[int,
 
 def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
     """The concentration of each group, if it is the same for all of a group's entries."""
+    if concentration.size == 1:
+        return concentration
     low, high = (extreme(concentration, axis=axes, keepdims=True) for extreme in (np.min, np.max))
     return low if np.array_equal(low, high) else None
 
 
-def _any_exposed(
+def _unseen(
     layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...], shape: tuple[int, ...]
 ) -> NDArray[np.bool_]:
-    """Which groups have an entry that some observed cell depends on."""
+    """Which groups have no entry that any observed cell depends on."""
+    if exposed.all():
+        return np.zeros(shape, bool)
     visible = len(layout.visible)
     rows = exposed.reshape(layout.sizes[:visible] + (1,) * len(layout.latent))
     some = rows.any(axis=tuple(n for n in axes if n < visible), keepdims=True)
-    return np.broadcast_to(some, shape)
+    return ~np.broadcast_to(some, shape)
 
 
 def _averaged(values: Array, unseen: NDArray[np.bool_]) -> Array:

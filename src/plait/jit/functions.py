@@ -6,7 +6,7 @@ from numba import types
 
 from plait.jit.exact import DOUBLES, LONGS, Exact
 from plait.jit.policy import intrinsic
-from plait.jit.vectors import log_codegen, vector
+from plait.jit.vectors import LOG_POLYNOMIAL, exponent_mantissa, log_codegen, vector
 
 # e^r for |r| ≤ ln 2 / 2 by a polynomial through Chebyshev's points (relative error 4e-18).
 _EXP = (
@@ -68,6 +68,24 @@ def exp8(typingctx: Any, x: Any) -> Any:
         return do.where("<", value, _LOWEST, do.number(0.0), result)
 
     return vector(x), codegen
+
+
+@intrinsic
+def log_parts8(typingctx: Any, x: Any) -> Any:
+    """n and t with log x = n log 2 + t, for sums of logarithms, which add up n and t apart; x as for `log8`.
+
+    With the mantissa m from √½ to √2 and s = (m − 1)/(m + 1):  t = 2 artanh s = s (2 + s² LOG(s²)).
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        do = Exact(builder)
+        n, m = exponent_mantissa(builder, args[0])
+        s = do.div(do.sub(m, do.number(1.0)), do.add(m, do.number(1.0)))
+        z = do.mul(s, s)
+        t = do.mul(s, do.fma(z, do.polynomial(z, LOG_POLYNOMIAL), do.number(2.0)))
+        return context.make_tuple(builder, signature.return_type, [n, t])
+
+    return _PAIR(x), codegen
 
 
 @intrinsic

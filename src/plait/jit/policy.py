@@ -63,3 +63,25 @@ def inlined(function: Function) -> Function:
     Numba would hand the caller's flags down, and reassociating would undo the careful parts of `log8`.
     """
     return _njit(nogil=True, error_model="numpy", fastmath=False, forceinline=True)(function)  # type: ignore[no-any-return]
+
+
+def outlined(function: Function) -> Function:
+    """Compile a function of four arguments that kernels call, like `inlined`, but never in the midst of their code.
+
+    For what a hot loop calls now and then: inlined, its constants would take the registers that the loop needs.
+    """
+    dispatcher = _njit(nogil=True, error_model="numpy", fastmath=False)(function)
+
+    def call(typingctx: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
+        dispatcher.compile((first, second, third, fourth))
+        compiled = dispatcher.overloads[first, second, third, fourth]
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            context.active_code_library.add_linking_library(compiled.library)
+            callee = context.declare_function(builder.module, compiled.fndesc)
+            types = signature.return_type, signature.args
+            return context.call_conv.call_function(builder, callee, *types, args, attrs=("noinline",))[1]
+
+        return compiled.signature, codegen
+
+    return intrinsic(call)  # type: ignore[return-value]

@@ -4,22 +4,25 @@ import math
 from typing import Any
 
 from plait.jit.flat import item, load_at
-from plait.jit.policy import inlined
-from plait.jit.vectors import WIDTH, fma, log8, splat, total
+from plait.jit.functions import log_parts8
+from plait.jit.policy import inlined, outlined
+from plait.jit.vectors import WIDTH, fma, splat, total
 
+LOG_2 = math.log(2.0)
 LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
 TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
 TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
 
 
-@inlined
+@outlined
 def weighted_logs(values: Any, entries: Any, begin: int, end: int) -> float:
     """Σ entries[n] · log values[0, n mod LOGS] over n = begin … end − 1, within one block of LOGS."""
-    sums = splat(0.0)
+    twos, sums = splat(0.0), splat(0.0)
     while begin + WIDTH <= end:
-        sums = fma(load_at(entries, begin), log8(load_at(values, begin & (LOGS - 1))), sums)
+        weights, (n, t) = load_at(entries, begin), log_parts8(load_at(values, begin & (LOGS - 1)))
+        twos, sums = fma(weights, n, twos), fma(weights, t, sums)
         begin += WIDTH
-    result = total(sums)
+    result = total(twos) * LOG_2 + total(sums)
     while begin < end:
         result += item(entries, begin) * math.log(item(values, begin & (LOGS - 1)))
         begin += 1

@@ -149,7 +149,7 @@ def total(typingctx: Any, x: Any) -> Any:
 
 # log(1 + f) = f - (f²/2 - s (f²/2 + R(s²))), s = f / (2 + f): the polynomial R of FreeBSD's e_log.c (error below 1
 # ulp).
-_LOG_POLYNOMIAL = (
+LOG_POLYNOMIAL = (
     0.6666666666666735130,
     0.3999999999940941908,
     0.2857142874366239149,
@@ -160,24 +160,30 @@ _LOG_POLYNOMIAL = (
 )
 
 
-def log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The LLVM code of `log8`."""
+def exponent_mantissa(builder: Any, value: Any) -> tuple[Any, Any]:
+    """e and m with value = 2^e m, e as doubles, m from √½ to √2; for positive, finite, normal doubles."""
 
     def long(value: int) -> Any:
         return _constant(_LONGS, value)
 
+    # Adding the distance of √½ to 1 carries into the exponent exactly when it must.
+    shifted = builder.add(builder.bitcast(value, _LONGS), long(0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
+    exponent = builder.lshr(shifted, long(52))
+    mantissa = builder.add(builder.and_(shifted, long(0x000FFFFFFFFFFFFF)), long(0x3FE6A09E667F3BCD))
+    # Integer to double by its bits: 2^52 + e, minus 2^52 and the bias. (Exact only where floats are not reassociated.)
+    biased = builder.bitcast(builder.or_(exponent, long(0x4330000000000000)), _DOUBLES)
+    e = builder.fsub(biased, _constant(_DOUBLES, 4503599627370496.0 + 1023.0))
+    return e, builder.bitcast(mantissa, _DOUBLES)
+
+
+def log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The LLVM code of `log8`."""
+
     def double(value: float) -> Any:
         return _constant(_DOUBLES, value)
 
-    bits = builder.bitcast(args[0], _LONGS)
-    # Centre the mantissa on 1 (√½ … √2): adding the distance to √½ carries into the exponent exactly when it must.
-    shifted = builder.add(bits, long(0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
-    exponent = builder.lshr(shifted, long(52))
-    mantissa = builder.add(builder.and_(shifted, long(0x000FFFFFFFFFFFFF)), long(0x3FE6A09E667F3BCD))
-    f = builder.fsub(builder.bitcast(mantissa, _DOUBLES), double(1.0))
-    # Integer to double by its bits: 2^52 + e, minus 2^52 and the bias. (Exact only where floats are not reassociated.)
-    biased = builder.bitcast(builder.or_(exponent, long(0x4330000000000000)), _DOUBLES)
-    e = builder.fsub(biased, double(4503599627370496.0 + 1023.0))
+    e, mantissa = exponent_mantissa(builder, args[0])
+    f = builder.fsub(mantissa, double(1.0))
     s = builder.fdiv(f, builder.fadd(f, double(2.0)))
     z = builder.fmul(s, s)
     w = builder.fmul(z, z)
@@ -186,11 +192,11 @@ def log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fadd(builder.fmul(x, y, flags=("contract",)), more, flags=("contract",))
 
     # Odd and even coefficients apart: two short chains instead of a long one.
-    odd, even = double(_LOG_POLYNOMIAL[6]), double(_LOG_POLYNOMIAL[5])
+    odd, even = double(LOG_POLYNOMIAL[6]), double(LOG_POLYNOMIAL[5])
     for n in (4, 2, 0):
-        odd = product_sum(odd, w, double(_LOG_POLYNOMIAL[n]))
+        odd = product_sum(odd, w, double(LOG_POLYNOMIAL[n]))
     for n in (3, 1):
-        even = product_sum(even, w, double(_LOG_POLYNOMIAL[n]))
+        even = product_sum(even, w, double(LOG_POLYNOMIAL[n]))
     series = product_sum(odd, z, builder.fmul(even, w))
     half = builder.fmul(double(0.5), builder.fmul(f, f))
     low = product_sum(s, builder.fadd(half, series), builder.fmul(e, double(1.90821492927058770002e-10)))
