@@ -35,11 +35,12 @@ NASTY = st.text(
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), ending=st.sampled_from(["csv", "csv.gz", "tsv", "txt"]), width=st.integers(2, 4))
 def test_any_names_survive_writing_and_reading_text(data, ending, width):
-    # A byte order mark at the very beginning is one; a line of nothing is no row.
+    # A byte order mark at the very beginning is one, for polars also at that of the first row; a line of nothing is no
+    # row.
     name = NASTY.filter(lambda text: text and not text.startswith("\ufeff"))
     names = data.draw(st.lists(name, min_size=width, max_size=width, unique=True))
     row = st.tuples(*[st.one_of(st.none(), NASTY)] * width).filter(lambda fields: any(fields))
-    rows = data.draw(st.lists(row, max_size=6))
+    rows = data.draw(st.lists(row, max_size=6).filter(lambda rows: not (rows and (rows[0][0] or "")[:1] == "\ufeff")))
     table = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
     plait.write(table, f"t.{ending}")
     delimiter = "," if ending.startswith("csv") else "\t"

@@ -11,7 +11,7 @@ from plait.errors import DataError, SettingError, suggestion
 from plait.files.kinds import ending
 from plait.files.lines import Passed, Record, beginning, records, split_lines, split_records
 
-SAMPLE = 1 << 20
+SAMPLE = 1 << 17  # bytes: enough to see what a column holds; one that turns out wider is read again
 
 # What a column holds, each step a wider one. "whole" and "number" are columns that must be numbers (value=).
 Holds = Literal["integers", "decimals", "text", "whole", "number"]
@@ -49,7 +49,7 @@ def layout_of(
     text: Sequence[str] | None = None,
     quoted: bool = True,
 ) -> Layout:
-    """Look at the first megabyte; the arguments are those of ``plait.read``."""
+    """Look at the beginning of a file; the arguments are those of ``plait.read``."""
     _check_settings(columns, delimiter, text)
     sample, whole = beginning(path, SAMPLE)
     if not sample.strip():
