@@ -227,7 +227,15 @@ def in_eights(both):
 
 
 DIGAMMA = {"alone": in_eights(both_exactly), "inside a kernel": in_eights(both_among_others)}
-LINK = {"alone": alone(jit.bernoulli_link), "inside a kernel": inside_a_kernel(jit.bernoulli_link)}
+
+
+@jit.inlined
+def link(log_rate):
+    expected, term, miss = jit.bernoulli_link(1.0, log_rate)
+    return expected, term + math.log(miss)
+
+
+LINK = {"alone": alone(link), "inside a kernel": inside_a_kernel(link)}
 everywhere = pytest.mark.parametrize("where", ["alone", "inside a kernel"])
 
 
@@ -459,6 +467,23 @@ def test_bernoulli_link_is_finite_and_expects_at_least_one(log_rate, where):
     ((mean, term),) = LINK[where]([log_rate])
     assert 1.0 <= mean < math.inf
     assert math.isfinite(term)
+
+
+@jit.uncached
+def link_of(xhat, log_scale):
+    return jit.bernoulli_link(xhat, log_scale)
+
+
+@wide
+@pytest.mark.parametrize("xhat", [1e-270, 1e-20, 0.3, 50.0])
+@pytest.mark.parametrize("log_scale", [-1000.0, -700.0, -300.0, -5.0, 0.0, 40.0, 300.0, 689.0, 700.0, 800.0])
+def test_bernoulli_link_takes_the_scale_apart(xhat, log_scale):
+    log_rate = np.log(np.longdouble(xhat)) + log_scale
+    rate = np.exp(np.minimum(log_rate, np.longdouble(700.0)))
+    miss = -np.expm1(-rate)
+    expected, term, number = link_of(xhat, log_scale)
+    assert float(expected) == pytest.approx(float(rate / miss), rel=1e-12)
+    assert term + math.log(number) == pytest.approx(float(rate + np.log(miss)), rel=1e-12)
 
 
 @everywhere

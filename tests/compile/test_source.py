@@ -27,7 +27,9 @@ STEPS = {
     "tucker_poisson": Equation.read("X[i,j,k] = A[i,p] B[j,q] C[k,r] G[p,q,r]", ranks={"p": 5, "q": 6, "r": 7}).step(
         "poisson", "ijk", (0, 1, 2, 3), bound=True
     ),
-    "matrix_bernoulli_exposed": Equation.read("X[i,j] = A[i,r] B[j,r]").step("bernoulli", "ij", (0, 1), exposed=True),
+    "matrix_bernoulli_exposed": Equation.read("X[i,j] = A[i,r] B[j,r]").step(
+        "bernoulli", "ij", (0, 1), bound=True, exposed=True
+    ),
     "two_cores_poisson": Equation.read("X[i,j] = A[i,q] P[q,r] G[r,q] B[j,r]").step("poisson", "ji", (0, 1, 2, 3)),
     "two_visible_linear": Equation.read("X[i,j,k] = H[i,k,r] B[j,r]").step("linear", "kji", (0,)),
 }

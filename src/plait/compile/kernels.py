@@ -26,9 +26,7 @@ from plait import jit
 from plait.compile.source import arguments, kernel_source
 from plait.compile.step import Step
 
-_PREAMBLE = """import math
-
-from plait.jit import bernoulli_link, item, kernel, put, weighted_logs
+_PREAMBLE = """from plait.jit import bernoulli_link, item, kernel, put, weighted_logs
 from plait.jit{vectors} import add, fma, load_at, mul, splat, store_at, total
 
 

@@ -71,8 +71,8 @@ class Nest:
         self.links = chain(step)
         self.forward = step.kind != "linear"
         self.levels = {level: Level() for level in range(-1, self.depth)}
-        self.logged = step.bound and step.kind == "poisson"
-        self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with values of Xhat for the bound
+        self.logged = step.bound
+        self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with what the bound takes logarithms of
         self.values: list[Block] = []  # the product so far, after each link of the chain
         self._plan()
         self._place()

@@ -42,13 +42,11 @@ class _Kernel:
         out("zero = splat(0.0)")
         if self.nest.logged:
             self._write_range()
-        if self.nest.logged or self.step.kind == "bernoulli":
             out("score = 0.0")
         self._write_level(-1)
         if self.nest.logged:
             out(f"if last & {LOGS - 1}:")
             out(f"    score += weighted_logs(scratch, entries, max(first, last - (last & {LOGS - 1})), last)")
-        if self.nest.logged or self.step.kind == "bernoulli":
             out("value[0] += score")
         return "\n".join([*self._header(), *out.lines]) + "\n"
 
@@ -141,22 +139,29 @@ class _Kernel:
             xhat = "xhat"
         out(f"if {xhat} >= tiny:")
         out.depth += 1
+        logged = xhat
         if kind == "poisson":
             out(f"q = item(entries, {entry}) / {xhat}")
         else:
-            exposure = f" + item(log_exposure, {entry})" if self.step.exposed else ""
-            out(f"expected, term = bernoulli_link(math.log({xhat}) + shift_{self.depth - 1}{exposure})")
-            out(f"q = item(entries, {entry}) * expected / {xhat}")
-            out(f"score += item(entries, {entry}) * term")
+            logged = "miss"
+            self._write_link(xhat, entry)
         out.depth -= 1
         out("else:")
         out("    q = 0.0")
-        out(f"    {xhat} = 1.0")
+        out(f"    {logged} = 1.0")
         out("    rare[0] += 1")
         out("    if rare[0] < rare.size:")
         out(f"        rare[rare[0]] = {entry}")
         if self.nest.logged:
-            self._write_log(xhat, entry)
+            self._write_log(logged, entry)
+
+    def _write_link(self, xhat: str, entry: str) -> None:
+        """Bernoulli: expected counts, and the bound's term but for the logarithm of `miss`."""
+        exposure = f" + item(log_exposure, {entry})" if self.step.exposed else ""
+        self.out(f"expected, term, miss = bernoulli_link({xhat}, shift_{self.depth - 1}{exposure})")
+        self.out(f"q = item(entries, {entry}) * expected / {xhat}")
+        if self.nest.logged:
+            self.out(f"score += item(entries, {entry}) * term")
 
     def _write_range(self) -> None:
         """First and last entry of this call: they are numbered through, whatever the tree looks like."""
@@ -166,9 +171,9 @@ class _Kernel:
         self.out(f"first = {first}")
         self.out(f"last = {last}")
 
-    def _write_log(self, xhat: str, entry: str) -> None:
-        """Keep Xhat; a full block takes its logarithms at once."""
+    def _write_log(self, number: str, entry: str) -> None:
+        """Keep a number; a full block takes its logarithms at once."""
         out = self.out
-        out(f"put(scratch, {entry} & {LOGS - 1}, {xhat})")
+        out(f"put(scratch, {entry} & {LOGS - 1}, {number})")
         out(f"if {entry} & {LOGS - 1} == {LOGS - 1}:")
         out(f"    score += weighted_logs(scratch, entries, max(first, {entry} - {LOGS - 1}), {entry} + 1)")

@@ -9,6 +9,7 @@ from plait.jit.policy import inlined, outlined
 from plait.jit.vectors import WIDTH, fma, splat, total
 
 LOG_2 = math.log(2.0)
+MOST = math.exp(700.0)  # of the rate of a link
 LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
 TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
 TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
@@ -51,10 +52,17 @@ def log_minus_digamma(x: float) -> tuple[float, float]:
 
 
 @inlined
-def bernoulli_link(log_rate: float) -> tuple[float, float]:
-    """For an observed link with log rate log λ: E[n] = λ/(1 − e^−λ) and log(e^λ − 1), for any size of λ."""
-    if log_rate < -37.0:  # λ is below rounding beside 1
-        return 1.0, log_rate
-    rate = math.exp(log_rate) if log_rate < 700.0 else math.exp(700.0)
-    miss = -math.expm1(-rate)  # 1 − e^−λ
-    return rate / miss, rate + math.log(miss)
+def bernoulli_link(xhat: float, log_scale: float) -> tuple[float, float, float]:
+    """For an observed link of rate λ = xhat · e^log_scale, of any size: E[n], and log(e^λ − 1) in two parts.
+
+    E[n] = λ/(1 − e^−λ); the parts are a term and a number whose logarithm is to be added to it.
+    """
+    if abs(log_scale) < 690.0:
+        rate = xhat * math.exp(log_scale)
+    else:
+        rate = math.exp(min(math.log(xhat) + log_scale, 700.0))
+    if rate < 1e-290:
+        return 1.0, math.log(xhat) + log_scale, 1.0
+    rate = min(rate, MOST)
+    miss = -math.expm1(-rate)
+    return rate / miss, rate, miss
