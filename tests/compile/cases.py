@@ -139,7 +139,7 @@ def assert_equal_stats(case, actual, expected, rtol=1e-12):
         a, e = layout.unpack(a), layout.unpack(e)
         scale = float(np.abs(e).max(initial=0.0))
         np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-15 * scale, err_msg=f"gradient of {layout.name}")
-    if case.step.kind == "bernoulli" or case.step.bound:
+    if case.step.bound:
         np.testing.assert_allclose(actual.value, expected.value, rtol=rtol, atol=1e-12 * len(case.entries))
     for a, e in zip(sorted_rare(actual), sorted_rare(expected)):
         np.testing.assert_array_equal(a, e)

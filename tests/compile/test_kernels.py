@@ -61,7 +61,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
-    step = equation.step("bernoulli", planned(equation)[::-1], every(equation), exposed=True)
+    step = equation.step("bernoulli", planned(equation)[::-1], every(equation), bound=True, exposed=True)
     for workers in (1, 2):
         equals_reference(equation, step, workers)
 
@@ -85,10 +85,11 @@ def test_poisson_counts_of_one_factor_equal_the_reference(name):
 # chosen equations, in depth -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("bound", [True, False])
 @pytest.mark.parametrize("name", ["matrix", "tucker_mixed_order", "bias", "no_index_latent"])
-def test_bernoulli_counts_without_exposure_equal_the_reference(name):
+def test_bernoulli_counts_without_exposure_equal_the_reference(name, bound):
     equation = EQUATIONS[name]
-    equals_reference(equation, equation.step("bernoulli", equation.order, every(equation)))
+    equals_reference(equation, equation.step("bernoulli", equation.order, every(equation), bound=bound))
 
 
 @pytest.mark.parametrize("name", ["cp3", "tucker", "train", "block_term"])
@@ -142,7 +143,7 @@ def test_entries_of_both_signs_equal_the_reference():
 def test_any_rank_of_a_cp_model_equals_the_reference(kind, rank):
     equation = Equation.read("X[i,j,k] = A[i,r] B[j,r] C[k,r]", ranks={"r": rank})
     wanted = (1,) if kind == "linear" else (0, 1, 2)
-    equals_reference(equation, equation.step(kind, "ijk", wanted, bound=kind == "poisson"))
+    equals_reference(equation, equation.step(kind, "ijk", wanted, bound=kind != "linear"))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_wide_blocks_without_a_contiguous_index_equal_the_reference(text):
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 @pytest.mark.parametrize("kind", ["poisson", "bernoulli", "linear"])
 def test_any_number_of_threads_gives_equal_sums(kind, workers, always_cut):
-    step = MATRIX.step(kind, "ij", (1,) if kind == "linear" else (0, 1), bound=kind == "poisson")
+    step = MATRIX.step(kind, "ij", (1,) if kind == "linear" else (0, 1), bound=kind != "linear")
     equation = replace(MATRIX, sizes={"i": 60, "j": 90})
     case = Case.draw(equation, step, seeded(kind), count=3000)
     assert_equal_stats(case, case.sum(Threads(workers)), case.sum(Reference()))
@@ -197,7 +198,7 @@ def test_one_heavy_root_leaves_nothing_out(always_cut):
 
 ADDED = {
     "poisson": CP3.step("poisson", "ijk", (0, 1, 2), bound=True),
-    "bernoulli": MATRIX.step("bernoulli", "ji", (0, 1), exposed=True),
+    "bernoulli": MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=True),
     "linear": TUCKER.step("linear", "ijk", (0, 1, 2, 3)),
 }
 
@@ -403,7 +404,7 @@ def test_the_list_of_rare_entries_is_complete_when_it_is_just_full(count):
 
 
 def test_rare_entries_are_left_out_of_gradients_and_listed_with_their_cells():
-    step = MATRIX.step("bernoulli", "ji", (0, 1), exposed=True)
+    step = MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=True)
     case = Case.draw(MATRIX, step, seeded("listed"))
     case.arrays[1][2] = 1e-300  # a whole row of B
     stats = case.sum(Threads(1))

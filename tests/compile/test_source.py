@@ -53,7 +53,7 @@ def test_every_golden_file_belongs_to_a_step():
 @pytest.mark.parametrize("name", equations())
 def test_source_is_python_whose_parameters_are_as_announced(name):
     equation = equations()[name]
-    for kind, more in (("poisson", {"bound": True}), ("bernoulli", {"exposed": True}), ("linear", {})):
+    for kind, more in (("poisson", {"bound": True}), ("bernoulli", {"bound": True, "exposed": True}), ("linear", {})):
         step = equation.step(kind, equation.order, range(len(equation.factors)), **more)
         function = next(node for node in ast.parse(kernel_source(step)).body if isinstance(node, ast.FunctionDef))
         assert [argument.arg for argument in function.args.args] == arguments(step)

@@ -130,7 +130,9 @@ def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
 
 def solve_concentration(gap: Array, start: Array) -> Array:
     """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
-    A = np.clip(np.array(np.broadcast_to(start, gap.shape)), LOWEST, HIGHEST).ravel()
+    A = np.empty(gap.shape)
+    np.minimum(np.maximum(start, LOWEST), HIGHEST, out=A)
+    A = A.ravel()
     goal = np.maximum(gap, 0.25 / HIGHEST).ravel()  # beyond the clip the equation has no solution worth finding
     _newton(A, goal)
     return A.reshape(gap.shape)
