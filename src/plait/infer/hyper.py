@@ -130,12 +130,11 @@ def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
 
 def solve_concentration(gap: Array, start: Array) -> Array:
     """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
-    A = np.empty(gap.shape)
+    A = np.empty_like(gap)
     np.minimum(np.maximum(start, LOWEST), HIGHEST, out=A)
-    A = A.ravel()
-    goal = np.maximum(gap, 0.25 / HIGHEST).ravel()  # beyond the clip the equation has no solution worth finding
-    _newton(A, goal)
-    return A.reshape(gap.shape)
+    goal = np.maximum(gap, 0.25 / HIGHEST)  # beyond the clip the equation has no solution worth finding
+    _newton(A.ravel(), goal.ravel())
+    return A
 
 
 @exact_kernel
