@@ -133,6 +133,14 @@ def test_concentration_solves_its_equation_from_any_start_or_is_clipped(gap, sta
         assert found == pytest.approx(exact, rel=1e-11 * max(1.0, exact))
 
 
+def test_concentrations_of_groups_do_not_depend_on_how_an_array_lies_in_memory():
+    gap = np.linspace(0.1, 3.0, 12).reshape(3, 4)
+    assert (
+        hyper.solve_concentration(gap.T, np.ones((1, 1))).T.tolist()
+        == hyper.solve_concentration(gap, np.ones((1, 1))).tolist()
+    )
+
+
 @pytest.mark.parametrize("gap", [-1.0, 0.0, 1e-12])
 def test_entries_that_do_not_spread_give_the_highest_concentration(gap):
     assert hyper.solve_concentration(np.array([gap]), np.array([0.5])) == hyper.HIGHEST

@@ -130,7 +130,7 @@ def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
 
 def solve_concentration(gap: Array, start: Array) -> Array:
     """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
-    A = np.empty_like(gap)
+    A: Array = np.empty(gap.shape)  # contiguous, so that ravel() is no copy
     np.minimum(np.maximum(start, LOWEST), HIGHEST, out=A)
     goal = np.maximum(gap, 0.25 / HIGHEST)  # beyond the clip the equation has no solution worth finding
     _newton(A.ravel(), goal.ravel())
