@@ -144,7 +144,7 @@ def _times(found: Found) -> Iterator[Target]:
     figures = found.get({"part": "quality", "what": "100 sweeps", "problem": "Digg-shaped"}) or {"ways": {}}
     seconds = [(way, run["seconds"]) for way, run in figures["ways"].items()]
     yield judge("Digg-shaped coupled fit, R = 20, 100 sweeps < 30 s", seconds, 30.0, words.seconds)
-    bounds = [(a["problem"], f) for a, f in found.part("quality", what="bound") if a["problem"] != "1000³"]
+    bounds = [(a["problem"], f) for a, f in quality.usual(found) if a["problem"] != "1000³"]
     gains: Named = [(f"{problem} ({quality.arrived(f)}):", quality.gain(f)) for problem, f in bounds]
     yield judge(
         "acceleration: ≥ 3 × less time to within 1e-4", gains, 3.0, words.times, least=True,

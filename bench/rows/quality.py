@@ -20,6 +20,8 @@ STOPS = (2, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 # by problem: seeds, sweeps of the long run
 BOUNDS = {"UCLAF": (5, 1500), "Kinships": (3, 1500), "Last.fm": (2, 400), "500³": (2, 400), "1000³": (1, 250)}
 QUICK = {"60³": (1, 40)}
+# by name: how else to fit the small ones
+OTHERWISE: dict[str, dict[str, Any]] = {"priors as given": {"adapt": None}, "EM": {"method": "em"}}
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -29,6 +31,9 @@ def rows(quick: bool) -> Iterator[Row]:
     for name, (seeds, sweeps) in (QUICK if quick else BOUNDS).items():
         about = {"part": "quality", "what": "bound", "problem": name}
         yield Row(about, partial(_apart, name, "near", name=name, seeds=seeds, sweeps=sweeps))
+        for words, how in OTHERWISE.items() if name in ("UCLAF", "Kinships") else ():
+            other = about | {"problem": f"{name}, {words}"}
+            yield Row(other, partial(_apart, name, "near", name=name, seeds=seeds, sweeps=sweeps, how=how))
     for name in () if quick else ("UCLAF", "Kinships", "Last.fm"):
         about = {"part": "quality", "what": "auc", "problem": name}
         yield Row(about, partial(_apart, name, "auc", name=name))
@@ -55,15 +60,16 @@ def _apart(problem: str, function: str, done: Any, **arguments: Any) -> Figures:
     return measure.call(f"bench.rows.quality:{function}", **arguments)
 
 
-def near(name: str, seeds: int, sweeps: int) -> Figures:
+def near(name: str, seeds: int, sweeps: int, how: dict[str, Any] | None = None) -> Figures:
     """Every seed's long run by every way: sweeps and seconds until it was near the best bound of that seed."""
+    how = how or {}
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways()}
     courses: dict[str, Any] = {}
     for seed in range(seeds):
         problem = PROBLEMS[name](seed)
         if not seed:
-            _warm(name, problem)
-        runs = {way: _course(problem, seed, sweeps, more) for way, more in ways().items()}
+            _warm(name, problem, how)
+        runs = {way: _course(problem, seed, sweeps, how | more) for way, more in ways().items()}
         best = max(bounds[-1] for bounds, _ in runs.values())
         for way, (bounds, seconds) in runs.items():
             found[way].append(_reached(bounds, seconds, best))
@@ -109,13 +115,13 @@ def _fit(problem: Problem, seed: int, sweeps: int, more: dict[str, Any]) -> plai
     )  # fmt: skip
 
 
-def _warm(name: str, problem: Problem) -> None:
+def _warm(name: str, problem: Problem, how: dict[str, Any] | None = None) -> None:
     """Compile everything, leaps too: by a small problem of the same model and rank, and two sweeps of the large one."""
     small = "60³" if name.endswith("³") else "Digg-shaped, small" if name.startswith("Digg") else name
     for more in ways().values():
-        _fit(problem if small == name else PROBLEMS[small](0), 0, WARM, more)
+        _fit(problem if small == name else PROBLEMS[small](0), 0, WARM, (how or {}) | more)
         if small != name:
-            _fit(problem, 0, 2, more)
+            _fit(problem, 0, 2, (how or {}) | more)
 
 
 def _course(problem: Problem, seed: int, sweeps: int, more: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
