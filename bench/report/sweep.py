@@ -17,7 +17,8 @@ NATIVE = {
     "ALTO, least-squares CP": {5: 59, 20: 73},
 }
 NATIVE_YARDSTICK = {5: (27, 45), 20: (52, 66), 50: (108, 122)}
-PYTHON_LEVEL = ("NumPy", "pyttb cp_apr", "pyttb gcp_opt", "TensorLy", "scikit-learn NMF")
+PYTHON_LEVEL = ("NumPy", "pyttb cp_apr", "pyttb gcp_opt", "scikit-learn NMF")
+DENSE = ("TensorLy",)  # of another likelihood: least squares, by BLAS
 COMPILED = ("pygenten cp_als", "pygenten gcp_sgd", "SMURFF", "hpfrec", "poismf")
 
 Line = tuple[dict[str, Any], dict[str, Any]]

@@ -110,6 +110,7 @@ def _peers(found: Found) -> Iterator[Target]:
     rows = sweep.lines(found)
     for what, names, limit in (
         ("every sweep ≥ 10 × faster than the fastest Python-level peer", sweep.PYTHON_LEVEL, 10.0),
+        ("the same beside a peer of another likelihood (dense least squares by BLAS)", sweep.DENSE, 10.0),
         ("every sweep faster than compiled peers from pip", sweep.COMPILED, 1.0),
     ):
         hits = [(*hit, sweep.name(about)) for about, figures in rows if (hit := sweep.against(figures, names))]

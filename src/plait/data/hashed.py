@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-SPARSE = 4  # places of a table for each name, at least
+SPARSE = 2  # places of a table for each name, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Hashed:
 
     names: "pl.Series"
     hashes: NDArray[np.uint64]
-    table: NDArray[np.int64]
+    table: NDArray[np.int32]
 
     @classmethod
     def of(cls, names: "pl.Series") -> "Hashed | None":
@@ -44,12 +44,12 @@ class Hashed:
         known = [True]
 
         def look_up(part: slice) -> None:
-            some, found = labels[part], np.empty(part.stop - part.start, np.int64)
+            some, found = labels[part], np.empty(part.stop - part.start, np.uint32)
             _find(_hash(some), self.hashes, self.table, found)
             same = self.names.gather(found) == some
             if not same.all():
-                found[~same.to_numpy()] = -1
                 known[0] = False
+                found = np.where(same, found.astype(np.int64), -1)
             if rows is not None:
                 rows[part] = found
 
@@ -76,8 +76,8 @@ class _Found:
 
     def __init__(self, room: int) -> None:
         self.count, self.room = 0, room
-        self.hashes, self.firsts = np.empty(room, np.uint64), np.empty(room, np.int64)
-        self.table = np.full(1 << (SPARSE * room).bit_length(), -1, np.int64)
+        self.hashes, self.firsts = np.empty(room, np.uint64), np.empty(room, np.uint32)
+        self.table = np.full(1 << (SPARSE * room).bit_length(), -1, np.int32)
 
     def add(self, hashes: NDArray[np.uint64], begin: int = 0) -> None:
         """Enter hashes, the first of which stands at `begin`."""
