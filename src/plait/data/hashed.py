@@ -1,6 +1,6 @@
 """Labels of any kind by their hashes: which ones occur, and the row of each.
 
-Made for many labels, where polars' joins and its unique() are slow. A label is compared with the name that its hash
+Made for many labels, where polars' joins and its unique() of strings are slow. A label is compared with the name that its hash
 leads to, so that two labels of one hash cannot be taken for each other.
 """
 

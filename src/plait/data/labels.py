@@ -253,7 +253,7 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
 def _distinct(labels: "pl.Series") -> "pl.Series":
     """The labels that occur, each once and in any order."""
     found = distinct_near(labels) if kind(labels) == "integers" else None
-    if found is None and len(labels) >= MANY:
+    if kind(labels) == "strings" and len(labels) >= MANY:  # of numbers, dates and times polars is as fast
         from plait.data.hashed import distinct_hashed
 
         found = distinct_hashed(labels)
