@@ -1,7 +1,7 @@
 """Labels of any kind by their hashes: which ones occur, and the row of each.
 
-Made for many labels, where polars' joins and its unique() of strings are slow. A label is compared with the name that its hash
-leads to, so that two labels of one hash cannot be taken for each other.
+Made for many labels, where polars' joins and its unique() of strings are slow. A label is compared with the name that
+its hash leads to, so that two labels of one hash cannot be taken for each other.
 """
 
 from dataclasses import dataclass
