@@ -20,7 +20,7 @@ from bench.peers.peer import Lap
 PATIENCE = 2.0  # seconds that each action of a contender may take in all, what is subtracted included
 LIMIT = 15.0  # seconds after which a measurement is given up
 LOADING = 90.0  # seconds to load, sort and compile, while the others do
-REPEATS = 9
+REPEATS = 12
 REST = 0.03  # seconds before each: threads of the one before spin for a while
 
 
@@ -94,12 +94,16 @@ class Member:
         return {"peak": self.peak, **timings}
 
 
-def timing(laps: Sequence[Lap]) -> dict[str, float]:
-    """An iteration: the median of the long runs less that of the short ones, as many times less as lie between."""
+def timing(laps: Sequence[Lap]) -> dict[str, Any]:
+    """An iteration: the median of the long runs less that of the short ones, as many times less as lie between.
+
+    rounds: each lap's own figure, so that what was measured in the same round can be compared.
+    """
     long, short = (measure.Timing(tuple(getattr(lap, word) for lap in laps)) for word in ("long", "short"))
     between = laps[-1].between
     seconds, spread = (long.median - short.median) / between, (long.spread + short.spread) / between
-    return {"seconds": seconds, "spread": spread, "repeats": len(laps)}
+    rounds = [float(f"{(lap.long - lap.short) / lap.between:.4g}") for lap in laps]
+    return {"seconds": seconds, "spread": spread, "repeats": len(laps), "rounds": rounds}
 
 
 def compete(case: Case, names: Sequence[str], threads: int, patience: float = PATIENCE) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The part of one sweep: tables, ratios, and a plot of all contenders."""
 
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,25 @@ def ratios(figures: dict[str, Any]) -> dict[str, float | None]:
     """What the targets are about."""
     who = figures["contenders"]
     plait, yard = who.get("Plait", {}), who.get("yardstick", {})
-    sweep, counts, both = (words.time_of(plait, action) for action in ("sweep", "counts", "counts and bound"))
+    sweep, counts, both = (words.rounds_of(plait, action) for action in ("sweep", "counts", "counts and bound"))
+    hand, single = words.rounds_of(yard, "counts"), words.rounds_of(who.get("Plait float32"))
+    bound = _typical([(b - c) / s for b, c, s in zip(both, counts, sweep)])
     return {
-        "counts ÷ yardstick": words.ratio(counts, words.time_of(yard, "counts")),
-        "sweep ÷ counts": words.ratio(sweep, counts),
-        "sweep ÷ yardstick": words.ratio(sweep, words.time_of(yard, "counts")),
-        "links' part of the bound": None if None in (both, counts, sweep) else max(both - counts, 0.0) / sweep,
-        "float32": words.ratio(words.time_of(who.get("Plait float32")), sweep),
+        "counts ÷ yardstick": _quotient(counts, hand),
+        "sweep ÷ counts": _quotient(sweep, counts),
+        "sweep ÷ yardstick": _quotient(sweep, hand),
+        "links' part of the bound": None if bound is None else max(bound, 0.0),
+        "float32": _quotient(single, sweep),
     }
+
+
+def _quotient(top: list[float], bottom: list[float]) -> float | None:
+    """Of what was measured in the same round: the machine may be faster in the next."""
+    return _typical([above / below for above, below in zip(top, bottom)])
+
+
+def _typical(figures: list[float]) -> float | None:
+    return statistics.median(figures) if figures else None
 
 
 def against(figures: dict[str, Any], names: tuple[str, ...]) -> tuple[float, str] | None:
@@ -92,7 +104,8 @@ def _plait(rows: list[Line]) -> Table:
     note = (
         "Counts: the pass over the nonzeros without the bound. The links' part of the bound: what the same pass takes "
         "longer with it, as a share of the sweep. The rows' part (KL) is not in it: ψ and log Γ are computed together "
-        "in the row update, and the KL comes with it. Peak memory is that of the whole process."
+        "in the row update, and the KL comes with it. Ratios are medians of those of each round. Peak memory is that "
+        "of the whole process."
     )
     return Table("Plait: a sweep of VB", headings, made, note)
 

@@ -57,6 +57,11 @@ def ratio(top: float | None, bottom: float | None) -> float | None:
     return None if top is None or not bottom else top / bottom
 
 
+def rounds_of(figures: dict[str, Any] | None, action: str = "sweep") -> list[float]:
+    """The seconds of a contender's action in each round."""
+    return [] if not figures else figures.get(action, {}).get("rounds", [])
+
+
 def time_of(figures: dict[str, Any] | None, action: str = "sweep") -> float | None:
     """The median seconds of a contender's action, if there is one."""
     return None if not figures else figures.get(action, {}).get("seconds")

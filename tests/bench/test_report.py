@@ -18,7 +18,7 @@ KEPT = ROOT / "docs" / "benchmarks" / results.NAME
 
 
 def timing(seconds):
-    return {"seconds": seconds, "spread": 0.0, "repeats": 1}
+    return {"seconds": seconds, "spread": 0.0, "repeats": 1, "rounds": [seconds]}
 
 
 def found(*lines):
@@ -93,6 +93,17 @@ def test_the_slowest_lead_over_peers_is_the_one_that_counts():
     measured, met = judged(kept)["every sweep ≥ 10 × faster than the fastest Python-level peer"]
     assert met == "**no**"
     assert "pyttb cp_apr in CP-3, 500³, R = 20, all observed, 9.00 ×; short in 1 of 2 rows" in measured
+
+
+def test_ratios_are_those_of_the_same_round():
+    about, figures = cube(5, sweep=3.0)
+    plait = figures["contenders"]["Plait"]
+    # A machine that is twice as slow in the second round and three times in the third, each caught by another action.
+    plait["sweep"]["rounds"], plait["counts"]["rounds"] = [1.2, 2.4, 3.6], [1.0, 2.0, 3.0]
+    plait["counts and bound"]["rounds"] = [1.12, 2.24, 3.36]
+    found_here = judged(found((about, figures)))
+    assert found_here["all observed: sweep ≤ 1.5 × counts, 500³"][0] == "R = 5: 1.20"
+    assert found_here["the links' part of the bound < 15 % of a sweep, every row"][0] == "at most 10 %"
 
 
 def test_native_peers_are_compared_in_units_of_the_yardstick():
