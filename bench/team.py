@@ -17,7 +17,7 @@ from bench.data import Case
 from bench.peers import find, missing
 from bench.peers.peer import Lap
 
-PATIENCE = 2.0  # seconds that each action of a contender may take in all, what is subtracted included
+PATIENCE = 2.0  # seconds that an action of a contender may take in all, what is subtracted included
 LIMIT = 15.0  # seconds after which a measurement is given up
 LOADING = 90.0  # seconds to load, sort and compile, while the others do
 REPEATS = 12
@@ -31,8 +31,8 @@ class Member:
     name: str
     process: subprocess.Popen[str] | None = None
     cannot: str = ""
-    laps: dict[str, list[Lap]] = field(default_factory=dict)
-    spent: dict[str, float] = field(default_factory=dict)
+    laps: dict[str, list[Lap]] = field(default_factory=dict)  # by action
+    spent: float = 0.0
     peak: int = 0
 
     def tell(self, order: Mapping[str, Any]) -> None:
@@ -68,21 +68,25 @@ class Member:
                     pipe.close()
             self.process = None
 
-    def run(self, action: str) -> None:
-        """One iteration."""
+    def run(self) -> None:
+        """One measurement of every action."""
         time.sleep(REST)
         begin = time.perf_counter()
-        self.tell({"run": action})
+        self.tell({"run": True})
         found = self.answer()
-        if "lap" in found:
-            self.laps[action].append(Lap(**found["lap"]))
-            self.spent[action] += time.perf_counter() - begin
-            self.peak = found["peak"]
+        for action, lap in found.get("laps", {}).items():
+            self.laps[action].append(Lap(**lap))
+        self.spent += time.perf_counter() - begin
+        self.peak = found.get("peak", 0)
 
-    def has_time(self, action: str, patience: float) -> bool:
-        """Whether another iteration fits."""
-        expected = self.spent[action] / max(len(self.laps[action]), 1)
-        return not self.cannot and self.spent[action] + expected <= patience
+    def has_time(self, patience: float) -> bool:
+        """Whether another measurement fits."""
+        measured = max((len(laps) for laps in self.laps.values()), default=0)
+        return not self.cannot and self.spent * (1 + 1 / max(measured, 1)) <= patience * len(self.laps)
+
+    def forget(self) -> None:
+        """Begin to measure anew."""
+        self.laps, self.spent = {action: [] for action in self.laps}, 0.0
 
     def figures(self) -> dict[str, Any]:
         """Median, spread and peak; or the reason why there are none."""
@@ -140,23 +144,19 @@ def _loaded(member: Member) -> None:
     if member.process:
         found = member.answer(LOADING, "not loaded")
         member.laps = {action: [] for action in found.get("actions", ())}
-        member.spent = dict.fromkeys(member.laps, 0.0)
 
 
 def _rounds(members: Sequence[Member], patience: float) -> None:
     """A first round that warms up and shows how long an iteration takes, then as many as patience allows."""
     for member in members:
-        for action, laps in member.laps.items():
-            if not member.cannot:
-                member.run(action)
-            if member.spent[action] < patience / 2:  # else the first one is the measurement
-                laps.clear()
-                member.spent[action] = 0.0
+        if member.process:
+            member.run()
+        if member.spent < patience / 2 * len(member.laps):  # else the first one is the measurement
+            member.forget()
     for _ in range(REPEATS):
         for member in members:
-            for action in member.laps:
-                if member.has_time(action, patience):
-                    member.run(action)
+            if member.process and member.has_time(patience):
+                member.run()
 
 
 def _line(process: subprocess.Popen[str], limit: float) -> str:

@@ -1,7 +1,7 @@
 """A process that holds one contender and one case, and runs an iteration when it is told to: `python -m bench.worker`.
 
 It is told by lines of JSON on stdin and answers by lines of JSON: {"load": contender, "case": …, "threads": n}, then
-{"run": action} as often as one likes. Between two lines it waits, so contenders in turn do not disturb one another.
+{"run": true} as often as one likes. Between two lines it waits, so contenders in turn do not disturb one another.
 """
 
 import json
@@ -47,8 +47,7 @@ def warm(kind: type[Peer], case: Case, threads: int) -> None:
     # Samplers of zeros want nearly empty arrays, those that make them dense want small ones.
     tiny = cp(40, (100 if order == 2 else 30,) * order, 2, case.observed, case.likelihood)
     contender = kind(tiny, threads)
-    for action in contender.actions:
-        contender.lap(action)
+    contender.laps()
 
 
 def main() -> None:
@@ -65,7 +64,8 @@ def main() -> None:
                 contender = kind(case, order["threads"])
                 found: dict[str, Any] = {"actions": contender.actions}
             else:
-                found = {"lap": asdict(contender.lap(order["run"])), "peak": measure.peak()}
+                laps = {action: asdict(lap) for action, lap in contender.laps().items()}
+                found = {"laps": laps, "peak": measure.peak()}
         except Cannot as reason:
             found = {"cannot": str(reason)}
         except Exception as error:  # whatever a contender raises is a row of the table, not the end of it

@@ -47,11 +47,15 @@ class Peer(ABC):
     def __init__(self, case: Case, threads: int) -> None:
         """Load the case; what happens here is not timed."""
 
-    def lap(self, action: str) -> Lap:
-        """One measurement: an iteration, or the median of a burst of short ones."""
-        first = self.seconds(action)
-        more = min(MOST, int(BURST / max(first, 1e-6)))
-        return Lap(statistics.median(self.seconds(action) for _ in range(more)) if more else first)
+    def laps(self) -> dict[str, Lap]:
+        """One measurement of every action: an iteration of each, or the medians of a burst of short ones in turn.
+
+        In turn, because machines change their speed from one second to the next.
+        """
+        first = {action: self.seconds(action) for action in self.actions}
+        more = min(MOST, int(BURST * len(first) / max(sum(first.values()), 1e-6)))
+        rounds = [{action: self.seconds(action) for action in self.actions} for _ in range(more)] or [first]
+        return {action: Lap(statistics.median(times[action] for times in rounds)) for action in self.actions}
 
     def seconds(self, action: str) -> float:
         """Of one iteration."""
@@ -70,7 +74,10 @@ class Restarting(Peer):
     )
     more = 0  # iterations of the long run beyond the one of the short run; the first lap finds out how many
 
-    def lap(self, action: str) -> Lap:
+    def laps(self) -> dict[str, Lap]:
+        return {"sweep": self._lap()}
+
+    def _lap(self) -> Lap:
         short = timed(lambda: self.run(1))
         if self.more:
             return Lap(timed(lambda: self.run(1 + self.more)), short, self.more)

@@ -9,7 +9,7 @@ import pytest
 from bench import data, measure, plain, team, worker
 from bench.engine import Engine
 from bench.peers import OTHERS, OURS, find
-from bench.peers.peer import Lap, Restarting
+from bench.peers.peer import Lap, Peer, Restarting
 from bench.peers.reasons import wanted
 from bench.rows.ends import arrays_of
 from bench.rows.growth import scattered
@@ -39,7 +39,7 @@ def test_a_contender_that_dies_or_hangs_is_out():
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         member = team.Member("someone", process)
-        member.tell({"run": "sweep"})
+        member.tell({"run": True})
         member.answer(limit=1.0 if code else 20.0)
         assert reason in member.figures()["cannot"]
         assert member.process is None
@@ -125,11 +125,28 @@ def test_setting_up_is_subtracted(monkeypatch):
 
     monkeypatch.setattr("bench.peers.peer.time.perf_counter", lambda: clock)
     slow = Slow()
-    lap = slow.lap("sweep")
+    lap = slow.laps()["sweep"]
     assert lap.long >= 2 * lap.short
-    assert team.timing([lap, slow.lap("sweep")])["seconds"] == 0.0625
+    assert team.timing([lap, slow.laps()["sweep"]])["seconds"] == 0.0625
     Slow.setting_up = 5.0  # takes seconds: one iteration more is all that is waited for
-    assert Slow().lap("sweep") == Lap(5.125, 5.0625, 1)
+    assert Slow().laps() == {"sweep": Lap(5.125, 5.0625, 1)}
+
+
+def test_actions_are_timed_in_turn_so_that_a_machine_that_slows_down_slows_all_of_them():
+    class Steady(Peer):
+        actions = ("sweep", "counts")
+        calls = 0
+
+        def __init__(self):
+            pass
+
+        def seconds(self, action):
+            self.calls += 1
+            slow = 1.0 if self.calls < 30 else 1.5
+            return slow * {"sweep": 0.004, "counts": 0.002}[action]
+
+    laps = Steady().laps()
+    assert laps["sweep"].long == 2 * laps["counts"].long
 
 
 def test_noise_is_neither_for_nor_against_a_contender():
