@@ -147,6 +147,7 @@ def draw(found: Found, folder: Path) -> None:
                     axes.plot(course["seconds"], course["gap"], label=way, **_look(way))
                 axes.axhline(1e-4, color="#666666", linewidth=0.8)
                 axes.set(xscale="log", yscale="log", ylim=(1e-7, None), title=about["problem"], xlabel="seconds")
+                axes.xaxis.minorticks_off()  # their labels would lie on one another
             panels[0, 0].set_ylabel("gap to the best bound")
             plots.legend(figure)
         plots.save(figure, folder, "bound")
