@@ -35,17 +35,24 @@ NASTY = st.text(
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), ending=st.sampled_from(["csv", "csv.gz", "tsv", "txt"]), width=st.integers(2, 4))
 def test_any_names_survive_writing_and_reading_text(data, ending, width):
-    # A byte order mark at the very beginning is one, for polars also at that of the first row; a line of nothing is no
-    # row.
+    # A byte order mark at the very beginning is one; a line of nothing is no row.
     name = NASTY.filter(lambda text: text and not text.startswith("\ufeff"))
     names = data.draw(st.lists(name, min_size=width, max_size=width, unique=True))
     row = st.tuples(*[st.one_of(st.none(), NASTY)] * width).filter(lambda fields: any(fields))
-    rows = data.draw(st.lists(row, max_size=6).filter(lambda rows: not (rows and (rows[0][0] or "")[:1] == "\ufeff")))
+    rows = data.draw(st.lists(row, max_size=6))
     table = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
     plait.write(table, f"t.{ending}")
     delimiter = "," if ending.startswith("csv") else "\t"
     found = plait.read(f"t.{ending}", header=True, delimiter=delimiter, text=names)
     assert_frame_equal(found, table)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])
+@pytest.mark.parametrize("rows", [[("\ufeff", None)], [("\ufeff", "")], [("\ufeffx", "a"), ("\ufeffy", "b")]])
+def test_a_byte_order_mark_of_the_first_row_is_its_own(rows, ending):
+    table = pl.DataFrame(rows, schema=dict.fromkeys(["a name,\nof two lines", "b"], pl.String), orient="row")
+    plait.write(table, f"t.{ending}")
+    assert_frame_equal(plait.read(f"t.{ending}", header=True, text=table.columns), table)
 
 
 @settings(max_examples=60, deadline=None)

@@ -71,7 +71,7 @@ class Nest:
         self.links = chain(step)
         self.forward = step.kind != "linear"
         self.levels = {level: Level() for level in range(-1, self.depth)}
-        self.logged = step.bound
+        self.logged = step.bound and self.forward
         self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with what the bound takes logarithms of
         self.values: list[Block] = []  # the product so far, after each link of the chain
         self._plan()

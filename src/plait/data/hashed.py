@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.ranges import PIECE, by_pieces
-from plait.jit import kernel
+from plait.jit import inlined, kernel
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,14 +93,21 @@ class _Found:
         return larger
 
 
+@inlined
+def _place(label: Any, hashes: Array, table: Array) -> Any:
+    """Where a hash stands in a table, or the free place where it belongs: the first one from its own on."""
+    last = np.uint64(len(table) - 1)
+    place = label & last
+    while table[place] >= 0 and hashes[table[place]] != label:
+        place = (place + np.uint64(1)) & last
+    return place
+
+
 @kernel
 def _enter(labels: Array, begin: int, table: Array, hashes: Array, firsts: Array, count: int) -> int:
-    """Enter hashes that are not there yet, each at the first free place from its own on; how many there are now."""
-    last = np.uint64(len(table) - 1)
+    """Enter hashes that are not there yet; how many there are now."""
     for n in range(len(labels)):
-        place = labels[n] & last
-        while table[place] >= 0 and hashes[table[place]] != labels[n]:
-            place = (place + np.uint64(1)) & last
+        place = _place(labels[n], hashes, table)
         if table[place] < 0:
             table[place], hashes[count], firsts[count] = count, labels[n], begin + n
             count += 1
@@ -110,9 +117,5 @@ def _enter(labels: Array, begin: int, table: Array, hashes: Array, firsts: Array
 @kernel
 def _find(labels: Array, hashes: Array, table: Array, found: Array) -> None:
     """The row of each hash, or any other one where it is not there."""
-    last = np.uint64(len(table) - 1)
     for n in range(len(labels)):
-        place = labels[n] & last
-        while table[place] >= 0 and hashes[table[place]] != labels[n]:
-            place = (place + np.uint64(1)) & last
-        found[n] = max(table[place], 0)
+        found[n] = max(table[_place(labels[n], hashes, table)], 0)

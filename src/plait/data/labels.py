@@ -102,8 +102,8 @@ class Labels:
     def _rows(self, series: "pl.Series") -> Rows:
         import polars as pl
 
-        rows = np.empty(len(series), np.int64)
         if (table := self._table(series)) is not None:
+            rows = np.empty(len(series), np.int64)
             table.write(series, rows)
             return rows
         if series.dtype != self.names.dtype:  # what does not fit becomes null, which is no name

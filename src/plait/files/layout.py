@@ -9,7 +9,7 @@ from typing import Literal
 
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.kinds import ending
-from plait.files.lines import Passed, Record, beginning, records, split_lines, split_records
+from plait.files.lines import BOM, Passed, Record, beginning, records, split_lines, split_records
 
 SAMPLE = 1 << 17  # bytes: enough to see what a column holds; one that turns out wider is read again
 
@@ -24,7 +24,10 @@ INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read a file: columns by name and what each holds; skip: lines before the first row, header included."""
+    """How to read a file: columns by name and what each holds; skip: lines before the first row, header included.
+
+    marked: whether the first row begins with a byte order mark that is its own, not the file's.
+    """
 
     path: str
     delimiter: str
@@ -33,6 +36,7 @@ class Layout:
     columns: tuple[str, ...]
     holds: tuple[Holds, ...]
     skip: int
+    marked: bool
 
     def records(self, passed: Passed | None = None) -> Iterator[Record]:
         """The records after the header, blank ones included: as many as polars has rows, in the same order."""
@@ -67,7 +71,8 @@ def layout_of(
         holds([row.fields[k] for row in rows[header:] if k < len(row.fields)], name in numbers, name in (text or ()))
         for k, name in enumerate(names)
     )
-    return Layout(path, delimiter, quoted, header, names, held, skip)
+    marked = bool(skip) and len(rows) > header and rows[header].fields[0].startswith(BOM)
+    return Layout(path, delimiter, quoted, header, names, held, skip, marked)
 
 
 def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: Sequence[str] | None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.files.faults import not_a_number, ragged, record_at, unread
 from plait.files.layout import CODES, Holds, Layout, holds, is_number, layout_of
+from plait.files.lines import BOM, opened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,9 +40,9 @@ def _parsed(layout: Layout) -> tuple["pl.DataFrame", dict[int, int]]:
     width = len(layout.columns)
     names = [str(k) for k in range(width)]
     plan = pl.scan_csv(
-        layout.path,
+        _marked_rows(layout) if layout.marked else layout.path,
         has_header=False,
-        skip_lines=layout.skip,
+        skip_lines=0 if layout.marked else layout.skip,
         separator=layout.delimiter,
         quote_char='"' if layout.quoted else None,
         schema=dict.fromkeys(names, pl.String),
@@ -62,6 +63,14 @@ def _parsed(layout: Layout) -> tuple["pl.DataFrame", dict[int, int]]:
     marks = [name for name in table.columns if name.startswith("lost ")]
     failed = {int(mark[5:]): int(table[mark].arg_max() or 0) for mark in marks if table[mark].any()}
     return table.select(names), failed
+
+
+def _marked_rows(layout: Layout) -> bytes:
+    """The rows behind another byte order mark: polars takes off the first that it sees, wherever it begins to read."""
+    with opened(layout.path) as file:
+        for _ in range(layout.skip):
+            file.readline()
+        return BOM.encode() + file.read()
 
 
 def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":

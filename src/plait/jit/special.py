@@ -10,7 +10,7 @@ from plait.jit.vectors import WIDTH, fma, splat, total
 
 LOG_2 = math.log(2.0)
 MOST = math.exp(700.0)  # of the rate of a link
-LOGS = 256  # values of Xhat collected before their logarithms are taken, eight at a time
+LOGS = 256  # numbers collected before their logarithms are taken, eight at a time
 TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
 TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
 
