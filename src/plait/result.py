@@ -137,10 +137,15 @@ class Fit:
         cells: a table (or a dict of columns) with a column for each index of the relation, by outside names. unknown: a
         name that the fit has not seen is an "error", or has the "prior".
 
-        mean: the expected count. sd: of the rate, from the uncertainty of the factors. probability: of a link,
-        P(x > 0). low, high: a 90 % predictive interval of the count.
+        probability: of a link, P(x > 0). mean: the expected count. sd: of the rate, from the uncertainty of the factors.
+        low, high: a 90 % predictive interval of the count.
 
-        Under Bernoulli `mean` is the probability of a link, and a column `rate` holds the expected rate.
+        Under Bernoulli `mean` is the probability of a link, 1 − e^−rate averaged over the posterior; sd, low and high
+        say how unsure that probability is: its standard deviation and a 90 % credible interval. A column `rate` holds
+        the expected rate.
+
+        EM and MAP know no uncertainty: sd is 0, a count has the interval of a Poisson distribution, and a probability
+        that of a point.
         """
         from plait.predict.chance import predict
 

@@ -35,7 +35,9 @@ def predict(
 ) -> None:
     """Score the cells of a table.
 
-    Adds the expected count (mean), its uncertainty (sd), the probability of a link, and a 90 % interval (low, high).
+    Adds the expected count (mean), the uncertainty of its rate (sd), the probability of a link, and a 90 % interval of
+    the count (low, high). Of 0/1 links (Bernoulli) mean is the probability, sd its uncertainty, low and high its 90 %
+    interval, and the rate comes last.
 
     \b
     Examples:

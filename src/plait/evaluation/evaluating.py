@@ -255,8 +255,8 @@ def _predictive(task: Task, rows: Rows, values: Floats) -> tuple[Floats, Floats,
 
     bernoulli = task.fit.likelihood[task.relation] == "bernoulli"
     rate = "rate" if bernoulli else "mean"
-    found = columns(task.fit, task.relation, rows, (rate, "sd", "probability"))
-    moments, probability = (found[rate], found["sd"] ** 2), found["probability"]
+    found = columns(task.fit, task.relation, rows, (rate, "variance", "probability"))
+    moments, probability = (found[rate], found["variance"]), found["probability"]
     if bernoulli:
         return probability, probability, metrics.log_link(values > 0, *moments, probability)
     return found["mean"], probability, metrics.log_probability(values, *moments, probability)

@@ -35,9 +35,13 @@ def _name(e: "Explanation") -> str:
 def _predicted(e: "Explanation") -> str:
     """The prediction in words."""
     told, size = e.prediction, _size(e)
-    words = [f"probability of a link {percent(told['probability'])}", f"{size} {told[size]:.3g} (sd {told['sd']:.3g})"]
+    chance, spread = f"probability of a link {percent(told['probability'])}", f"(sd {told['sd']:.3g})"
     if size == "mean":
-        words.append(f"90 % between {told['low']:g} and {told['high']:g}")
+        ends = f"90 % between {told['low']:g} and {told['high']:g}"
+        words = [chance, f"mean {told['mean']:.3g} {spread}", ends]
+    else:  # sd and the interval are those of the probability
+        ends = f"90 % between {percent(told['low'])} and {percent(told['high'])}"
+        words = [f"{chance} {spread}", ends, f"rate {told['rate']:.3g}"]
     if "exposure" in told:
         words.append(f"exposure {told['exposure']:g}")
     words.append("not a known link" if e.value is None else f"a known link of value {e.value:g}")

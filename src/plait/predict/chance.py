@@ -1,4 +1,4 @@
-"""The predictive distribution of a cell: probability of a link, interval of the count, and the table of a prediction.
+"""The predictive distribution of a cell: probability of a link, and the table of a prediction.
 
 The rate has mean m and variance v. By matched moments it is a Gamma, the count a negative binomial, and
 
@@ -10,7 +10,7 @@ means 0.01–30; the exact value by the quadrature of `products` with a finer st
 may be the quadrature's, and below by up to 0.99. That it is a lower bound was seen, not proved; that 1 − e^−m is never
 too low is Jensen's inequality. The distance between the two is taken as the largest error; where it exceeds TOLERANCE,
 P(x = 0) is computed from the whole distribution: exactly where the components are independent (`products`),
-by shared draws elsewhere (`draws`).
+by shared draws elsewhere (`draws`). Intervals are in `intervals`.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import DataError, SettingError, suggestion
-from plait.predict import draws, products
+from plait.predict import draws, intervals, products
 from plait.predict.cells import rows_of
-from plait.predict.counts import intervals
 from plait.predict.kernels import closed_form
 from plait.predict.moments import mean_rate, moments
 from plait.predict.operands import exposure, operands
@@ -37,8 +36,6 @@ Rows = NDArray[np.int64]
 
 COLUMNS = ("mean", "sd", "probability", "low", "high")
 TOLERANCE = 0.008  # of a probability
-LEVEL = 0.95  # of the upper end of the interval; the lower end has 1 − LEVEL
-NORMAL_QUANTILE = 1.6448536269514722  # of LEVEL
 PIECE = 1 << 13  # cells that a thread takes at a time
 BLOCK = 1 << 20  # cells whose row numbers and moments are held at a time
 
@@ -51,8 +48,9 @@ def names(fit: "Fit", relation: str) -> tuple[str, ...]:
 def columns(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
     """Columns of a prediction at cells given by row numbers (n, order), by name, each (n,); all if none are named.
 
-    mean: E[x]. sd: of the rate. probability: P(x > 0). low, high: quantiles 0.05 and 0.95 of x, whole numbers. rate:
-    the mean of the rate, which under Poisson is the mean itself.
+    probability: P(x > 0). mean: E[x]. rate: E[λ]. Under Poisson the mean is the rate, sd its standard deviation, and low
+    and high are quantiles 0.05 and 0.95 of the count x, whole numbers. Under Bernoulli the mean is the probability
+    E[1 − e^−λ]; sd, low and high are those of 1 − e^−λ. `variance`, that of the rate, comes only if it is asked for.
     """
     wanted = names(fit, relation) if wanted is None else wanted
     if len(rows) <= BLOCK:
@@ -67,18 +65,18 @@ def _block(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str]) -> dict
         rate = mean_rate(fit, relation, rows)
         return dict.fromkeys(wanted, rate)
     rate, variance = moments(fit, relation, rows)
-    found: dict[str, NDArray[Any]] = {"mean": rate, "rate": rate}
-    if "sd" in wanted:
-        found["sd"] = np.sqrt(variance)
-    if set(wanted) & ({"probability", "low", "high"} | ({"mean"} if bernoulli else set())):
+    found: dict[str, NDArray[Any]] = {"mean": rate, "rate": rate, "variance": variance}
+    if set(wanted) & {"probability", "low", "high", *(("mean",) if bernoulli else ())}:
         miss = _misses(fit, relation, rows, rate, variance)
         found["probability"] = -np.expm1(-miss)
-        if bernoulli:
-            nothing = np.exp(-miss)
-            found["mean"] = found["probability"]
-            found["low"], found["high"] = ((nothing < level).astype(np.int64) for level in (1 - LEVEL, LEVEL))
-        elif set(wanted) & {"low", "high"}:
-            found["low"], found["high"] = _intervals(rate, variance, miss)
+    if bernoulli:
+        found["mean"] = found.get("probability", rate)
+        if set(wanted) & {"sd", "low", "high"}:
+            found["sd"], found["low"], found["high"] = intervals.of_links(fit, relation, rows, rate, variance)
+    else:
+        found["sd"] = np.sqrt(variance)
+        if set(wanted) & {"low", "high"}:
+            found["low"], found["high"] = intervals.of_counts(fit, relation, rows, rate, variance, miss)
     return {name: found[name] for name in wanted}
 
 
@@ -122,21 +120,22 @@ def _misses(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array)
         closed_form(mean[lo:hi], variance[lo:hi], TOLERANCE, miss[lo:hi], doubtful[lo:hi])
 
     in_pieces(work, len(mean), PIECE)
-    cells = np.flatnonzero(doubtful)
-    if len(cells):
-        chosen = rows[cells]
-        parts, V = operands(fit, relation, chosen), exposure(fit, relation, chosen)
-        better = products.misses(parts, V, TOLERANCE) if products.is_product(parts) else draws.misses(parts, V)
-        miss[cells] = np.clip(better, miss[cells], mean[cells])
+    for large, cells in enumerate(_by_size(doubtful, mean, variance)):
+        if len(cells):
+            better = _whole_misses(fit, relation, rows[cells], bool(large))
+            miss[cells] = np.clip(better, miss[cells], mean[cells])
     return miss
 
 
-def _intervals(mean: Array, variance: Array, miss: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    low, high = np.empty(len(mean), np.int64), np.empty(len(mean), np.int64)
+def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[Rows, Rows]:
+    """Chosen cells for which the quadrature of `products` is good, and others."""
+    large = (mean > products.MOST_MEAN) | (variance > products.MOST_SPREAD * mean)
+    return np.flatnonzero(chosen & ~large), np.flatnonzero(chosen & large)
 
-    def work(lo: int, hi: int) -> None:
-        part = slice(lo, hi)
-        intervals(mean[part], variance[part], miss[part], LEVEL, NORMAL_QUANTILE, low[part], high[part])
 
-    in_pieces(work, len(mean), PIECE)
-    return low, high
+def _whole_misses(fit: "Fit", relation: str, rows: Rows, large: bool) -> Array:
+    """−log P(x = 0) from the whole distribution, (n,)."""
+    parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
+    if not products.is_product(parts):
+        return draws.misses(parts, V)
+    return intervals.misses(fit, relation, rows) if large else products.misses(parts, V, TOLERANCE / 4)

@@ -1,0 +1,137 @@
+"""Intervals of predictions: of the count under Poisson, of the probability under Bernoulli.
+
+Three ways, each where it is good. A rate that is hardly more skewed than a Gamma with its mean and variance is one; the
+count is then a negative binomial. A narrow rate is expanded about a normal from three cumulants. All others are put on
+a logarithmic grid (`grid`), from which quantiles are read (`ends`).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.predict import counts, draws, ends, products
+from plait.predict.operands import exposure, operands
+from plait.predict.pieces import in_pieces
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+
+LEVEL = 0.95  # of the upper end of the interval; the lower end has 1 − LEVEL
+NORMAL_QUANTILE = 1.6448536269514722  # of LEVEL
+EXCESS = (
+    0.2  # skewness beyond that of a Gamma: moves a twentieth of the mass by 0.006 at most, from one end to the other
+)
+WIDE = 0.5  # relative variance from which on two moments say little about the low quantile
+NARROW = 1 / 8  # relative variance below which a rate may be too narrow for the grid
+SKEWED = 1.2  # skewness up to which an expansion about a normal is good
+PIECE = 1 << 13  # cells that a thread takes at a time
+
+
+def of_counts(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+    """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers; whole numbers, (n,) each.
+
+    miss: −log P(x = 0), by which both are 0 or not.
+    """
+    low, high = np.zeros(len(mean), np.int64), np.zeros(len(mean), np.int64)
+    nothing = np.exp(-miss)
+    some = np.flatnonzero(nothing < LEVEL)
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows[some], mean[some], variance[some], noise=1.0)
+    at = some[like_gamma]
+    low[at], high[at] = _of_negative_binomials(mean[at], variance[at], miss[at])
+    at = some[narrow]
+    for end, real in zip((low, high), _narrow(mean[at], variance[at], skewed[narrow], noise=1.0)):
+        end[at] = np.ceil(np.minimum(real, counts.MOST) - 0.5).astype(np.int64)
+    at = some[others]
+    low[at], high[at] = _on_grid(fit, relation, rows[at], noise=1.0)[2:]
+    low[some], high[some] = np.maximum(low[some], 1), np.maximum(high[some], 1)
+    low[nothing >= 1 - LEVEL] = 0
+    return low, high
+
+
+def of_links(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    sd, low, high = np.zeros(len(mean)), mean.copy(), mean.copy()
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
+    like_gamma &= variance > 0
+    low[like_gamma], high[like_gamma] = _of_gammas(mean[like_gamma], variance[like_gamma])
+    low[narrow], high[narrow] = _narrow(mean[narrow], variance[narrow], skewed[narrow], noise=0.0)
+    by_moments = like_gamma | narrow
+    ends.gamma_spreads(mean, np.where(by_moments, variance, 0.0), sd)
+    at = np.flatnonzero(others)
+    _, sd[at], low[at], high[at] = _on_grid(fit, relation, rows[at], noise=0.0)
+    return sd, -np.expm1(-low), -np.expm1(-high)
+
+
+def misses(fit: "Fit", relation: str, rows: Rows) -> Array:
+    """−log P(x = 0) from the grid, for any mean, (n,)."""
+    return np.asarray(_on_grid(fit, relation, rows, noise=1.0, quantiles=False)[0])
+
+
+def _sorted(
+    fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, noise: float
+) -> tuple[Marks, Marks, Marks, Array]:
+    """Which cells are close to Gammas, which are narrow, which others there are; and κ₃/m³ of their rates."""
+    some = np.sqrt(variance) > 1e-6 * mean  # below, rounding is larger than the third cumulant
+    m, v = np.where(some, mean, 1.0), np.where(some, variance, 0.0)
+    spread = v / m / m
+    skewed = 3 * spread**2  # of a product of many Gammas, if its variance is small
+    parts = operands(fit, relation, rows[some])
+    if some.any() and products.is_product(parts):
+        skewed[some] = products.third_cumulants(parts, exposure(fit, relation, rows[some]))
+    unit = (spread + noise / m) ** 1.5
+    like_gamma = ~some | ((skewed - 2 * spread**2 <= EXCESS * unit) & (spread <= WIDE + noise / m))
+    narrow = ~like_gamma & (spread < NARROW) & (skewed <= SKEWED * spread**1.5)
+    return like_gamma, narrow, ~(like_gamma | narrow), skewed
+
+
+def _of_negative_binomials(mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+    low, high = np.empty(len(mean), np.int64), np.empty(len(mean), np.int64)
+
+    def work(lo: int, hi: int) -> None:
+        part = slice(lo, hi)
+        counts.intervals(mean[part], variance[part], miss[part], LEVEL, NORMAL_QUANTILE, low[part], high[part])
+
+    in_pieces(work, len(mean), PIECE)
+    return low, high
+
+
+def _of_gammas(mean: Array, variance: Array) -> tuple[Array, Array]:
+    from scipy.special import gammaincinv
+
+    scale = variance / mean
+    low, high = (np.asarray(gammaincinv(mean / scale, level) * scale) for level in (1 - LEVEL, LEVEL))
+    return low, high
+
+
+def _narrow(mean: Array, variance: Array, skewed: Array, noise: float) -> tuple[Array, Array]:
+    low, high = np.empty(len(mean)), np.empty(len(mean))
+    counts.narrow_ends(mean, variance / mean**2, skewed, noise, NORMAL_QUANTILE, low, high)
+    return low, high
+
+
+def _on_grid(
+    fit: "Fit", relation: str, rows: Rows, noise: float, quantiles: bool = True
+) -> tuple[Array, Array, Any, Any]:
+    """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
+    miss, sd = np.zeros(len(rows)), np.zeros(len(rows))
+    low, high = np.zeros((2, len(rows)), np.int64 if noise else np.float64)
+    if not len(rows):
+        return miss, sd, low, high
+    parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
+
+    def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
+        ends.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
+        if quantiles:
+            read: Any = ends.count_ends if noise else ends.rate_ends
+            read(masses, mean, warm, LEVEL, low[lo:hi], high[lo:hi])
+
+    if products.is_product(parts):
+        products.on_grid(parts, V, noise, finish)
+    else:
+        draws.on_grid(parts, V, finish)
+    return miss, sd, low, high

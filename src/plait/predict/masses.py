@@ -1,0 +1,180 @@
+"""Compiled loops over masses on a logarithmic grid: products and sums of independent rates.
+
+They take one factor at a time, so that one compiled function serves equations of any length.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.jit import inlined, kernel
+from plait.predict.grid import APART, NODES, ORIGIN, STEP, shares
+from plait.predict.kernels import place
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+TINY = 1e-7  # masses below this are left out of products and sums
+
+
+@kernel
+def begin_masses(pairs: Rows, mean: Array, whole: Array, masses: Array) -> None:
+    """masses[p, :] = all at the mean of a component, on the grid of its cell, whose mean is whole[n]."""
+    masses[:] = 0.0
+    for p in range(len(pairs)):
+        n = pairs[p, 0]
+        at = ORIGIN + math.log(mean[n, pairs[p, 1]] / whole[n]) / STEP
+        node = math.floor(at)
+        if node >= 1:  # else it is as good as 0
+            put_shares(1.0, at - node, node, masses[p])
+
+
+@inlined
+def put_shares(mass: float, f: float, node: int, masses: Array) -> None:
+    """Add a mass that lies f steps behind a node, 0 < node < NODES − 2."""
+    before, here, after, last = shares(f)
+    masses[node - 1] += mass * before
+    masses[node] += mass * here
+    masses[node + 1] += mass * after
+    masses[node + 2] += mass * last
+
+
+@kernel
+def multiply_masses(pairs: Rows, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, masses: Array) -> None:
+    """masses[p, :] become those of the product with a Gamma of mean 1 and C = E/D, read from a table over C."""
+    product, gamma = np.empty(NODES), np.empty(NODES)
+    for p in range(len(pairs)):
+        row, c = at[pairs[p, 0]], pairs[p, 1]
+        if not scale[row, c] > 0.0 or mean[row, c] >= scale[row, c] * 2.0**14:
+            continue
+        k, f = place(mean[row, c] / scale[row, c], lowest, len(table))
+        first, last = (
+            int(min(table[k, NODES], table[k + 1, NODES])),
+            int(max(table[k, NODES + 1], table[k + 1, NODES + 1])),
+        )
+        for j in range(first, last + 1):
+            gamma[j] = table[k, j] + f * (table[k + 1, j] - table[k, j])
+        product[:] = 0.0
+        mine = masses[p]
+        for i in range(NODES):
+            if abs(mine[i]) > TINY:
+                shift = i - ORIGIN
+                begin, end = max(first, -shift), min(last, NODES - 1 - shift) + 1
+                add_scaled(mine[i], gamma[begin:end], product[begin + shift : end + shift])
+                for j in range(max(end, first), last + 1):  # beyond the grid
+                    product[NODES - 1] += mine[i] * gamma[j]
+        mine[:] = product
+
+
+@inlined
+def add_scaled(by: float, source: Array, target: Array) -> None:
+    """target += by · source; an index that begins at 0 lets the loop be vectorised."""
+    for i in range(len(target)):
+        target[i] += by * source[i]
+
+
+@kernel
+def drop_low(pairs: Rows, whole: Array, least: float, masses: Array) -> None:
+    """Forget masses at rates below `least`: they are as good as 0, and sums are quicker without them."""
+    for p in range(len(pairs)):
+        m = whole[pairs[p, 0]]
+        end = int((math.log(least / m)) / STEP) + ORIGIN if least > 0.0 else 0
+        masses[p, : max(0, min(end, NODES))] = 0.0
+
+
+@kernel
+def add_pairs(pairs: Rows, masses: Array, node: Rows, split: Array, bends: Array, total: Array) -> None:
+    """total[n, :] = masses of the sum of a cell's components.
+
+    Pairs of a cell follow each other; cells without any stay as they are.
+    """
+    work, moved = np.empty(NODES), np.empty((4, NODES))
+    last = -1
+    for p in range(len(pairs)):
+        n = pairs[p, 0]
+        if n != last:
+            total[n] = masses[p]
+            last = n
+            continue
+        work[:] = 0.0
+        _add_close(total[n], masses[p], 0, node, split, moved, work)
+        _add_close(masses[p], total[n], 1, node, split, moved, work)
+        _add_far(total[n], masses[p], bends, work)
+        _add_far(masses[p], total[n], bends, work)
+        total[n] = work
+
+
+@kernel
+def _add_close(a: Array, b: Array, least: int, node: Rows, split: Array, moved: Array, out: Array) -> None:
+    """Masses of the sum where b is `least` up to APART − 1 nodes below a.
+
+    Distances whose sums are as many nodes above a follow each other; their shares are collected first, then moved.
+    """
+    first, last = _ends(a)
+    begin, end = _ends(b)
+    moved[:] = 0.0
+    for d in range(least, APART):
+        lo, hi = max(first, begin + d), min(last, end + d) + 1
+        if hi > lo:
+            add_shares(split[d], a[lo:hi], b[lo - d : hi - d], moved[:, lo:hi])
+        if d == APART - 1 or node[d + 1] != node[d]:
+            for k in range(4):
+                shift = node[d] - 1 + k
+                for i in range(first, last + 1):
+                    out[min(i + shift, NODES - 1)] += moved[k, i]
+            moved[:] = 0.0
+
+
+@inlined
+def add_shares(split: Array, a: Array, b: Array, moved: Array) -> None:
+    """Four shares of a · b, added up; indices that begin at 0 let the loop be vectorised."""
+    before, here, after, last = moved[0], moved[1], moved[2], moved[3]
+    s, t, u, v = split[0], split[1], split[2], split[3]
+    for i in range(len(a)):
+        product = a[i] * b[i]
+        before[i] += s * product
+        here[i] += t * product
+        after[i] += u * product
+        last[i] += v * product
+
+
+@kernel
+def _add_far(a: Array, b: Array, bends: Array, out: Array) -> None:
+    """Masses of the sum where b is farther below a: what its mean and mean square do to the shares of a's masses."""
+    e, far = math.exp(-STEP), math.exp(-STEP * APART)
+    below, mean, square = 1.0 - b.sum(), 0.0, 0.0
+    for i in range(NODES):
+        mean, square = mean * e, square * e * e
+        if i >= APART:
+            below += b[i - APART]
+            mean += b[i - APART] * far
+            square += b[i - APART] * far * far
+        out[i] += a[i] * below
+        for k in range(4):
+            out[max(0, min(i - 1 + k, NODES - 1))] += a[i] * (mean * bends[k, 0] + square * bends[k, 1])
+
+
+@kernel
+def _ends(a: Array) -> tuple[int, int]:
+    """First and last node with a mass worth the while; the first is at least 1."""
+    first, last = 1, NODES - 1
+    while first < last and abs(a[first]) < TINY:
+        first += 1
+    while last > first and abs(a[last]) < TINY:
+        last -= 1
+    return first, last
+
+
+@kernel
+def share_draws(rates: Array, mean: Array, masses: Array) -> None:
+    """masses[n, :] of equally probable rates (n, draws), on a grid about the mean of the cell."""
+    masses[:] = 0.0
+    each = 1.0 / rates.shape[1]
+    for n in range(len(rates)):
+        for s in range(rates.shape[1]):
+            if rates[n, s] > 0.0:
+                at = ORIGIN + math.log(rates[n, s] / mean[n]) / STEP
+                node = min(math.floor(at), NODES - 3)
+                if node >= 1:
+                    put_shares(each, min(at - node, 1.0), node, masses[n])
