@@ -140,7 +140,7 @@ def _start_factors(
         if name in free:
             if name not in known:
                 random.append(name)
-            start = known[name] if name in known else random_factor(layouts[name], position, seed)
+            start = known[name] if name in known else random_factor(layouts[name], position, seed, data.seen)
             factors[name] = _start(layouts[name], start, method, dtype)
     return factors, tuple(random)
 

@@ -79,7 +79,9 @@ def _log_scales(model: Model, state: State, adapted: list[str]) -> dict[str, flo
         kept = state.factors[name]
         assert kept.concentration is not None
         assert kept.scale is not None
-        means.append(float(kept.layout.unpack(kept.concentration * kept.scale).mean(dtype=np.float64)))
+        rows = kept.layout.unpack(kept.concentration * kept.scale).reshape(kept.layout.rows, -1)
+        seen = state.exposed.get(name, np.ones(len(rows), bool))  # the others only echo the prior
+        means.append(float(rows[seen if seen.any() else slice(None)].mean(dtype=np.float64)))
     return dict(zip(adapted, gauge(means, R).tolist()))
 
 
