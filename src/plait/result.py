@@ -227,6 +227,11 @@ class Fit:
         ranks = ", ".join(f"{index}={size}" for index, size in self.rank.items())
         return f"Fit of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.bound:,.6g}; {self.stop}"
 
+    def __str__(self) -> str:
+        if self.method != "vb":
+            return repr(self)
+        return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt=."
+
     def _repr_html_(self) -> str:
         from plait.show import fit_html
 
