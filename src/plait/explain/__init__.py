@@ -115,7 +115,7 @@ def _reasons(
         numbers = np.unique(np.concatenate([group.numbers for group in here]))
         strength = np.zeros(len(numbers))
         for group in here:
-            strength[np.searchsorted(numbers, group.numbers)] += responsibilities(fit, group, answer)
+            strength[np.searchsorted(numbers, group.numbers)] += responsibilities(fit, group, answer[group.row.factor])
         strength = np.minimum(strength, 1.0)  # first order may promise more than all
         if name == relation:
             strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
