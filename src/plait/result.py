@@ -163,14 +163,25 @@ class Fit:
 
         return top(self, relation, k, given=given, known=known, score=score)
 
-    def explain(self, relation: str, cell: Mapping[str, Any], *, top: int = 5) -> "Explanation":
+    def explain(
+        self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,
+        data: Mapping[str, Any] | Data | None = None,
+    ) -> "Explanation":  # fmt: skip
         """Why a link is predicted: the share of every component, who characterises it, and which known links say so.
 
         cell: the name of each index. top: how many entities and links to show of each kind.
+
+        The percentage of a known link is about how much smaller the mean would be, were the link an observed zero: its
+        entities in this cell settle anew, all others are held. A link that is missing, not observed at all, is another
+        question, and takes less away.
+
+        exact: fit again to be exact, warm and with the priors held, once for each link that is named: True or "zero"
+        with the link an observed zero, "missing" with the link not observed. data: what was given to `plait.fit`,
+        which a fit does not keep; only needed for exact.
         """
         from plait.explain import explain
 
-        return explain(self, relation, cell, top=top)
+        return explain(self, relation, cell, top=top, exact=exact, data=data)
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
