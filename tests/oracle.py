@@ -433,8 +433,8 @@ def adapted_prior(
     """New (A, B) of one factor with one prior per value of the indices ``tie``, broadcastable to the factor.
 
     ``A`` is the old concentration, kept in groups of fewer than ``smallest`` entries. ``observed``, broadcastable to
-    the factor, says which entries have an observed cell; a group without any takes the average of the other groups'
-    new values (of the concentration only where groups are large enough to adapt it).
+    the factor, says which entries have an observed cell: only those count. A group without any takes the average of the
+    other groups' new values (of the concentration only where any group is large enough to adapt it).
     """
     axes = tuple(axis for axis, index in enumerate(indices) if index not in set(tie))
     E, log_L = C * D, psi(C) + np.log(D)
@@ -442,18 +442,20 @@ def adapted_prior(
     old = np.broadcast_to(np.asarray(A, dtype=float), C.shape)
     seen = np.broadcast_to(np.asarray(observed, dtype=bool), C.shape)
     new_A, new_B, any_seen = np.empty(shape), np.empty(shape), np.empty(shape, dtype=bool)
-    large = E.size // max(new_A.size, 1) >= smallest
+    any_large = False
     for group in np.ndindex(shape):
         entries = tuple(slice(None) if axis in axes else position for axis, position in enumerate(group))
-        new_B[group] = np.mean(E[entries])
-        any_seen[group] = np.any(seen[entries])
-        if large:
-            new_A[group] = best_concentration(E[entries], log_L[entries], new_B[group])
-        else:
-            new_A[group] = np.mean(old[entries])
+        mine = np.atleast_1d(seen[entries])
+        any_seen[group] = mine.any()
+        new_A[group] = np.mean(old[entries])
+        if any_seen[group]:
+            mean, log_mean = np.atleast_1d(E[entries])[mine], np.atleast_1d(log_L[entries])[mine]
+            new_B[group] = np.mean(mean)
+            if mine.sum() >= smallest:
+                new_A[group], any_large = best_concentration(mean, log_mean, new_B[group]), True
     if np.any(any_seen):
         new_B[~any_seen] = np.mean(new_B[any_seen])
-        if large:
+        if any_large:
             new_A[~any_seen] = np.mean(new_A[any_seen])
     return new_A, new_B
 

@@ -74,7 +74,7 @@ def test_labels_are_in_row_order(fit):
     assert list(fit.labels["user"]) == ["ann", "bob", "dan", "eve"]
     assert list(fit.labels["place"]) == ["inn", "spa", "zoo"]
     declared = plait.fit(TEXT, {"visits": VISITS}, rank=2, labels={"user": ["zed", "eve"]}, sweeps=1)
-    assert list(declared.labels["user"]) == ["zed", "eve", "ann", "bob", "dan"]
+    assert list(declared.labels["user"]) == ["ann", "bob", "dan", "eve", "zed"]
     assert list(plait.fit("X[i] = A[i,r] w[r]", {"X": np.ones(3)}, rank=1, sweeps=1).labels["i"]) == [0, 1, 2]
 
 

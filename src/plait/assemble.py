@@ -2,24 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
-from plait.compile.step import Kind
-from plait.data.bind import BoundRelation, Data
+from plait.data.bind import Data
 from plait.data.exposure import Exposures
-from plait.errors import DataError, FitError, SettingError
+from plait.errors import FitError, SettingError
 from plait.execute import Executor
-from plait.infer.counts import Nonzeros
 from plait.infer.gamma import Factor, point, posterior
+from plait.infer.parts import part_of
 from plait.infer.prior import Prior
-from plait.infer.problem import Method, Part, Problem
+from plait.infer.problem import Method, Problem
 from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import START, match_totals, random_factor
-from plait.infer.state import State
 from plait.model import Model
 from plait.result import Fit
 from plait.settings import check_factor_names
@@ -42,50 +40,10 @@ def make_problem(
     """Everything that the loop works on, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
-    parts = [_part(data, name, exposures) for name in data.model.relations]
+    parts = [part_of(data, name, exposures) for name in data.model.relations]
     problem = Problem(method, parts, {**given, **starts}, free, priors, executor)
     match_totals(problem, random)
     return problem
-
-
-def go_on(
-    data: Data, state: State, method: Method, free: tuple[str, ...], exposures: Exposures, executor: Executor
-) -> Problem:
-    """The problem of a loop that was interrupted, at the state it was left in."""
-    parts = [_part(data, name, exposures) for name in data.model.relations]
-    factors = {name: kept.factor() for name, kept in state.factors.items()}
-    return Problem(method, parts, factors, free, dict(state.priors), executor)
-
-
-def _part(data: Data, name: str, exposures: Exposures) -> Part:
-    """One relation as inference needs it; under an exposure the weights are M·V."""
-    relation, equation = data.relations[name], data.model.equation(name)
-    weights = relation.weights
-    exposure = exposures.at(name, relation.cells) if name in exposures.relations else None
-    if exposure is not None:
-        _check_exposure(relation, data, exposure)
-        weights = weights * exposures.relations[name]
-    return Part(
-        name,
-        cast(Kind, relation.likelihood),
-        relation.indices,
-        dict(zip(relation.indices, relation.shape)),
-        tuple((o.factor, o.indices) for o in equation.occurrences if o.factor not in exposures.names),
-        Nonzeros(relation.links, relation.stored, relation.cell_weights, exposure),
-        weights,
-    )
-
-
-def _check_exposure(relation: BoundRelation, data: Data, exposure: Array) -> None:
-    """A link where V = 0 is impossible under any factors."""
-    bad = np.flatnonzero(exposure <= 0)
-    if len(bad):
-        cell = relation.cells[bad[0]]
-        names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
-        raise DataError(
-            f"{relation.name}: the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).\n"
-            "Give these cells a positive exposure, for example a small default."
-        )
 
 
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
@@ -140,7 +98,7 @@ def _start_factors(
         if name in free:
             if name not in known:
                 random.append(name)
-            start = known[name] if name in known else random_factor(layouts[name], position, seed)
+            start = known[name] if name in known else random_factor(layouts[name], position, seed, data.seen)
             factors[name] = _start(layouts[name], start, method, dtype)
     return factors, tuple(random)
 

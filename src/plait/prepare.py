@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import Any, cast
 
 from plait import settings
-from plait.assemble import given_factors, go_on, make_problem, warm_priors
+from plait.assemble import given_factors, make_problem, warm_priors
 from plait.compile.layout import Layout
 from plait.data.bind import Data, bind
 from plait.data.exposure import Exposures, bind_exposures
@@ -15,6 +15,7 @@ from plait.data.known import Known
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.infer.gamma import Factor
+from plait.infer.parts import go_on
 from plait.infer.prior import Gamma, Prior
 from plait.infer.problem import Method, Problem
 from plait.infer.run import Order, Settings

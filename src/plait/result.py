@@ -79,7 +79,9 @@ def _log_scales(model: Model, state: State, adapted: list[str]) -> dict[str, flo
         kept = state.factors[name]
         assert kept.concentration is not None
         assert kept.scale is not None
-        means.append(float(kept.layout.unpack(kept.concentration * kept.scale).mean(dtype=np.float64)))
+        rows = kept.layout.unpack(kept.concentration * kept.scale).reshape(kept.layout.rows, -1)
+        seen = state.exposed.get(name, np.ones(len(rows), bool))  # the others only echo the prior
+        means.append(float(rows[seen if seen.any() else slice(None)].mean(dtype=np.float64)))
     return dict(zip(adapted, gauge(means, R).tolist()))
 
 
@@ -166,14 +168,25 @@ class Fit:
 
         return top(self, relation, k, given=given, known=known, score=score)
 
-    def explain(self, relation: str, cell: Mapping[str, Any], *, top: int = 5) -> "Explanation":
+    def explain(
+        self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,
+        data: Mapping[str, Any] | Data | None = None,
+    ) -> "Explanation":  # fmt: skip
         """Why a link is predicted: the share of every component, who characterises it, and which known links say so.
 
         cell: the name of each index. top: how many entities and links to show of each kind.
+
+        The percentage of a known link is about how much smaller the mean would be, were the link an observed zero: its
+        entities in this cell settle anew, all others are held. A link that is missing, not observed at all, is another
+        question, and takes less away.
+
+        exact: fit again to be exact, warm and with the priors held, once for each link that is named: True or "zero"
+        with the link an observed zero, "missing" with the link not observed. data: what was given to `plait.fit`,
+        which a fit does not keep; only needed for exact.
         """
         from plait.explain import explain
 
-        return explain(self, relation, cell, top=top)
+        return explain(self, relation, cell, top=top, exact=exact, data=data)
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
@@ -229,6 +242,11 @@ class Fit:
         relations = ", ".join(self.model.relations)
         ranks = ", ".join(f"{index}={size}" for index, size in self.rank.items())
         return f"Fit of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.bound:,.6g}; {self.stop}"
+
+    def __str__(self) -> str:
+        if self.method != "vb":
+            return repr(self)
+        return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt=."
 
     def _repr_html_(self) -> str:
         from plait.show import fit_html

@@ -79,9 +79,20 @@ def number(value: Any) -> str:
 
 def bar(fraction: float) -> Raw:
     """A share between 0 and 1 as a bar with its percentage."""
-    width = 100.0 * min(max(fraction, 0.0), 1.0)
-    look = f"display:inline-block;height:.7em;width:{0.6 * width:.1f}px;background:currentColor;opacity:.45"
-    return Raw(f'<span style="{look}"></span> {width:.0f} %')
+    share = min(max(fraction, 0.0), 1.0)
+    look = f"display:inline-block;height:.7em;width:{60.0 * share:.1f}px;background:currentColor;opacity:.45"
+    return Raw(f'<span style="{look}"></span> {percent(share)}')
+
+
+def percent(fraction: float) -> str:
+    """A share as people say it."""
+    if fraction < 0:
+        return f"-{percent(-fraction)}"
+    if 0.0 < fraction < 0.0005:
+        return "under 0.1 %"
+    if 0.995 < fraction < 1.0 - 1e-9:
+        return "over 99 %"
+    return f"{100 * fraction:.0f} %" if fraction == 0 or fraction > 0.0949 else f"{100 * fraction:.1f} %"
 
 
 def sparkline(values: Sequence[float], width: int = 220, height: int = 36) -> Raw:

@@ -306,6 +306,19 @@ def test_explain_prints_the_explanation(world, fit):
     assert json.loads(world.plait([*arguments, "--top", "2", "--json"]).stdout) == explanation.to_dict()
 
 
+@pytest.mark.parametrize(("option", "exact"), [("--exact", True), ("--missing", "missing")])
+def test_explain_fits_again_with_the_data_of_the_run(world, fit, option, exact):
+    friends = plait.Relation(pl.read_csv(world.folder / "friends.csv"), likelihood="bernoulli")
+    visits = plait.Relation(pl.read_csv(world.folder / "visits.csv"), value="plays", columns={"user": "who"})
+    cell = {"user": "ann lee", "place": "gym", "day": 3}
+    data = {"visits": visits, "friends": friends}
+    expected = fit.explain("visits", cell, top=1, exact=exact, data=data).to_dict()
+    arguments = ["explain", "run", "visits", "user=ann lee", "place=gym", "day=3", "--top", "1", option, "--json"]
+    found = json.loads(world.plait(arguments).stdout)
+    assert found["exact"] == expected["exact"]
+    assert found["links"][0]["exact"] == pytest.approx(expected["links"][0]["exact"], rel=1e-9)
+
+
 def test_evaluate_prints_the_metrics(world, fit):
     test = pl.read_csv(world.folder / "test.csv").rename({"who": "user", "plays": "value"})
     expected = plait.evaluate(fit, "visits", test, rank=["place", "day"], score="probability")

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+import plait
+
 PLAYS = 'value = "plays"'
 
 # A change of the config (old, new) -> the message of `plait check`.
@@ -148,6 +150,9 @@ COMMANDS = {
     "explain run visits user=bob place=gym": (
         "cell: there is no index 'day'; got 'user', 'place'.\nvisits needs user, place, day."
     ),
+    "explain run visits user=bob place=gym day=3 --exact --missing": (
+        "--exact and --missing ask two different things.\nGive one of them."
+    ),
     "predict run visits qqqqqqqq.csv": "qqqqqqqq.csv: there is no such file in the current folder.\nCheck the path.",
     "predict run friends cells.csv": (
         "cells.csv: there is no column 'friend'; got 'user', 'place', 'day'.\nfriends needs user, friend."
@@ -249,6 +254,24 @@ def test_a_damaged_run_is_refused(scratch, command):
         scratch.plait(command),
         f"run/{state.name}: this file of the run is damaged.\nFetch a copy of the folder, or fit again.",
     )
+
+
+def test_explain_does_not_fit_again_to_other_data(scratch):
+    assert scratch.plait("fit model.toml -o own --sweeps 2").exit_code == 0
+    command = "explain own visits user=bob place=gym day=1 --exact"
+    scratch.write("visits.csv", (scratch.folder / "visits.csv").read_text().replace("bob,cafe,1,2", "bob,cafe,1,3"))
+    result = scratch.plait(command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(
+        "model.toml: the data are not what the run was fitted to, so that fitting again would compare two things at "
+        "once.\nPut them back, or fit anew with `plait fit`.\n"
+    )
+    plait.load(scratch.folder / "own").save(scratch.folder / "mine")
+    message = (
+        "mine: this run was not made by `plait fit`, so where its data are is unknown.\n"
+        "Ask in Python: plait.load('mine').explain(…, exact=True, data=data)."
+    )
+    refused(scratch.plait(command.replace("own", "mine")), message)
 
 
 def test_an_error_as_json_is_one_document_on_stderr(world):

@@ -330,7 +330,9 @@ def test_an_empty_table_is_legal_where_others_know_the_entities():
 def test_labels_are_declared_by_axis_or_index():
     for name in ("user", "friend"):
         data = bind(FRIENDS, {"visits": VISITS, "friends": LIKES}, labels={name: ["z", "b"]})
-        assert list(data.labels["user"]) == ["z", "b", "a", "c", "d"]
+        assert list(data.labels["user"]) == ["a", "b", "c", "d", "z"]
+    data = bind(FRIENDS, {"visits": VISITS, "friends": LIKES}, labels={"user": list("zdcba")})
+    assert list(data.labels["user"]) == list("zdcba")  # all of them: that is their order
 
 
 def test_a_table_beside_an_array_uses_the_arrays_rows():

@@ -124,8 +124,9 @@ def test_rows_do_not_depend_on_the_order_of_tables_or_rows():
     assert one == two
 
 
-def test_declared_labels_come_first_in_the_declared_order():
-    assert list(build("x", [seen("t", [3, 1, 2])], declared=[9, 2])) == [9, 2, 1, 3]
+def test_declared_labels_come_after_those_seen_unless_all_are_declared():
+    assert list(build("x", [seen("t", [3, 1, 2])], declared=[9, 2, 8])) == [1, 2, 3, 9, 8]
+    assert list(build("x", [seen("t", [3, 1, 2])], declared=[9, 2, 3, 1])) == [9, 2, 3, 1]
     assert list(build("x", [seen("t", [])], declared=["b", "a"])) == ["b", "a"]
 
 
@@ -200,12 +201,14 @@ def test_rows_are_those_of_a_dictionary(name, count):
 
 
 @pytest.mark.parametrize("name", MANY_LABELS)
-def test_declared_names_come_first_whatever_else_there_is(name):
+def test_rows_have_the_order_of_names_that_are_all_declared(name):
     labels = list(dict.fromkeys(MANY_LABELS[name].tolist()))
-    declared, rest = labels[-2:], labels[:-2]
-    axis = build("x", [seen("t, column 'x'", MANY_LABELS[name])], declared=pl.Series(declared))
-    assert list(axis) == [*declared, *sorted(rest)]
+    column, declared = MANY_LABELS[name], [*labels[-2:], *reversed(labels[:-2])]
+    axis = build("x", [seen("t, column 'x'", column)], declared=pl.Series(declared, dtype=pl.Series(labels).dtype))
+    assert list(axis) == declared
     np.testing.assert_array_equal(axis.encode(pl.Series(list(axis))), np.arange(len(axis)))
+    axis = build("x", [seen("t, column 'x'", column)], declared=pl.Series(declared[:2]))
+    assert list(axis) == sorted(labels)
 
 
 @pytest.mark.parametrize("names", [[5, 6, 7], [7, 5, 6], [5, 7], [0, 10**12], [2**64 - 2, 2**64 - 1]])

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.data import keys, weights
-from plait.data.weights import Table, Term, Weights
+from plait.data import keys, terms
+from plait.data.terms import Table, Term
+from plait.data.weights import Weights
 from plait.errors import DataError
 
 INDICES = ("i", "j", "k")
@@ -169,7 +170,7 @@ def test_weights_about_other_cells_are_refused():
 
 
 def test_a_join_of_absurd_size_is_refused_before_it_is_made(monkeypatch):
-    monkeypatch.setattr(weights, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(terms, "MOST_ENTRIES", 5)
     sizes = {"i": 3, "j": 4, "k": 2, "l": 2}
     a = Weights.from_table(tuple(sizes), tuple(sizes.values()), "ij", np.array([[0, 0], [1, 1], [2, 2]]))
     b = Weights.from_table(tuple(sizes), tuple(sizes.values()), "kl", np.array([[0, 0], [1, 1]]))

@@ -305,6 +305,16 @@ def test_fingerprint_does_not_depend_on_how_a_single_value_is_kept():
     assert first == second
 
 
+def test_fingerprint_does_not_depend_on_the_order_of_given_factors():
+    given = {"A": np.ones((2, 1)), "B": np.full((2, 1), 2.0)}
+    model, data = "X[i,j] = A[i,r] B[j,r] w[r]", {"X": np.eye(2)}
+    marks = {
+        plait.fit(model, data, rank=1, sweeps=0, seed=0, fixed={name: given[name] for name in names}).fingerprint
+        for names in ("AB", "BA")
+    }
+    assert len(marks) == 1
+
+
 def test_fingerprint_differs_with_anything_that_matters():
     visits = tables()["visits"]
     ways = {

@@ -1,7 +1,8 @@
 """Commands about links: predict, top, explain."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +19,11 @@ from plait.cli.options import (
     Unquoted,
     reading,
 )
+from plait.errors import SettingError, StoreError
+
+if TYPE_CHECKING:
+    from plait.data.bind import Data
+    from plait.result import Fit
 
 
 def predict(
@@ -98,24 +104,58 @@ def explain(
     relation: RelationName,
     cell: Annotated[list[str], typer.Argument(metavar="INDEX=NAME...", help="The cell: a name for each index.")],
     most: Annotated[int, typer.Option("--top", min=1, help="How many entities and links to show of each kind.")] = 5,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Fit again, with each link that is named an observed zero in turn.")
+    ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Fit again, with each link that is named missing in turn.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Say why a link is predicted.
 
-    Which components make it, which entities characterise them, and which known links are most responsible.
+    Which components make it, which entities characterise them, and which known links are most responsible: about how
+    much smaller the mean would be, were the link an observed zero. --exact and --missing read the data of the run again
+    and say how much smaller it is.
 
     \b
     Examples:
       plait explain run visits user=u17 place=p3 activity=eat
       plait explain run visits "user=ann lee" place=p3 activity=eat --json
+      plait explain run visits user=u17 place=p3 activity=eat --exact --top 3
     """
     from plait.cli.cells import named_cell
-    from plait.cli.output import emit, out
+    from plait.cli.output import emit, out, working
     from plait.result import load
 
+    if exact and missing:
+        raise SettingError("--exact and --missing ask two different things.\nGive one of them.")
     fit = load(run)
-    explanation = fit.explain(relation, named_cell(fit, relation, cell), top=most)
+    named = named_cell(fit, relation, cell)
+    how: bool | str = "missing" if missing else exact
+    data = _data_of(fit, run) if how else None
+    with working("fitting again") if how else nullcontext():
+        explanation = fit.explain(relation, named, top=most, exact=how, data=data)
     if json:
         emit(explanation.to_dict())
     else:
         out(str(explanation))
+
+
+def _data_of(fit: "Fit", run: Path) -> "Data":
+    """The data that a run's config names, if they are still what it was fitted to."""
+    from plait.cli.output import working
+    from plait.cli.wording import of_config
+    from plait.config import Config
+    from plait.explain.exact import same_data
+    from plait.store.folder import manifest
+
+    remembered = manifest(run)["extra"].get("config")
+    if remembered is None:
+        raise StoreError(
+            f"{run}: this run was not made by `plait fit`, so where its data are is unknown.\n"
+            f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data)."
+        )
+    config = Config.from_dict(remembered)
+    with of_config(config), working("reading"):
+        return same_data(fit, config.model.bind(config.data(), labels=config.labels()))

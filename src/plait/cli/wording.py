@@ -40,6 +40,11 @@ IN_TOML = (
         r"^init: the run in (.*) cannot go on, for its (\w+) differs(.*)\.\n.*",
         r"\1: the run cannot go on: its \2 is not what it was\3.\nPut it back, or fit anew with `plait fit`.",
     ),
+    (
+        r"^explain: data differ from those of the fit.*\n.*",
+        "the data are not what the run was fitted to, so that fitting again would compare two things at once.\n"
+        "Put them back, or fit anew with `plait fit`.",
+    ),
     (r"\b(columns|value|weight|missing)= (names|holds|is)\b", r"\1 \2"),
 )
 # What plait.read says -> the options of the commands that read files.

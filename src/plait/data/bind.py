@@ -32,7 +32,7 @@ class BoundRelation:
 
     Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
     links and stored are how cells and values are kept. weights: M everywhere. The rest is counts for people:
-    observed_cells have M > 0, unseen entities no unhidden row mentions.
+    observed_cells have M > 0, seen entities are mentioned by a row that is not hidden (an array sees all: no vector).
     """
 
     name: str
@@ -44,7 +44,7 @@ class BoundRelation:
     weights: Weights
     likelihood: str
     observed_cells: int
-    unseen: Mapping[str, int]
+    seen: Mapping[str, NDArray[np.bool_]]
     summed: int
 
     @property
@@ -56,6 +56,11 @@ class BoundRelation:
     def values(self) -> Floats:
         """The links' values (n,)."""
         return self.stored.astype(np.float64, copy=False)
+
+    @property
+    def unseen(self) -> dict[str, int]:
+        """How many entities no row mentions, by index."""
+        return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
 
     @property
     def total_cells(self) -> int:
@@ -93,12 +98,17 @@ class BoundRelation:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """All relations of a model, bound. labels by axis and by index; sizes by visible index; relations by name."""
+    """All relations of a model, bound. labels by axis and by index; sizes by visible index; relations by name.
+
+    seen: by visible index, the rows that some relation has data of, in ascending order of their names; not there where
+    these are all rows as they stand.
+    """
 
     model: Model
     labels: Mapping[str, Labels]
     sizes: Mapping[str, int]
     relations: Mapping[str, BoundRelation]
+    seen: Mapping[str, NDArray[np.int64]]
 
     def __repr__(self) -> str:
         return str(self)
@@ -117,10 +127,11 @@ def bind(model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[An
     """Read and check all data of a model; ``labels`` declares entities by axis, first in row order."""
     relations = _relations(model, data)
     sources = {name: relation.read(name, model.equation(name).indices) for name, relation in relations.items()}
-    names = _labels(model, sources, _declared(model, labels or {}))
+    declared = _declared(model, labels or {})
+    names = _labels(model, sources, declared)
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
-    return Data(model, names, sizes, bound)
+    return Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
 
 
 def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
@@ -185,6 +196,27 @@ def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, 
     return {**names, **{index: names[model.axis(index)] for index in model.visible}}
 
 
+def _seen_rows(
+    model: Model, names: Mapping[str, Labels], bound: Mapping[str, BoundRelation], declared: Mapping[str, Any]
+) -> dict[str, NDArray[np.int64]]:
+    """Rows with data by visible index, in the order that they would have if nothing were declared."""
+    seen = {axis: np.zeros(len(names[axis]), bool) for axis in model.axes}
+    arrays = set()
+    for relation in bound.values():
+        for index in relation.indices:
+            seen[model.axis(index)] |= relation.seen.get(index, True)
+            arrays |= {model.axis(index)} - {model.axis(i) for i in relation.seen}
+    rows = {axis: np.flatnonzero(vector) for axis, vector in seen.items()}
+    for axis in rows:
+        if axis in declared and axis not in arrays:
+            rows[axis] = rows[axis][names[axis].names.gather(rows[axis]).arg_sort().to_numpy()]
+    return {
+        index: rows[model.axis(index)]
+        for index in model.visible
+        if not np.array_equal(rows[model.axis(index)], np.arange(len(names[index])))
+    }
+
+
 def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]) -> BoundRelation:
     hidden = _hidden(relation, source, indices, names)
     entries = checked(without_hidden(entries_of(source, indices, names), hidden))
@@ -214,7 +246,7 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         weights=m.weights,
         likelihood=relation.likelihood,
         observed_cells=m.observed_cells,
-        unseen={index: int(np.count_nonzero(~vector)) for index, vector in seen.items()},
+        seen=seen,
         summed=summed,
     )
 

@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
 from plait.data.entries import CURES, checked, entries_of, settled
+from plait.data.fibres import Fibres
+from plait.data.keys import coordinate_type
 from plait.data.relation import KINDS, Exposure
 from plait.data.tables import TableSource, is_table, read_table
-from plait.data.weights import Table, Term, Weights
+from plait.data.terms import Table, Term
+from plait.data.weights import Weights
 from plait.errors import DataError
 
 if TYPE_CHECKING:
@@ -81,7 +84,8 @@ def _from_table(
 
 
 def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, values: Any, default: float) -> Weights:
-    return Weights.from_table(indices, shape, indices, coords, values - default) + default
+    cells = Fibres.of(indices, shape, coords.astype(coordinate_type(shape), copy=False))
+    return Weights.constant(indices, shape, default).replaced(cells, default, values)
 
 
 @dataclass(frozen=True, eq=False)

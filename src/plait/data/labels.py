@@ -1,7 +1,8 @@
 """Outside names <-> row numbers: one Labels per axis, for the whole model.
 
-Rows are the declared names first, then all others in ascending order, so a fit does not depend on the order of a
-table. Arrays have the entities 0 … n−1, unless declared names of exactly that number name them.
+Rows are the names that occur, in ascending order, so a fit does not depend on the order of a table; declared names that
+do not occur come after them. Where all names are declared, rows have the declared order. Arrays have the entities
+0 … n−1, unless declared names of exactly that number name them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -243,11 +244,12 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
                 f"Both are axis {axis}: convert one of the two."
             )
     common = _common_type(axis, parts)
-    seen = pl.concat([part.labels.cast(common) for part in parts]).unique().sort()
-    if len(given.labels) == 0:
-        return Labels(axis, seen)
-    first = given.labels.cast(common)
-    return Labels(axis, pl.concat([first, seen.filter(~seen.is_in(first.implode()))]))
+    names = given.labels.cast(common)
+    seen = pl.concat([names.clear(), *(part.labels.cast(common) for part in parts if part.where != given.where)])
+    seen = seen.unique().sort()
+    if seen.is_in(names.implode()).all():  # an empty one is in anything
+        return Labels(axis, names)
+    return Labels(axis, pl.concat([seen, names.filter(~names.is_in(seen.implode()))]))
 
 
 def _distinct(labels: "pl.Series") -> "pl.Series":

@@ -59,13 +59,8 @@ def observe(
         known = _few_open(open_cells, hidden)
         if known is not None:
             open_cells = Weights.from_table(indices, shape, indices, known)
-        weights = open_cells * unlisted + Weights.from_fibres(indices, shape, listed, _less(own, unlisted))
+        weights = (open_cells * unlisted).replaced(listed, unlisted, own)
     return Observation(weights * weight, _times(own, weight), count if weight > 0 else 0)
-
-
-def _less(numbers: Floats, amount: float) -> Floats:
-    """numbers − amount, one number staying one."""
-    return np.broadcast_to(numbers[0] - amount, len(numbers)) if is_uniform(numbers) else numbers - amount
 
 
 def _times(numbers: Floats, factor: float) -> Floats:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.keys import Array, coordinate_type
-from plait.data.weights import CANCELLED, Term, Weights
+from plait.data.terms import Term
+from plait.data.weights import Weights
 
 Floats = NDArray[np.float64]
 
@@ -16,6 +17,9 @@ Floats = NDArray[np.float64]
 MOST_CELLS = 2**25
 
 PIECE = 2**20
+
+# What is left of a difference that should be 0 (MATH.md): relative to its largest part.
+CANCELLED = 1e-12
 
 
 def observed_cells(weights: Weights) -> Array | None:

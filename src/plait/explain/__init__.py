@@ -1,16 +1,20 @@
 """Why a link: the components that make it, who characterises them, and the known links that say so."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.bind import Data
 from plait.errors import SettingError
 from plait.explain.entities import characterise
+from plait.explain.exact import Without, as_without, losses, same_data
 from plait.explain.latent import Components, components, one_cell
-from plait.explain.links import Touching, counted, responsibilities, sources, touching, used_rows
+from plait.explain.links import Touching, counted, sources, touching, used_rows
 from plait.explain.report import Entity, Evidence, Explanation, Link, Share
+from plait.explain.response import answers, responsibilities
 from plait.model import Equation
 from plait.predict.cells import row_of
 from plait.predict.chance import columns
@@ -25,30 +29,35 @@ Rows = NDArray[np.int64]
 LISTED = 1000  # components at most; a Tucker model has very many
 
 
-def explain(fit: "Fit", relation: str, cell: Mapping[str, Any], *, top: int = 5) -> Explanation:
+def explain(
+    fit: "Fit", relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False, data: Any = None
+) -> Explanation:
     """Why a cell is predicted as it is.
 
     cell: the name of each index of the relation. top: how many components are characterised, by how many entities an
-    axis, and how many known links are named.
+    axis, and how many known links are named. exact, data: see `Fit.explain`.
 
     The share of a component is Π E / Xhat_E, its part of the predicted mean; for a known link Π L / Xhat_L, its part of
     what was observed. What characterises a component is defined in `plait.explain.entities`, what a known link is
-    responsible for in `plait.explain.links`. A known link does not explain itself.
+    responsible for in `plait.explain.response`. A known link does not explain itself.
     """
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
         raise SettingError(f"explain: top must be a whole number, 1 or more, got {top!r}.")
+    without = as_without(exact, data)
     equation = fit.model.equation(relation)
     row = row_of(fit, relation, cell)
     value = _value(fit, relation, row)
     blocks = one_cell(fit, equation, row, "mean" if value is None else "geomean")
     found = components(blocks, equation.latent, max(LISTED, int(top)))
-    groups = counted(fit, touching(fit, used_rows(fit, equation, row, blocks)))
-    reasons, others, rest = _reasons(fit, groups, relation, row, int(top))
+    groups = counted(fit, touching(fit, used_rows(fit, equation, row)))
+    numbered, others, rest = _reasons(fit, groups, relation, row, int(top))
+    if without is not None:
+        numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
     return Explanation(
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
         tuple(Share(dict(zip(found.latent, map(int, s))), float(n)) for s, n in zip(found.settings, found.shares)),
-        found.remainder, found.total, _entities(fit, equation, found, row, int(top)), reasons, others, rest,
-        _evidence(fit, groups), fit.method,
+        found.remainder, found.total, _entities(fit, equation, found, row, int(top)),
+        tuple(link for link, _ in numbered), others, rest, _evidence(fit, groups), fit.method, without,
     )  # fmt: skip
 
 
@@ -97,23 +106,35 @@ def _evidence(fit: "Fit", groups: Sequence[Touching]) -> tuple[Evidence, ...]:
 
 def _reasons(
     fit: "Fit", groups: Sequence[Touching], relation: str, cell: Rows, top: int
-) -> tuple[tuple[Link, ...], int, float]:
-    """The links most responsible; how many others bear on the cell, and their responsibility together."""
-    found: list[Link] = []
-    count, total = 0, 0.0
+) -> tuple[list[tuple[Link, int]], int, float]:
+    """The links most responsible and their numbers; how many others bear on the cell, and what they have together."""
+    found: list[tuple[Link, int]] = []
+    count, total, answer = 0, 0.0, answers(fit, groups)
     for name in dict.fromkeys(group.relation for group in groups):
         known, here = fit.known[name], [group for group in groups if group.relation == name]
         numbers = np.unique(np.concatenate([group.numbers for group in here]))
         strength = np.zeros(len(numbers))
         for group in here:
-            strength[np.searchsorted(numbers, group.numbers)] += responsibilities(fit, group)
+            strength[np.searchsorted(numbers, group.numbers)] += responsibilities(fit, group, answer[group.row.factor])
+        strength = np.minimum(strength, 1.0)  # first order may promise more than all
         if name == relation:
             strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
         count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())
         best = [n for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
-        found.extend(_link(fit, here, int(numbers[n]), float(strength[n])) for n in best)
-    found = sorted(found, key=lambda link: -link.responsibility)[:top]
-    return tuple(found), count - len(found), max(0.0, total - sum(link.responsibility for link in found))
+        found.extend((_link(fit, here, int(numbers[n]), float(strength[n])), int(numbers[n])) for n in best)
+    found = sorted(found, key=lambda pair: -pair[0].responsibility)[:top]
+    named = sum(link.responsibility for link, _ in found)
+    return found, count - len(found), total - named if count > len(found) else 0.0
+
+
+def _refitted(
+    fit: "Fit", numbered: list[tuple[Link, int]], data: Data, relation: str, cell: Rows, without: Without
+) -> list[tuple[Link, int]]:
+    """The links with what fitting again says of each, by that."""
+    asked = [(link.relation, number) for link, number in numbered]
+    found = losses(fit, data, relation, cell, asked, without)
+    told = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, found)]
+    return sorted(told, key=lambda pair: -pair[0].loss)
 
 
 def _link(fit: "Fit", groups: Sequence[Touching], number: int, strength: float) -> Link:

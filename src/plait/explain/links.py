@@ -1,12 +1,10 @@
-"""Which known links say so: every link of every relation that shares a factor row with the cell.
+"""The known links that bear on a cell: those of every relation that share a factor row with it, and their counts there.
 
-A known link adds expected counts to the posterior of the rows it touches: M·x·ΠL/Xhat_L of them (Bernoulli: M·E[n]) to
-the entry of each component. The fraction of an entry's concentration C that came from the link is its evidence, and
+A known link adds expected counts to the rows it touches: n_l s_lk to entry k of a row, where n_l is M·x (Bernoulli:
+M·E[n], E[n] = λ/(1 − e^−λ)) and s_lk, Σ_k s_lk = 1, says how they are shared among the row's entries: ΠL/Xhat_L, summed
+over the latent indices that the row does not have. How much of the cell's rate a link is responsible for is the subject
+of `plait.explain.response`.
 
-    responsibility = Σ over the rows of the cell, Σ over components: share · counts of the link / C
-
-which is d log mean / d log evidence: to first order, how much the log of the mean would fall without the link's
-counts. (Were the link a zero and all fitted again, links rank alike, but the fall is larger: other counts follow.)
 EM has no prior: C is the total of the counts there; MAP: A − 1 + that total. Factors without a visible index (cores,
 weights) have no row that belongs to an entity; all links of a relation share them, and they are left out.
 """
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import CELLS, Block, contracted, gathered, log_blocks, log_sum, operands, share
+from plait.explain.latent import CELLS, Block, contracted, gathered, log_blocks, log_sum, one_cell, operands, share
 from plait.model import Equation
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ class Row:
     """A row of a factor that the cell uses.
 
     indices, rows: its visible indices, as the cell's equation names them, and its place. latent: its other indices;
-    shares, over these: how much of the cell goes through each entry. concentration: C there (EM, MAP: ∞ until
+    shares, over these: how much of the cell's mean goes through each entry. concentration: C there (EM, MAP: ∞ until
     `counted`). prior: the part of C that no link has to do with.
     """
 
@@ -60,8 +58,9 @@ class Touching:
     numbers: Rows
 
 
-def used_rows(fit: "Fit", equation: Equation, row: Rows, blocks: Sequence[Block]) -> list[Row]:
-    """The rows of free factors with visible indices that a cell uses; blocks: those that say its components."""
+def used_rows(fit: "Fit", equation: Equation, row: Rows) -> list[Row]:
+    """The rows of free factors with visible indices that a cell uses; shares are those of its mean."""
+    blocks = one_cell(fit, equation, row, "mean")
     log_rate = float(log_sum(blocks, ()))
     found = []
     for occurrence in operands(fit, equation):
@@ -111,15 +110,9 @@ def counted(fit: "Fit", groups: Sequence[Touching]) -> list[Touching]:
         return list(groups)
     totals = {group.row.factor: group.row.prior.copy() for group in groups}
     for group in groups:
-        for piece in _pieces(fit, group):
-            totals[group.row.factor] += piece.total()
+        for piece in pieces(fit, group):
+            totals[group.row.factor] += piece.total().reshape(group.row.shares.shape)
     return [replace(g, row=replace(g.row, concentration=totals[g.row.factor])) for g in groups]
-
-
-def responsibilities(fit: "Fit", group: Touching) -> Array:
-    """What every link of the group is responsible for through its row: (links,)."""
-    parts = [piece.evidence() for piece in _pieces(fit, group)]
-    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def sources(row: Row) -> tuple[float, float]:
@@ -137,64 +130,24 @@ def sources(row: Row) -> tuple[float, float]:
 class Piece:
     """Some links of a group, few enough to be gathered at once.
 
-    own: L of the row they share; blocks: L of the others that they use; rate (n,): Xhat_L; counts (n,): M·x, or M·E[n];
-    rare (n,): where L underflows; exact: the log blocks of those.
+    counts (n,): M·x, or M·E[n]; shares (n, entries of the row): s, how they are shared; follow (n,): d log counts /
+    d log λ, 0 under Poisson.
     """
 
-    row: Row
-    own: Array
-    blocks: Sequence[Block]
-    rate: Array
     counts: Array
-    rare: NDArray[np.bool_]
-    exact: Sequence[Block]
-
-    def evidence(self) -> Array:
-        """Σ over components: share · counts / C, for every link: (n,)."""
-        row, C = self.row, self.row.concentration
-        weight = np.divide(row.shares, C, out=np.zeros(C.shape), where=C > 0)
-        part = contracted([*self.blocks, Block(row.latent, self.own * weight)], (CELLS,))
-        result = np.divide(part, self.rate, out=np.zeros(len(part)), where=~self.rare)
-        if self.rare.any():
-            with np.errstate(divide="ignore"):
-                weighted = [*self.exact, Block(row.latent, np.log(weight))]
-            result[self.rare] = _relative(log_sum(weighted, (CELLS,)), log_sum(self.exact, (CELLS,)))
-        return result * self.counts
+    shares: Array
+    follow: Array
 
     def total(self) -> Array:
-        """The counts that the links add to the row: over its latent indices."""
-        latent = self.row.latent
-        part = np.divide(self.counts, self.rate, out=np.zeros(len(self.rate)), where=~self.rare)
-        result = self.own * _spread([*self.blocks, Block((CELLS,), part)], latent, self.own.shape)
-        if self.rare.any():
-            whole = log_sum(self.exact, (CELLS,)).reshape(-1, *[1] * len(latent))
-            result = result + np.tensordot(
-                self.counts[self.rare], _relative(log_sum(self.exact, (CELLS, *latent)), whole), 1
-            )
-        return np.asarray(result)
+        """The counts that the links add to the row: (entries,)."""
+        return np.asarray(self.counts @ self.shares)
 
 
-def _relative(logs: Array, whole: Array) -> Array:
-    """exp(logs − whole), 0 where the whole is impossible."""
-    impossible = np.isneginf(whole)
-    return np.exp(np.where(impossible, -np.inf, logs - np.where(impossible, 0.0, whole)))
-
-
-def _spread(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...]) -> Array:
-    """Σ Π of blocks over all indices but `keep`, of these sizes; an index that no block has changes nothing."""
-    has = {index for block in blocks for index in block.indices}
-    shape = [size if index in has else 1 for index, size in zip(keep, sizes)]
-    return np.broadcast_to(contracted(blocks, keep).reshape(shape), sizes)
-
-
-def _pieces(fit: "Fit", group: Touching) -> Iterator[Piece]:
+def pieces(fit: "Fit", group: Touching) -> Iterator[Piece]:
+    """The links of a group in their order, some at a time."""
     equation = fit.model.equation(group.relation)
     others = [o for o in operands(fit, equation) if o.factor != group.row.factor]
-    latent = [
-        [fit.rank[i] for i in o.indices if i in equation.latent]
-        for o in others
-        if set(o.indices) & set(equation.indices)
-    ]
+    latent = [[fit.rank[i] for i in o.indices if i in equation.latent] for o in operands(fit, equation)]
     # What is gathered of a link, and a factor more for what contracting it with a core takes.
     width = max(map(math.prod, latent), default=1) * max((fit.rank[i] for i in equation.latent), default=1)
     step = max(PIECE // width, 1)
@@ -209,18 +162,38 @@ def _piece(fit: "Fit", equation: Equation, others: "Sequence[Occurrence]", row: 
     own = gathered(fit.factors[row.factor].geomean, mine, equation, cells[:1]).values[0]
     blocks = [Block((CELLS,), np.ones(len(cells)))]
     blocks += [gathered(fit.factors[o.factor].geomean, o, equation, cells) for o in others]
-    rate = contracted([*blocks, Block(row.latent, own)], (CELLS,))
+    parts = (own * _spread(blocks, (CELLS, *row.latent), (len(cells), *own.shape))).reshape(len(cells), -1)
+    rate = parts.sum(axis=1)
     rare = ~((rate > RARE) & np.isfinite(rate))
-    exact = log_blocks(fit, equation, cells[rare], "geomean") if rare.any() else []
+    shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
+    if rare.any():
+        shares[rare] = _shares_by_logs(log_blocks(fit, equation, cells[rare], "geomean"), row.latent)
     if fit.likelihood[equation.relation] == "bernoulli":
         exposure = fit.exposures.at(equation.relation, cells)
-        counts = weights * expected_counts(rate if exposure is None else rate * exposure)
-    else:
-        counts = weights * known.values[numbers]
-    return Piece(row, own, blocks, rate, counts, rare, exact)
+        expected, follow = expected_counts(rate if exposure is None else rate * exposure)
+        return Piece(weights * expected, shares, follow)
+    return Piece(weights * known.values[numbers], shares, np.zeros(len(cells)))
 
 
-def expected_counts(rate: Array) -> Array:
-    """E[n] of a Poisson count that is not 0: λ/(1 − e^−λ), 1 where λ → 0."""
+def _shares_by_logs(logs: Sequence[Block], latent: tuple[str, ...]) -> Array:
+    """The shares of links whose ΠL underflow; 0 where a link is impossible."""
+    entries = log_sum(logs, (CELLS, *latent))
+    entries = entries.reshape(len(entries), -1)
+    whole = log_sum(logs, (CELLS,))[:, None]
+    impossible = np.isneginf(whole)
+    return np.exp(np.where(impossible, -np.inf, entries - np.where(impossible, 0.0, whole)))
+
+
+def _spread(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...]) -> Array:
+    """Σ Π of blocks over all indices but `keep`, of these sizes; an index that no block has changes nothing."""
+    has = {index for block in blocks for index in block.indices}
+    shape = [size if index in has else 1 for index, size in zip(keep, sizes)]
+    return np.broadcast_to(contracted(blocks, keep).reshape(shape), sizes)
+
+
+def expected_counts(rate: Array) -> tuple[Array, Array]:
+    """E[n] = λ/(1 − e^−λ) of a Poisson count that is not 0, and d log E[n] / d log λ = 1 − λ/(e^λ − 1); λ → 0: 1, 0."""
     small = rate < 1e-12
-    return np.where(small, 1.0, rate / np.where(small, 1.0, -np.expm1(-rate)))
+    safe = np.where(small, 1.0, rate)
+    with np.errstate(over="ignore"):
+        return np.where(small, 1.0, safe / -np.expm1(-safe)), np.where(small, 0.0, 1.0 - safe / np.expm1(safe))

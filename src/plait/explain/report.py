@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from plait.explain.text import html, written
+from plait.explain.page import html
+from plait.explain.text import written
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,13 +43,23 @@ class Entity:
 
 @dataclass(frozen=True)
 class Link:
-    """A known link: its cell by names, its value, its responsibility, and the indices of the cell it bears on."""
+    """A known link: its cell by names, its value, and the indices of the cell it bears on.
+
+    responsibility: about the fraction by which the mean of the cell would be smaller, were the link an observed zero
+    (`plait.explain.response`). exact: the fraction by which it is, fitted again; None if that was not asked for.
+    """
 
     relation: str
     cell: Mapping[str, Any]
     value: float
     responsibility: float
     through: tuple[str, ...]
+    exact: float | None = None
+
+    @property
+    def loss(self) -> float:
+        """The fraction that is shown: the exact one where it is known."""
+        return self.responsibility if self.exact is None else self.exact
 
     def __str__(self) -> str:
         return f"{self.relation}({', '.join(map(str, self.cell.values()))})"
@@ -76,7 +87,8 @@ class Explanation:
     whether it is a link of the data; value: its value then. shares: the components, largest share first; `remainder` is
     that of those not listed, of component_count in all. standings: who characterises the leading components. reasons:
     the known links most responsible; other_links more have other_responsibility together. rows: what the cell rests on,
-    this link included where it is known. method: that of the fit; "em" has no prior.
+    this link included where it is known. method: that of the fit; "em" has no prior. exact: how each reason's link was
+    changed to fit again, "zero" or "missing"; None: it was not.
     """
 
     relation: str
@@ -93,6 +105,7 @@ class Explanation:
     other_responsibility: float
     rows: tuple[Evidence, ...]
     method: str
+    exact: str | None = None
 
     @cached_property
     def components(self) -> "pl.DataFrame":
@@ -118,9 +131,14 @@ class Explanation:
 
     @cached_property
     def links(self) -> "pl.DataFrame":
-        """The known links most responsible: relation, link, value, responsibility, through."""
-        rows = [(r.relation, str(r), r.value, r.responsibility, ", ".join(r.through)) for r in self.reasons]
-        return _table({"relation": str, "link": str, "value": float, "responsibility": float, "through": str}, rows)
+        """The known links most responsible: relation, link, value, responsibility, through, and exact if asked for.
+
+        responsibility and exact are fractions of the mean (see `Link`), as the text shows them in percent.
+        """
+        schema = {"relation": str, "link": str, "value": float, "responsibility": float, "through": str, "exact": float}
+        rows = [(r.relation, str(r), r.value, r.responsibility, ", ".join(r.through), r.exact) for r in self.reasons]
+        table = _table(schema, rows)
+        return table if self.exact else table.drop("exact")
 
     @cached_property
     def evidence(self) -> "pl.DataFrame":
@@ -145,11 +163,12 @@ class Explanation:
             "entities": [_plain(vars(e)) for e in self.standings],
             "links": [
                 {"relation": r.relation, "cell": _plain(r.cell), "value": r.value, "responsibility": r.responsibility,
-                 "through": list(r.through)}
+                 "through": list(r.through), "exact": r.exact}
                 for r in self.reasons
             ],
             "other_links": self.other_links,
             "other_responsibility": self.other_responsibility,
+            "exact": self.exact,
             "evidence": [
                 {"factor": row.factor, "entities": _plain(row.entities), "data": row.data, "prior": row.prior,
                  "links": row.links}

@@ -1,14 +1,13 @@
-"""An explanation in words, for a terminal and for a notebook."""
+"""An explanation in words. What is said of each number is said here, for the terminal as for `plait.explain.page`."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from plait import show
 from plait.explain.entities import LEAST
+from plait.show import percent
 
 if TYPE_CHECKING:
-    from plait.explain.report import Entity, Explanation
+    from plait.explain.report import Entity, Explanation, Link
 
 WIDTH = 100  # columns of a line, as far as names allow
 LINES = 20  # spent on components at most
@@ -20,7 +19,7 @@ LONGEST = 40  # columns of a name before it is cut
 def written(e: "Explanation") -> str:
     """The explanation as text, about forty lines at most."""
     parts = [
-        [f"Why {_name(e)}?", _predicted(e)],
+        [title(e), predicted(e)],
         *_components(e),
         _reasons(e),
         _rests_on(e),
@@ -28,11 +27,12 @@ def written(e: "Explanation") -> str:
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _name(e: "Explanation") -> str:
-    return f"{e.relation}({', '.join(f'{index}={name}' for index, name in e.cell.items())})"
+def title(e: "Explanation") -> str:
+    """The question."""
+    return f"Why {e.relation}({', '.join(f'{index}={name}' for index, name in e.cell.items())})?"
 
 
-def _predicted(e: "Explanation") -> str:
+def predicted(e: "Explanation") -> str:
     """The prediction in words."""
     told, size = e.prediction, _size(e)
     chance, spread = f"probability of a link {percent(told['probability'])}", f"(sd {told['sd']:.3g})"
@@ -53,15 +53,6 @@ def _size(e: "Explanation") -> str:
     return "rate" if "rate" in e.prediction else "mean"
 
 
-def percent(fraction: float) -> str:
-    """A share as people say it."""
-    if 0.0 < fraction < 0.0005:
-        return "under 0.1 %"
-    if 0.995 < fraction < 1.0 - 1e-9:
-        return "over 99 %"
-    return f"{100 * fraction:.0f} %" if fraction == 0 or fraction > 0.0949 else f"{100 * fraction:.1f} %"
-
-
 def _components(e: "Explanation") -> Iterator[list[str]]:
     if not possible(e):
         yield [RATE_0]
@@ -73,11 +64,18 @@ def _components(e: "Explanation") -> Iterator[list[str]]:
         here += "" if number else "    (* is of this cell)"
         indices = [i for i in e.cell if any(s.component == number and s.index == i for s in e.standings)]
         wide = max(map(columns, indices), default=0)
-        yield [here, *(f"    {padded(i, wide)}  {_names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
-    left = e.component_count - shown
-    if left:
-        rest = max(0.0, 1.0 - sum(share.share for share in e.shares[:shown]))
-        yield [f"{left:,} other component{'' if left == 1 else 's'} {'makes' if left == 1 else 'make'} {percent(rest)}"]
+        yield [here, *(f"    {padded(i, wide)}  {names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
+    if e.component_count > shown:
+        yield [other_components(e)]
+
+
+def other_components(e: "Explanation") -> str:
+    """What the components that are not shown make together; nothing where all are shown."""
+    shown = shown_components(e)
+    left, rest = e.component_count - shown, max(0.0, 1.0 - sum(share.share for share in e.shares[:shown]))
+    if not left:
+        return ""
+    return f"{left:,} other component{'' if left == 1 else 's'} {'makes' if left == 1 else 'make'} {percent(rest)}"
 
 
 def possible(e: "Explanation") -> bool:
@@ -97,7 +95,7 @@ def shown_components(e: "Explanation") -> int:
     return count
 
 
-def _names(e: "Explanation", component: int, index: str, width: int) -> str:
+def names(e: "Explanation", component: int, index: str, width: int) -> str:
     """The leading entities; the cell's own is marked, and named with its rank where it is not among them."""
     own, others = None, []
     top = [s for s in e.standings if s.component == component and s.index == index]
@@ -138,29 +136,46 @@ def padded(words: str, width: int) -> str:
 
 
 def _reasons(e: "Explanation") -> list[str]:
-    if not possible(e):
-        return []  # said with the components
     if not e.reasons:
-        return [
-            f"No {'other ' if e.known else ''}known link bears on it{', only this link itself' if e.known else ''}."
-        ]
+        return [no_reason(e)] if possible(e) else []  # else said with the components
     names = [f"{r}{'' if r.value == 1 else f' = {r.value:g}'}" for r in e.reasons]
     wide = min(max(map(columns, names)), WIDTH - 30)
-    lines = [f"Because of these known links (how much smaller the {_size(e)} would be without their counts)"]
+    lines = [f"Because of these known links ({measure(e)})"]
     for name, reason in zip(names, e.reasons):
-        lines.append(
-            f"    {_loss(reason.responsibility):>11}  {padded(name, wide)}  same {' and '.join(reason.through)}"
-        )
-    if e.other_links:
-        each = e.other_responsibility / e.other_links
-        many = f"{e.other_links:,} other links bear on it, {_loss(each)} each on average"
-        lines.append(f"    {many if e.other_links > 1 else f'1 other link bears on it, {_loss(each)}'}")
-    return lines
+        lines.append(f"    {percent(reason.loss):>11}  {padded(name, wide)}  {same(reason)}")
+    return lines + ([f"    {other_links(e)}"] if e.other_links else [])
 
 
-def _loss(responsibility: float) -> str:
-    """How much smaller the mean is when its logarithm falls by this."""
-    return percent(-math.expm1(-responsibility))
+def no_reason(e: "Explanation") -> str:
+    """Why no known link is named."""
+    if not possible(e):
+        return RATE_0
+    return f"No {'other ' if e.known else ''}known link bears on it{', only this link itself' if e.known else ''}."
+
+
+def measure(e: "Explanation") -> str:
+    """What the percentage of a known link says."""
+    if e.exact is None:
+        return f"about how much smaller the {_size(e)} would be, were the link an observed zero"
+    how = "an observed zero" if e.exact == "zero" else "missing, not observed at all"
+    return f"how much smaller the {_size(e)} is, fitted again with the link {how}"
+
+
+def same(link: "Link") -> str:
+    """What a link and the cell have in common."""
+    return f"same {' and '.join(link.through)}"
+
+
+def other_links(e: "Explanation") -> str:
+    """What the known links that are not named do; nothing where there are none."""
+    if not e.other_links:
+        return ""
+    each = percent(e.other_responsibility / e.other_links)
+    about = "about " if e.exact else ""  # they are not fitted again
+    zero = ", as zeros" if e.exact == "missing" else ""
+    if e.other_links == 1:
+        return f"1 other link bears on it, {about}{each}{zero}"
+    return f"{e.other_links:,} other links bear on it, {about}{each} each on average{zero}"
 
 
 def _rests_on(e: "Explanation") -> list[str]:
@@ -168,38 +183,23 @@ def _rests_on(e: "Explanation") -> list[str]:
         return []
     names = [f"{row} ({row.factor})" for row in e.rows]
     wide = max(map(columns, names))
-    own = " (this link included)" if e.known else ""
-    if not possible(e):
-        heading = "Known links of its entities"
-    elif e.method == "em":
-        heading = f"It rests on known links alone{own}, for EM has no prior"
-    else:
-        heading = f"So much of what it rests on comes from data{own}, the rest from the prior"
-    shares = possible(e) and e.method != "em"
-    lines = [heading]
+    lines = [basis(e)]
     for name, row in zip(names, e.rows):
-        part = f"  {percent(row.data):>11}" if shares else ""
+        part = f"  {percent(row.data):>11}" if has_prior(e) else ""
         lines.append(f"    {padded(name, wide)}{part}  {row.links:,} known link{'' if row.links == 1 else 's'}")
     return lines
 
 
-def html(e: "Explanation") -> str:
-    """The explanation for a notebook."""
-    shown = e.shares[: shown_components(e)]
-    rows = [
-        (str(share), show.bar(share.share), *(_names(e, number, index, 10**6) for index in e.cell))
-        for number, share in enumerate(shown)
-    ]
-    links = [(str(r), r.value, r.responsibility, " and ".join(r.through)) for r in e.reasons]
-    rests = [(str(row), row.factor, show.bar(row.data), row.links) for row in e.rows]
-    more = f"{e.other_links:,} other links have {e.other_responsibility:.3g} together" if e.other_links else ""
-    if not e.reasons:
-        more = " ".join(_reasons(e)) or RATE_0
-    left = e.component_count - len(shown)
-    return show.page(
-        show.title(f"Why {_name(e)}?"),
-        show.note(_predicted(e)),
-        show.table("Components", ("component", "share", *e.cell), rows, f"{left:,} others" if left else ""),
-        show.table("Known links", ("link", "value", "responsibility", "same"), links, more),
-        show.table("What it rests on", ("entity", "factor", "from data", "known links"), rests),
-    )
+def basis(e: "Explanation") -> str:
+    """What is said of the rows that the cell uses."""
+    own = " (this link included)" if e.known else ""
+    if not possible(e):
+        return "Known links of its entities"
+    if e.method == "em":
+        return f"It rests on known links alone{own}, for EM has no prior"
+    return f"So much of what it rests on comes from data{own}, the rest from the prior"
+
+
+def has_prior(e: "Explanation") -> bool:
+    """Whether it makes sense to say how much comes from data."""
+    return possible(e) and e.method != "em"

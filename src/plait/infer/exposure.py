@@ -1,67 +1,36 @@
 """Exposure of one relation: Δ_α(M·V) for each factor, from weights that are a sum of terms.
 
 A term without a table is a contraction of sums. A term with a table is one pass over its entries; factors whose visible
-indices the table lacks are summed over them first, and their gradients are spread over them afterwards. Differences of
-terms cancel: what is below 1e-12 of the positive terms is 0.
+indices the table lacks are summed over them first, and their gradients are spread over them afterwards. A difference of
+terms is trusted while it is not small beside what it is a difference of; else the sum is taken over boxes, which only
+adds (`covered`).
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import opt_einsum
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, Forest, compact
-from plait.data.weights import Term, Weights
+from plait.data.terms import Term
+from plait.data.weights import Weights
 from plait.execute import Executor
+from plait.infer.covered import CoveredTerm, total_of
 from plait.infer.gamma import Factor, dot, latent, sum_over_rows
+from plait.infer.members import Einsum, Indices, Member
 
 Array = NDArray[np.float64]
-Indices = tuple[str, ...]
 
-CANCELLED = 1e-12
-
-
-@dataclass(frozen=True)
-class Member:
-    """A factor's occurrence in a relation: its inside indices under the names that the equation uses."""
-
-    name: str
-    visible: Indices
-    latent: Indices
-    layout: Layout
-
-    @property
-    def indices(self) -> Indices:
-        """Visible, then latent."""
-        return self.visible + self.latent
-
-
-class Einsum:
-    """A contraction over named indices whose path is found once; output indices that no input has get length 1."""
-
-    def __init__(self, inputs: Sequence[Indices], output: Indices, sizes: Mapping[str, int]) -> None:
-        names = list(dict.fromkeys(index for indices in inputs for index in indices))
-        letter = {index: opt_einsum.get_symbol(n) for n, index in enumerate(names)}
-        present = [index for index in output if index in letter]
-        self.shape = tuple(sizes[index] if index in letter else 1 for index in output)
-        text = ",".join("".join(letter[i] for i in indices) for indices in inputs)
-        text += "->" + "".join(letter[i] for i in present)
-        shapes = [tuple(sizes[index] for index in indices) for indices in inputs]
-        self._alike = all(list(indices) == present for indices in inputs)  # nothing but a product, entry by entry
-        self._call: Any = None if self._alike else opt_einsum.contract_expression(text, *shapes, optimize="greedy")
-
-    def __call__(self, *arrays: Array) -> Array:
-        """Contract."""
-        if self._alike:
-            return np.asarray(math.prod(arrays)).reshape(self.shape) if arrays else np.ones(self.shape)
-        return np.asarray(self._call(*arrays)).reshape(self.shape)
+# Sums of many numbers are off by some 1e-14 of their size, so a difference that is this much of them has eight digits.
+# Priors keep VB and MAP above it, but for weights and exposures of very different sizes. EM goes below it as soon as
+# all that a component is about is hidden from somebody.
+TRUSTED = 1e-6
 
 
 class Exposure:
@@ -76,6 +45,7 @@ class Exposure:
         forest: Forest,
     ) -> None:
         self.members = {member.name: member for member in members}
+        self.weights, self.sizes = weights, sizes
         self.terms = [_term(term, members, sizes, executor, forest) for term in weights.terms]
         self.mixed = len({term.sign for term in self.terms}) > 1
         self.total = weights.total() if not members else 0.0
@@ -97,7 +67,16 @@ class Exposure:
         if not self.mixed:
             return result
         most = sum((part for part, term in zip(parts, self.terms) if term.sign > 0), zero)
-        return np.where(result < CANCELLED * most, 0.0, result)
+        return self._covered(name, layout, factors) if (result < TRUSTED * most).any() else result
+
+    @cached_property
+    def _covered(self) -> "CoveredTerm | _DenseTerm":
+        """The same sum by boxes; made when it is first needed."""
+        members = list(self.members.values())
+        if any(member.visible for member in members):
+            return CoveredTerm(members, self.weights, self.sizes, self.executor)
+        ranks = {index: self.sizes[index] for member in members for index in member.latent}
+        return _DenseTerm(Term(total_of(self.weights)), members, ranks, self.executor)
 
     def rate(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
         """Σ M·V·Xhat_E over all cells; an exposure known already saves work."""
@@ -233,7 +212,7 @@ class _TableTerm:
     ) -> None:
         table = term.table
         assert table is not None
-        self.sign = np.sign(term.coefficient) * (1.0 if (table.values >= 0).all() else -1.0)
+        self.sign = np.sign(term.coefficient)
         self.dense = _DenseTerm(term, members, sizes, executor, table.indices)
         self.executor = executor
         self.groups = _groups(members, table.indices, sizes)

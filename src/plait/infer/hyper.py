@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.infer.gamma import Factor, latent
+from plait.infer.gamma import Factor, latent, sum_over_rows
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem
 from plait.jit import exact_kernel, log_minus_digamma
@@ -49,34 +49,64 @@ def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]]) -> None:
 def _grouped(
     factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_], executor: Executor
 ) -> Prior:
+    """One prior a group, from its entries that data speak of: the others only echo the prior."""
     layout = factor.layout
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
     tied = _tied(old.concentration, axes)
+    counts = _counts(layout, exposed, axes)
+    if not counts.any():
+        return old
     if tied is None:  # the user's concentrations differ within a group: they stay, and weigh its mean
-        weight = np.broadcast_to(old.concentration, layout.sizes)
+        weight = np.broadcast_to(old.concentration, layout.sizes) * _by_row(layout, exposed)
         total = (weight * layout.unpack(factor.mean)).sum(axis=axes, keepdims=True)
-        mean = total / weight.sum(axis=axes, keepdims=True)
-    else:
-        mean = _mean(factor, "mean", axes, executor)
-    size = math.prod(layout.sizes[n] for n in axes)
-    unseen = _unseen(layout, exposed, axes, mean.shape)
-    concentration = old.concentration if tied is None else np.array(np.broadcast_to(tied, mean.shape))
-    if size >= SMALLEST and tied is not None:
-        gap = np.log(mean) - _mean(factor, "log_geomean", axes, executor)
-        concentration = _averaged(solve_concentration(gap, concentration), unseen)
-    return Prior(concentration, _averaged(mean, unseen))
+        return Prior(old.concentration, _fill(total, weight.sum(axis=axes, keepdims=True)))
+    mean = _fill(_total(factor, "mean", axes, exposed, executor), counts)
+    concentration = np.array(np.broadcast_to(tied, mean.shape))
+    adapts = np.broadcast_to(counts >= SMALLEST, mean.shape)
+    if adapts.any():
+        log_mean = _fill(_total(factor, "log_geomean", axes, exposed, executor), counts)
+        solved = np.where(adapts, solve_concentration(np.log(mean) - log_mean, concentration), concentration)
+        seen = np.broadcast_to(counts > 0, mean.shape)
+        concentration = np.where(seen, solved, solved[seen].mean())
+    return Prior(concentration, mean)
 
 
-def _mean(factor: Factor, name: Literal["mean", "log_geomean"], axes: tuple[int, ...], executor: Executor) -> Array:
-    """E or log L averaged over some axes."""
+def _by_row(layout: Layout, exposed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows data speak of, broadcastable to the inside shape."""
+    return exposed.reshape(layout.sizes[: len(layout.visible)] + (1,) * len(layout.latent))
+
+
+def _counts(layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...]) -> NDArray[np.int64]:
+    """How many entries of each group data speak of; broadcastable to the groups."""
+    visible = tuple(n for n in axes if n < len(layout.visible))
+    columns = math.prod(layout.sizes[n] for n in axes if n not in visible)
+    return np.asarray(_by_row(layout, exposed).sum(axis=visible, keepdims=True) * columns)
+
+
+def _fill(totals: Array, counts: Array | NDArray[np.int64]) -> Array:
+    """Means of groups; one that nothing was observed of takes the average of the others."""
+    seen = np.broadcast_to(counts > 0, totals.shape)
+    means = totals / np.where(counts > 0, counts, 1)
+    return means if seen.all() else np.where(seen, means, means[seen].mean())
+
+
+def _total(
+    factor: Factor,
+    name: Literal["mean", "log_geomean"],
+    axes: tuple[int, ...],
+    exposed: NDArray[np.bool_],
+    executor: Executor,
+) -> Array:
+    """E or log L of the rows that data speak of, summed over some axes."""
     layout, visible = factor.layout, len(factor.layout.visible)
+    stored = getattr(factor, name)
     if axes[:visible] != tuple(range(visible)):
-        inside = layout.unpack(getattr(factor, name))
-        return np.asarray(inside.mean(axis=axes, keepdims=True, dtype=np.float64))
-    row = latent(layout, factor.total(name, executor))
+        inside, rows = layout.unpack(stored), _by_row(layout, exposed)
+        return np.asarray(np.sum(inside, axis=axes, keepdims=True, dtype=np.float64, where=rows))
+    weights = exposed[:, None].astype(np.float64)
+    row = latent(layout, factor.total(name, executor) if exposed.all() else sum_over_rows(stored, weights, executor))
     inside = row.reshape((1,) * visible + row.shape)
-    total = inside.sum(axis=axes, keepdims=True)
-    return np.asarray(total / math.prod(layout.sizes[n] for n in axes))
+    return np.asarray(inside.sum(axis=axes, keepdims=True))
 
 
 def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
@@ -85,25 +115,6 @@ def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
         return concentration
     low, high = (extreme(concentration, axis=axes, keepdims=True) for extreme in (np.min, np.max))
     return low if np.array_equal(low, high) else None
-
-
-def _unseen(
-    layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...], shape: tuple[int, ...]
-) -> NDArray[np.bool_]:
-    """Which groups have no entry that any observed cell depends on."""
-    if exposed.all():
-        return np.zeros(shape, bool)
-    visible = len(layout.visible)
-    rows = exposed.reshape(layout.sizes[:visible] + (1,) * len(layout.latent))
-    some = rows.any(axis=tuple(n for n in axes if n < visible), keepdims=True)
-    return ~np.broadcast_to(some, shape)
-
-
-def _averaged(values: Array, unseen: NDArray[np.bool_]) -> Array:
-    """Groups that nothing was observed of take the average of the others: their own posterior only echoes the prior."""
-    if not unseen.any() or unseen.all():
-        return values
-    return np.where(unseen, values[~unseen].mean(), values)
 
 
 def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:

@@ -15,7 +15,7 @@ from plait.data.blocks import Forest
 from plait.data.weights import Weights
 from plait.execute import Executor
 from plait.infer.counts import Counted, Counts, Nonzeros
-from plait.infer.exposure import Exposure, Member
+from plait.infer.exposure import Exposure
 from plait.infer.gamma import (
     Evidence,
     Factor,
@@ -31,6 +31,7 @@ from plait.infer.gamma import (
     update_map,
     update_vb,
 )
+from plait.infer.members import Member
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 

@@ -1,6 +1,6 @@
 """Where a fit starts: random factors, seeded by position, scaled to the totals of the data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,15 +9,26 @@ from plait.compile.layout import Layout
 from plait.infer.problem import Problem, Relation
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START = 10.0  # posterior concentration that VB gives to a random start
 
 
-def random_factor(layout: Layout, position: int, seed: int) -> Array:
-    """Gamma numbers of mean 1 as written; they depend on the seed, the factor's position in the model and its shape."""
+def random_factor(layout: Layout, position: int, seed: int, known: Mapping[str, Rows]) -> Array:
+    """Gamma numbers of mean 1 as written; they depend on the seed, the factor's position in the model and its shape.
+
+    known: by visible index, the rows that data speak of, in the order of their names. Those are drawn for first, as if
+    there were no others, so that entities without data change nothing.
+    """
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,)))
-    return generator.gamma(NOISE, 1.0 / NOISE, layout.shape)
+    places = [known.get(index, np.arange(size)) for index, size in zip(layout.indices, layout.shape)]
+    drawn = generator.gamma(NOISE, 1.0 / NOISE, [len(rows) for rows in places])
+    if not known.keys() & set(layout.indices):
+        return drawn
+    result = generator.gamma(NOISE, 1.0 / NOISE, layout.shape)
+    result[np.ix_(*places)] = drawn
+    return result
 
 
 def match_totals(problem: Problem, movable: Sequence[str]) -> None:

@@ -13,7 +13,8 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.weights import Term, Weights
+from plait.data.terms import Term
+from plait.data.weights import Weights
 from plait.search.form import Axis, Part
 
 Array = NDArray[np.float64]

@@ -50,9 +50,10 @@ def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.floa
         yield from _weights("weights", relation.weights, relation.links)
     for name, weights in exposures.relations.items():
         yield from _weights(f"exposure {name}", weights)
-    for name, array in given.items():
-        yield f"given {name}", b""
-        yield _bytes(array)
+    for name in data.model.factors:  # in whatever order they were given
+        if name in given:
+            yield f"given {name}", b""
+            yield _bytes(given[name])
 
 
 def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:

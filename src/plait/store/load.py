@@ -14,7 +14,8 @@ from plait.data.exposure import Exposures
 from plait.data.keys import coordinate_type
 from plait.data.known import Known
 from plait.data.labels import Labels
-from plait.data.weights import Table, Term, Weights
+from plait.data.terms import Table, Term
+from plait.data.weights import Weights
 from plait.errors import PlaitError, StoreError
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail

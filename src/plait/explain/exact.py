@@ -1,0 +1,132 @@
+"""How much smaller the mean of a cell is when everything is fitted again without a known link.
+
+The fit goes on from where it stands, its priors held, until the mean of the cell stands still: once with its own data,
+and once for each link with data in which that link alone differs. It is an observed zero (x = 0, its weight M as it
+is), or missing (M = 0). A fit keeps its known links but not what else was observed, so it is given its data again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.bind import BoundRelation, Data, bind
+from plait.data.fibres import Fibres
+from plait.data.weights import Weights
+from plait.errors import SettingError
+from plait.execute import Threads
+from plait.explain.latent import contracted, gathered, operands
+from plait.infer.parts import go_on
+from plait.infer.problem import Method
+from plait.infer.run import Settings, run
+from plait.infer.state import Kept, Record, State
+from plait.store.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Rows = NDArray[np.int64]
+Without = Literal["zero", "missing"]
+
+EVERY = 10  # sweeps between two looks at the mean
+STILL = 1e-7  # of the mean: a change below this in `EVERY` sweeps is none
+MOST = 2000  # sweeps
+
+
+def as_without(exact: Any, data: Any) -> Without | None:
+    """The argument `exact` in its full form."""
+    if not any(exact is word for word in (False, True)) and exact not in ("zero", "missing"):
+        raise SettingError(f'explain: exact must be False, True, "zero" or "missing", got {exact!r}.')
+    if exact is False:
+        if data is not None:
+            raise SettingError(
+                "explain: data is given, but only exact=True fits again.\nLeave it out, or say exact=True."
+            )
+        return None
+    if data is None:
+        raise SettingError(
+            "explain: exact fits again, and a fit does not keep all of its data.\n"
+            "Hand them over once more: fit.explain(…, exact=True, data=data)."
+        )
+    return "zero" if exact is True else cast(Without, exact)
+
+
+def same_data(fit: "Fit", data: Mapping[str, Any] | Data) -> Data:
+    """The data of a fit, bound as they were; others are refused."""
+    if not isinstance(data, Data):
+        data = bind(fit.model, data, {axis: fit.labels[axis].names.to_list() for axis in fit.model.axes})
+    given = {name: kept.mean for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
+    if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
+        raise SettingError(
+            "explain: data differ from those of the fit, so that fitting again would compare two things at once.\n"
+            "Hand over what was given to plait.fit, with the same relations, weights and missing cells."
+        )
+    return data
+
+
+def losses(
+    fit: "Fit", data: Data, relation: str, cell: Rows, links: Sequence[tuple[str, int]], without: Without
+) -> list[float]:
+    """By what fraction the mean of a cell falls without each link, a relation and its number among the known ones."""
+    if not links:
+        return []
+    executor = Threads(fit.settings.get("threads"))
+    before = _settled_mean(fit, data, relation, cell, executor)
+    changed = (_changed(data, *link, without) for link in links)
+    return [1.0 - _settled_mean(fit, other, relation, cell, executor) / before for other in changed]
+
+
+def _changed(data: Data, name: str, number: int, without: Without) -> Data:
+    changed = _without_link(data.relations[name], number, without)
+    return replace(data, relations={**data.relations, name: changed})
+
+
+def _without_link(relation: BoundRelation, number: int, without: Without) -> BoundRelation:
+    """The relation with one of its links as a zero, or missing."""
+    cells, weights = relation.cells, relation.weights
+    if without == "missing":
+        cell, M = cells[number : number + 1], relation.cell_weights[number]
+        weights = weights - Weights.from_table(relation.indices, relation.shape, relation.indices, cell, M)
+    return replace(
+        relation,
+        links=Fibres.of(relation.indices, relation.shape, np.delete(cells, number, axis=0)),
+        stored=np.delete(relation.stored, number),
+        cell_weights=np.delete(relation.cell_weights, number),
+        weights=weights,
+        observed_cells=relation.observed_cells - (without == "missing"),
+    )
+
+
+def _settled_mean(fit: "Fit", data: Data, relation: str, cell: Rows, executor: Threads) -> float:
+    """The mean of a cell once it stands still, as the fit goes on with these data."""
+    free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
+    problem = go_on(data, fit.state, cast(Method, fit.method), free, fit.exposures, executor)
+    means: list[float] = []
+
+    def keep(state: State) -> None:
+        if state.history[-1].sweep % EVERY == 0:
+            means.append(_mean(fit, relation, cell, state))
+
+    def watch(record: Record) -> str | None:
+        if record.sweep % EVERY or len(means) < 2:
+            return None
+        return "it stands still." if abs(means[-1] - means[-2]) <= STILL * means[-1] else None
+
+    run(problem, Settings(fit.settings["order"], MOST, 0.0, {}), watch, keep)
+    return means[-1]
+
+
+def _mean(fit: "Fit", relation: str, cell: Rows, state: State) -> float:
+    """Xhat_E of a cell."""
+    equation = fit.model.equation(relation)
+    blocks = [gathered(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in operands(fit, equation)]
+    return float(contracted(blocks, ()))
+
+
+def _written(kept: Kept) -> NDArray[np.float64]:
+    if kept.concentration is None or kept.scale is None:
+        assert kept.mean is not None
+        return kept.layout.written(kept.mean)
+    return kept.layout.written(kept.concentration * kept.scale)

@@ -1,0 +1,57 @@
+"""From bound data to the parts of a problem; and the problem of a loop that goes on."""
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.step import Kind
+from plait.data.bind import BoundRelation, Data
+from plait.data.exposure import Exposures
+from plait.errors import DataError
+from plait.execute import Executor
+from plait.infer.counts import Nonzeros
+from plait.infer.problem import Method, Part, Problem
+from plait.infer.state import State
+
+Array = NDArray[np.float64]
+
+
+def go_on(
+    data: Data, state: State, method: Method, free: tuple[str, ...], exposures: Exposures, executor: Executor
+) -> Problem:
+    """The problem of a loop that was interrupted, at the state it was left in."""
+    parts = [part_of(data, name, exposures) for name in data.model.relations]
+    factors = {name: kept.factor() for name, kept in state.factors.items()}
+    return Problem(method, parts, factors, free, dict(state.priors), executor)
+
+
+def part_of(data: Data, name: str, exposures: Exposures) -> Part:
+    """One relation as inference needs it; under an exposure the weights are M·V."""
+    relation, equation = data.relations[name], data.model.equation(name)
+    weights = relation.weights
+    exposure = exposures.at(name, relation.cells) if name in exposures.relations else None
+    if exposure is not None:
+        _check_exposure(relation, data, exposure)
+        weights = weights * exposures.relations[name]
+    return Part(
+        name,
+        cast(Kind, relation.likelihood),
+        relation.indices,
+        dict(zip(relation.indices, relation.shape)),
+        tuple((o.factor, o.indices) for o in equation.occurrences if o.factor not in exposures.names),
+        Nonzeros(relation.links, relation.stored, relation.cell_weights, exposure),
+        weights,
+    )
+
+
+def _check_exposure(relation: BoundRelation, data: Data, exposure: Array) -> None:
+    """A link where V = 0 is impossible under any factors."""
+    bad = np.flatnonzero(exposure <= 0)
+    if len(bad):
+        cell = relation.cells[bad[0]]
+        names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
+        raise DataError(
+            f"{relation.name}: the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).\n"
+            "Give these cells a positive exposure, for example a small default."
+        )
