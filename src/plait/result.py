@@ -139,8 +139,8 @@ class Fit:
         cells: a table (or a dict of columns) with a column for each index of the relation, by outside names. unknown: a
         name that the fit has not seen is an "error", or has the "prior".
 
-        probability: of a link, P(x > 0). mean: the expected count. sd: of the rate, from the uncertainty of the factors.
-        low, high: a 90 % predictive interval of the count.
+        probability: of a link, P(x > 0). mean: the expected count. sd: of its rate, from the uncertainty of the
+        factors. low, high: a 90 % predictive interval of the count.
 
         Under Bernoulli `mean` is the probability of a link, 1 − e^−rate averaged over the posterior; sd, low and high
         say how unsure that probability is: its standard deviation and a 90 % credible interval. A column `rate` holds

@@ -4,8 +4,51 @@ from dataclasses import replace
 
 import numpy as np
 
+import plait
+from plait.data.labels import Labels
 from plait.result import Posterior
 from tests.models import SIZES
+
+EQUATIONS = {
+    1: "X[i] = A[i,r]",
+    2: "X[i,j] = A[i,r] B[j,r]",
+    3: "X[i,j,k] = A[i,r] B[j,r] C[k,r]",
+    4: "X[i,j,k,l] = A[i,r] B[j,r] C[k,r] D[l,r]",
+    5: "X[i,j,k,l,m] = A[i,r] B[j,r] C[k,r] D[l,r] F[m,r]",
+}
+
+
+def cp_fit(factors, C, E):
+    """A CP fit whose cell (n, n, …) has the posteriors C[n, k, :], E[n, k, :] in factor k, and these cells."""
+    text = EQUATIONS[factors]
+    tiny = plait.fit(text, {"X": np.ones((2,) * factors)}, rank=C.shape[2], sweeps=1, seed=0)
+    posteriors = {
+        name: Posterior(old.indices, C[:, k], E[:, k] / C[:, k], E[:, k], E[:, k])
+        for k, (name, old) in enumerate(tiny.factors.items())
+    }
+    labels = {index: Labels.count(index, len(C)) for index in tiny.labels}
+    return replace(tiny, factors=posteriors, labels=labels), np.repeat(np.arange(len(C))[:, None], factors, axis=1)
+
+
+def random_cp(factors, rank, cells, rng, means=(-6.0, 6.0)):
+    """Concentrations 0.01–1000 and means of the entries of random cells, (cells, factors, rank); rates 10^means."""
+    C, E = np.empty((cells, factors, rank)), np.ones((cells, factors, rank))
+    for n in range(cells):
+        low = 10 ** rng.uniform(-2, 1)
+        high = 1e3 if rng.random() < 0.5 else 3 * low
+        C[n] = np.exp(rng.uniform(np.log(low), np.log(high), (factors, rank)))
+        E[n, 0] = 10 ** rng.uniform(*means) * (rng.dirichlet(np.full(rank, rng.choice([0.1, 1, 10]))) + 1e-12)
+    return C, E
+
+
+def cp_rates(C, E, draws, rng):
+    """Draws of the rate of one cell of `cp_fit`: C, E (factors, rank) -> (draws,)."""
+    return rng.gamma(C, E / C, (draws, *C.shape)).prod(axis=1).sum(axis=1)
+
+
+def misplaced(end, level, draws):
+    """By how much mass an end misses being a quantile of the draws: 0 where P(x < end) ≤ level ≤ P(x ≤ end)."""
+    return max(0.0, (draws < end).mean() - level, level - (draws <= end).mean())
 
 
 def with_posteriors(fit, rng, low, high):

@@ -48,7 +48,7 @@ def names(fit: "Fit", relation: str) -> tuple[str, ...]:
 def columns(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
     """Columns of a prediction at cells given by row numbers (n, order), by name, each (n,); all if none are named.
 
-    probability: P(x > 0). mean: E[x]. rate: E[λ]. Under Poisson the mean is the rate, sd its standard deviation, and low
+    probability: P(x > 0). mean: E[x]. rate: E[λ]. Under Poisson the mean is the rate, sd its standard deviation; low
     and high are quantiles 0.05 and 0.95 of the count x, whole numbers. Under Bernoulli the mean is the probability
     E[1 − e^−λ]; sd, low and high are those of 1 − e^−λ. `variance`, that of the rate, comes only if it is asked for.
     """

@@ -5,9 +5,9 @@ step, given by their mean, variance and third cumulant. With G a Gamma of concen
 
     P(x ≤ k) = P(B + W < G) = P(B < G − W),     and for the rate     P(B + W < y) = P(B < y − W).
 
-Below FEW counts are summed one by one. From there on G − W is close to a normal with a little skewness; the distribution
-function of B is a cubic between nodes, taken as straight lines between FINE points of each step, over which the
-normal's is integrated in closed form: neither has to be the narrower one.
+Below FEW counts are summed one by one. From there on G − W is close to a normal with a little skewness. B's
+distribution function is a cubic between nodes, taken as straight lines between FINE points of each step, over which
+the normal's is integrated in closed form: neither has to be the narrower one.
 """
 
 import math
@@ -93,8 +93,15 @@ def accumulate(masses: Array, below: Array) -> None:
 
 
 @inlined
+def normal(z: float, skew: float) -> float:
+    """P(T > −z) for a normal with Edgeworth's first term for its skewness."""
+    density = math.exp(-0.5 * z * z) * 0.3989422804014327
+    return 0.5 * math.erfc(-z * ROOT_HALF) + density * skew * (z * z - 1.0) / 6.0
+
+
+@inlined
 def integral(z: float, skew: float) -> float:
-    """∫ up to z of a normal's distribution function with Edgeworth's first term."""
+    """∫ of the same up to z."""
     density = math.exp(-0.5 * z * z) * 0.3989422804014327
     return 0.5 * z * math.erfc(-z * ROOT_HALF) + density * (1.0 - skew * z / 6.0)
 
@@ -114,8 +121,7 @@ def chance_below(centre: float, sd: float, skew: float, m: float, below: Array) 
             return 1.0
         result = float(below[q])
     else:  # what is below the grid is 0
-        z = centre / sd
-        result = below[0] * 0.5 * math.erfc(-z * ROOT_HALF)
+        result = below[0] * normal(centre / sd, skew)
     rate = m * math.exp(LEAST + q * GAP)
     last = integral((centre - rate) / sd, skew)
     while q < POINTS - 1 and rate < most:
@@ -125,7 +131,7 @@ def chance_below(centre: float, sd: float, skew: float, m: float, below: Array) 
         if width > 1e-3:
             share = (last - following) / width
         else:
-            share = 0.5 * math.erfc(-(centre - rate - 0.5 * more) / sd * ROOT_HALF)
+            share = normal((centre - rate - 0.5 * more) / sd, skew)
         result += (below[q + 1] - below[q]) * share
         rate, last = rate + more, following
         q += 1

@@ -12,8 +12,8 @@ components (1, 2, 3 or 5 factors, concentrations 0.05–1000, means 0.001–100)
 that matched moments do not settle were off by 0.0016 at most against a fourfold finer step, by 0.0001 in the mean.
 
 The terms are as large as √m and cancel, and what is added back grows with m: this is for means up to MOST_MEAN. Above,
-and for quantiles, the distribution of the rate itself is made on a logarithmic grid (`grid`): a product is a convolution
-there, and components are added one by one. All of it is sums of masses, so nothing cancels at any mean.
+and for quantiles, the distribution of the rate itself is made on a logarithmic grid (`grid`), where a product is a
+convolution and components are added one by one. All of it is sums of masses, so nothing cancels at any mean.
 """
 
 import math
