@@ -76,7 +76,7 @@ class Weights:
         return cls._of(indices, shape, [Term(1.0, {}, Table(tuple(indices), cells, values))])
 
     def replaced(self, cells: Array | Fibres, old: float, new: Floats) -> "Weights":
-        """These weights, which are `old` at some sorted cells, with others there; new (n,). No digit of them is lost."""
+        """These weights, which are `old` at some sorted cells, with others there; new (n,). No digit is lost."""
         slight = (new < LOST * old) & (new > 0)
         change = np.where(slight, -old, new - old) if slight.any() else _less(new, old)
         result = self + Weights.from_sorted(self.indices, self.shape, cells, change)
