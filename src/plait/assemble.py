@@ -152,7 +152,7 @@ def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) 
             then, now = init.model.factor(name), layouts[name]
             if (then.indices, set(then.latent)) != (now.indices, set(now.latent)):
                 shapes = init.factors[name].mean.shape, now.shape
-                was, wanted = (_sizes(f.indices, f.latent, shape) for f, shape in zip((then, now), shapes))
+                was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
                 raise SettingError(
                     f"init: factor {name} has shape {shapes[0]} ({was}) in that fit, wanted {shapes[1]} ({wanted}).\n"
                     f"Rename it in one of the two models, or give arrays for the others: init={{factor: array, …}}."

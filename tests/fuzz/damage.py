@@ -2,11 +2,13 @@
 
 import random
 
-BYTES = [b'"', b",", b";", b"\t", b"|", b"\r", b"\n", b"\r\n", b"\n\n", b" ", b"\x00", b"\xff", b"\x1f\x8b", b"#", b"\xc3\xa9"]
-BYTES += [b"\xef\xbb\xbf", b"nan", b"-inf", b"1e999", b"-1", b"0", b"99999999999999999999", b"1.5", b"value", b"''", b"\x0c"]
-WORDS = ["[", "]", ",", "=", ":", ";", "#", "\n", " ", "\t", "r", "i", "A", "A[i, r]", "value", "é", "\u200b", "\x00", "0", "1"]
-WORDS += ["-", ".", "[]", "A[i", "= B", '"', '"""', "'", "{", "}", "true", "nan", "inf", "-1", "1e400", "10_0", "\\", "1979-05-27"]
-WORDS += ["[fit]", "[relations.visits]", "source", "model", "rank", "rank = 0", "\ufeff", "٣", "𝐀", "..", "/", "x" * 300]
+BYTES = [b'"', b",", b";", b"\t", b"|", b"\r", b"\n", b"\r\n", b"\n\n", b" ", b"\x00", b"\xff", b"\x1f\x8b", b"#"]
+BYTES += [b"\xc3\xa9", b"\xef\xbb\xbf", b"nan", b"-inf", b"1e999", b"-1", b"0", b"99999999999999999999", b"1.5"]
+BYTES += [b"value", b"''", b"\x0c"]
+WORDS = ["[", "]", ",", "=", ":", ";", "#", "\n", " ", "\t", "r", "i", "A", "A[i, r]", "value", "é", "\u200b", "\x00"]
+WORDS += ["-", ".", "[]", "A[i", "= B", '"', '"""', "'", "{", "}", "true", "nan", "inf", "-1", "1e400", "10_0", "\\"]
+WORDS += ["0", "1", "1979-05-27", "[fit]", "[relations.visits]", "source", "model", "rank", "rank = 0", "\ufeff"]
+WORDS += ["٣", "𝐀", "..", "/", "x" * 300]
 
 
 def damaged_bytes(good: bytes, draw: random.Random) -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.arrays import is_array, table_of
 from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +29,7 @@ def write(data: Any, path: Any, *, columns: Sequence[str] | None = None, value: 
 
     The file is there when it is complete: it is written beside its place under another name, and then moved.
     """
+    refuse_in_fork("plait.write")
     given = str(os.fspath(path))
     kind = _written(given)
     compressed = ending(given).endswith(".gz")
