@@ -50,6 +50,7 @@ FILES = {
     "packed.npz": written(lambda file: np.savez_compressed(file, X=MATRIX, Y=MATRIX[0])),
     "sparse.npz": written(lambda file: scipy.sparse.save_npz(file, scipy.sparse.csr_array(MATRIX))),
     "dense.mat": written(lambda file: scipy.io.savemat(file, {"X": MATRIX})),
+    "packed.mat": written(lambda file: scipy.io.savemat(file, {"X": MATRIX}, do_compression=True)),
     "sparse.mat": written(lambda file: scipy.io.savemat(file, {"X": scipy.sparse.csc_array(MATRIX)})),
 }
 MODEL = plait.Model("X[i, j] = A[i, r] B[j, r]")

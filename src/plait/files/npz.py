@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from plait.errors import DataError, suggestion
+from plait.files.arrays import as_coordinates
 
 ZIP, NPY = b"PK", b"\x93NUMPY"
 COO = {"coords", "data", "shape"}
@@ -55,9 +56,9 @@ def write_npz(file: Any, data: Any, fill: float = 0.0) -> None:
 
 
 def _scipy_sparse(path: str) -> Any:
-    from scipy.sparse import coo_array, load_npz
+    from scipy.sparse import load_npz
 
-    return coo_array(load_npz(path))
+    return as_coordinates(load_npz(path))
 
 
 def _coordinates(path: str, archive: Any) -> Any:
