@@ -158,3 +158,25 @@ def test_the_command_line_ends_with_0_or_2_and_without_a_traceback(what, count):
             result = CliRunner().invoke(app, command)
             assert result.exit_code in (0, 2), (seed, command, data, result.output, result.exception)
             assert "Traceback" not in result.output, (seed, command, data)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return plait.fit(MODEL, {"X": MATRIX}, rank=1, seed=0, sweeps=1)
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "x" * 300 + "/y", "a\x00b", "x/" * 3000 + "y"])
+def test_a_path_that_the_system_cannot_take_is_refused(path, small):
+    calls = {
+        "read": lambda: plait.read(f"{path}.csv"),
+        "write": lambda: plait.write(TABLE, f"{path}.csv"),
+        "save": lambda: small.save(path),
+        "load": lambda: plait.load(path),
+        "checkpoint": lambda: plait.fit(MODEL, {"X": MATRIX}, rank=1, sweeps=1, checkpoint=path),
+        "init": lambda: plait.fit(MODEL, {"X": MATRIX}, rank=1, sweeps=1, init=path),
+        "config": lambda: read_config(path),
+    }
+    for name, call in calls.items():
+        with pytest.raises(plait.PlaitError, match=r"no such (file|folder)|cannot be written"):
+            call()
+        assert not list(Path().iterdir()), name
