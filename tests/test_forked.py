@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -13,6 +15,8 @@ import polars as pl
 import pytest
 
 import plait
+from plait.compile import kernels
+from plait.compile.step import Operand, make_step
 from plait.execute import Threads
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -126,6 +130,27 @@ def test_an_executor_has_threads_of_its_own_in_a_forked_process():
 
     assert executor.rows(work, len(counts)) == 3.0
     assert in_child(lambda: executor.rows(work, len(counts))) == "fine"
+
+
+def test_a_process_forked_while_another_thread_compiles_does_not_wait_for_it_for_ever(monkeypatch):
+    begun, kernel = threading.Event(), kernels.Kernel(print, 1, np.dtype(np.float64))
+
+    def build(step, types):
+        begun.set()
+        time.sleep(0.3)
+        return kernel
+
+    step = make_step("linear", ("i",), (Operand(("i",), ("r",)),), {"r": 1}, (0,))
+    monkeypatch.setattr(kernels, "_build", build)
+    kernels.forget()
+    thread = threading.Thread(target=kernels.compiled, args=(step,))
+    thread.start()
+    begun.wait()
+    try:
+        assert in_child(lambda: kernels.compiled(step)) == "fine"
+    finally:
+        thread.join()
+        kernels.forget()
 
 
 def test_a_process_forked_before_polars_has_threads_may_use_it(tmp_path):
