@@ -7,7 +7,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from plait.errors import DataError, FitError, ModelError, PlaitError, SettingError, StoreError
+from plait import forked as forked  # it has to see every fork
+from plait.errors import DataError, FitError, ForkError, ModelError, PlaitError, SettingError, StoreError
 from plait.model import Model
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "Exposure",
     "Fit",
     "FitError",
+    "ForkError",
     "Gamma",
     "LeakWarning",
     "Metrics",

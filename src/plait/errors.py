@@ -7,7 +7,8 @@
      ├── DataError       tables, arrays, labels and weights, with table, column and row where there is one
      ├── SettingError    an argument of plait.fit and friends: rank, prior, adapt, fixed, init, …
      ├── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
-     └── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
+     ├── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
+     └── ForkError       tables in a process that was forked while polars had threads: it would wait for ever
 
 ``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what
 was got and wanted, and one cure.
@@ -39,6 +40,10 @@ class FitError(PlaitError, RuntimeError):
 
 class StoreError(PlaitError, RuntimeError):
     """A run cannot be saved or loaded."""
+
+
+class ForkError(PlaitError, RuntimeError):
+    """The process was forked, and what is asked for needs threads that stayed behind."""
 
 
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import Any, cast
 
 from plait import settings
-from plait.assemble import given_factors, make_problem, warm_priors
+from plait.assemble import check_alike, given_factors, make_problem, warm_priors
 from plait.compile.layout import Layout
 from plait.data.bind import Data, bind
 from plait.data.exposure import Exposures, bind_exposures
@@ -88,6 +88,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
         earlier, state = _earlier(given.init, origin)
         problem = go_on(bound, state, given.method, free, exposures, executor)
         return Task(bound, problem, loop, replace(origin, seed=earlier.seed), state)
+    if isinstance(given.init, Fit):
+        check_alike(given.init, layouts, free)
     priors = _priors(bound, given, layouts, free, tuple(ties))
     settings.check_floats(dtype, given.method, priors)
     method = cast(Method, given.method)

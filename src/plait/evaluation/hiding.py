@@ -20,6 +20,7 @@ from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
 from plait.evaluation.twins import LeakWarning, find_twins, hidden_by, leak_message, twins_table
+from plait.forked import refuse_in_fork
 from plait.model import Model
 from plait.settings import one_of
 
@@ -87,6 +88,7 @@ def hide(
     for `plait.fit`, where arrays have names or entities are declared. seed: of the choice; None draws one, kept as
     `split.seed`.
     """
+    refuse_in_fork("plait.hide")
     _check(fraction, seed, twins)
     subject = understood(data, relation, model, labels)
     over = _by(by, subject.bound)

@@ -11,6 +11,7 @@ from plait.data.columns import quoted
 from plait.data.labels import Labels, listed
 from plait.data.tables import frame_of
 from plait.errors import DataError, SettingError, suggestion
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -59,6 +60,7 @@ def row_of(fit: "Fit", relation: str, cell: Mapping[str, Any]) -> Rows:
 
 def _frame(cells: Any) -> Any:
     """Any table as an eager narwhals frame; a dict of columns becomes a polars table."""
+    refuse_in_fork("cells, a table")
     if not isinstance(cells, dict):
         return frame_of(cells, "cells")
     import polars as pl

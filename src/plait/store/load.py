@@ -17,6 +17,7 @@ from plait.data.labels import Labels
 from plait.data.terms import Table, Term
 from plait.data.weights import Weights
 from plait.errors import PlaitError, StoreError
+from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.model import Model
@@ -28,6 +29,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def load(folder: str | PathLike[str]) -> tuple[Origin, State, str]:
     """What a folder holds: the origin of the fit, the state of its loop, and why it stopped."""
+    refuse_in_fork("plait.load")
     header = manifest(folder)
     try:
         return _read(Path(folder), header)

@@ -14,6 +14,7 @@ from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.data.weights import Weights
 from plait.errors import SettingError
+from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
 from plait.store.folder import File, publish
 from plait.store.origin import Origin
@@ -30,6 +31,7 @@ def save(
     """Make this run the content of a folder; stop: why it ended, None where it goes on."""
     import json
 
+    refuse_in_fork("saving a run")
     try:
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
