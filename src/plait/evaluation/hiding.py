@@ -79,8 +79,9 @@ def hide(
     where `model` is given, which knows `friend: user`).
 
     - "report": warn (`LeakWarning`) and list them in `split.twins`.
-    - "hide": hide them too; where all indices of the relation are common, all cells that agree with a hidden cell,
-      links or zeros; else all that agree with a hidden link.
+    - "hide": hide them too, and with them all cells that agree with a hidden cell, links or zeros alike: which cells
+      are gone must not tell which hidden ones are links. By "links" and "thin" only links are hidden, so there only
+      their twins are, and drawn non-links keep theirs.
     - "ignore": neither.
 
     model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis. labels: as
@@ -97,7 +98,7 @@ def hide(
     found = find_twins(subject, links, chosen.hidden) if twins != "ignore" else []
     if found and twins == "report":
         warnings.warn(leak_message(found, subject.name, len(links)), LeakWarning, stacklevel=2)
-    more = hidden_by(subject, links, chosen.hidden) if twins == "hide" else {}
+    more = hidden_by(subject, chosen.hidden) if twins == "hide" else {}
     return Split(
         train=_train(subject, chosen, more),
         test=_test(subject, chosen.cells, values),
@@ -252,7 +253,8 @@ def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[st
     for over, coords in more.get(subject.name, {}).items():
         ordered = tuple(index for index in subject.bound.indices if index in over)
         coords = coords[:, [over.index(index) for index in ordered]]
-        own[ordered] = np.concatenate([own[ordered], coords]) if ordered in own else coords
+        # A link and its mirror image may both be hidden, each the other's twin.
+        own[ordered] = np.unique(np.concatenate([own[ordered], coords]), axis=0) if ordered in own else coords
     if chosen.observed is not None:
         links = thinned(subject, own.pop(subject.bound.indices), chosen.observed)
         subject = replace(subject, relations={**subject.relations, subject.name: links})
