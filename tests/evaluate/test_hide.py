@@ -332,11 +332,10 @@ def test_every_option_of_a_relation_is_kept():
     )  # fmt: skip
     train, test = plait.hide(relation, fraction=0.34, by="links", seed=0)
     for option in dataclasses.fields(plait.Relation):
-        if option.name != "missing":
+        if option.name != "hidden":
             assert getattr(train, option.name) is getattr(relation, option.name)
-    assert train.hidden_tables[0] is relation.missing
     assert list(test.columns) == ["user", "film", "value"]
-    assert list(train.hidden_tables[1].columns) == ["id", "film"]
+    assert list(train.hidden_tables[0].columns) == ["id", "film"]
 
 
 def test_the_value_of_a_repeated_cell_is_the_sum_and_all_its_rows_are_hidden():

@@ -5,9 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from plait.data.along import along
 from plait.data.weights import Weights
 from plait.evaluation import listing
-from plait.evaluation.listing import along, cells_under, observed_cells
+from plait.evaluation.listing import cells_under, observed_cells
 
 INDICES, SHAPE = ("i", "j", "k"), (4, 3, 5)
 

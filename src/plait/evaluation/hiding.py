@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from plait.data.along import along
 from plait.data.arrays import is_sparse
 from plait.data.bind import BoundRelation
 from plait.data.keys import Array, columns_of, find, pack_pair
 from plait.data.tables import TableSource, frame_of, is_table
 from plait.errors import DataError, SettingError, suggestion
-from plait.evaluation.listing import MOST_CELLS, along, cells_under, observed_cells
+from plait.evaluation.listing import MOST_CELLS, cells_under, observed_cells
 from plait.evaluation.masking import labelled, masked
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
@@ -71,7 +72,7 @@ def hide(
     - ("pair", "user", "place"): of such pairs (or triples, …), for all values of the other indices.
 
     Nothing of the values of hidden cells reaches a fit of train. Except by "thin" they are missing, neither 0 nor 1;
-    their rows stay in the table only so that their names are known, and are listed in `missing=`. The weights of all
+    their rows stay in the table only so that their names are known, and are listed in `hidden=`. The weights of all
     other cells are what they were; an entity whose links are all hidden keeps its observed zeros.
 
     twins: what to do about links that give hidden ones away. In another relation of the dict, or in this one as mirror
