@@ -65,10 +65,11 @@ def diagonal(weights: Weights, a: str, b: str) -> Weights:
 
 
 def _on_diagonal(table: Table, a: str, b: str, indices: Sequence[str], shape: Sequence[int]) -> Weights:
-    over = [a if index == b else index for index in table.indices if not (index == b and a in table.indices)]
+    """A table's entries on the diagonal, b called a."""
     kept: Any = slice(None)
-    if a in table.indices and b in table.indices:
+    names = list(table.indices)
+    if a in names and b in names:
         kept = np.flatnonzero(table.column(a) == table.column(b))
-    names = [index for index in table.indices if not (index == b and a in table.indices)]
+        names.remove(b)
     coords = np.stack([table.column(index)[kept] for index in names], axis=1)
-    return Weights.from_table(indices, shape, over, coords, table.values[kept])
+    return Weights.from_table(indices, shape, [a if i == b else i for i in names], coords, table.values[kept])
