@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from plait.infer.prior import Gamma
     from plait.progress import Progress
     from plait.result import Fit, Posterior, load
+    from plait.search.top import ClosedWarning
     from plait.store.checkpoint import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Checkpoint",
+    "ClosedWarning",
     "DataError",
     "Explanation",
     "Exposure",
@@ -55,6 +57,7 @@ __all__ = [
 # Loaded when first used: numba and polars take longer to import than `plait --help` should.
 _LAZY = {
     "Checkpoint": "plait.store.checkpoint",
+    "ClosedWarning": "plait.search.top",
     "Explanation": "plait.explain",
     "Exposure": "plait.data",
     "Fit": "plait.result",

@@ -113,6 +113,7 @@ class Config:
                 columns=columns if is_table(columns) else None,
                 indices=table.get("indices"),
                 missing=self._missing(table.get("missing")),
+                hidden=self._missing(table.get("hidden")),
                 **{key: table[key] for key in OF_RELATION if key in table},
             )
 

@@ -33,7 +33,7 @@ def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") ->
         cure = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
         raise SettingError(f"unknown says what a name means that the fit has not seen, got {unknown!r}.\n{cure}")
     indices = fit.model.equation(relation).indices
-    frame = _frame(cells)
+    frame = as_frame(cells)
     _check_columns(frame.columns, relation, indices)
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
@@ -58,7 +58,7 @@ def row_of(fit: "Fit", relation: str, cell: Mapping[str, Any]) -> Rows:
     return np.array(rows, np.int64)
 
 
-def _frame(cells: Any) -> Any:
+def as_frame(cells: Any) -> Any:
     """Any table as an eager narwhals frame; a dict of columns becomes a polars table."""
     refuse_in_fork("cells, a table")
     if not isinstance(cells, dict):
