@@ -62,10 +62,10 @@ def count(request):
 
 
 @pytest.fixture(autouse=True)
-def _no_hang(tmp_path, monkeypatch):
+def _no_hang(tmp_path, monkeypatch, count):
     """A folder of its own; and what hangs, be it in native code, ends the process with the place where it did."""
     monkeypatch.chdir(tmp_path)
-    faulthandler.dump_traceback_later(3600, exit=True)
+    faulthandler.dump_traceback_later(300 + count, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
