@@ -7,7 +7,25 @@
 
 from typing import TYPE_CHECKING, Any
 
-from plait.errors import DataError, FitError, ModelError, PlaitError, SettingError, StoreError
+from plait.errors import (
+    BoundWarning,
+    DataError,
+    EventAxisWarning,
+    FitError,
+    GivenRowsWarning,
+    LoneLatentWarning,
+    ModelError,
+    NoCommonNamesWarning,
+    NoLinksWarning,
+    NoZerosWarning,
+    OneWayWarning,
+    PlaitError,
+    PlaitWarning,
+    RankWarning,
+    SettingError,
+    SpellingWarning,
+    StoreError,
+)
 from plait.model import Model
 
 if TYPE_CHECKING:
@@ -24,22 +42,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BoundWarning",
     "Checkpoint",
     "DataError",
+    "EventAxisWarning",
     "Explanation",
     "Exposure",
     "Fit",
     "FitError",
     "Gamma",
+    "GivenRowsWarning",
     "LeakWarning",
+    "LoneLatentWarning",
     "Metrics",
     "Model",
     "ModelError",
+    "NoCommonNamesWarning",
+    "NoLinksWarning",
+    "NoZerosWarning",
+    "OneWayWarning",
     "PlaitError",
+    "PlaitWarning",
     "Posterior",
     "Progress",
+    "RankWarning",
     "Relation",
     "SettingError",
+    "SpellingWarning",
     "Split",
     "StoreError",
     "evaluate",

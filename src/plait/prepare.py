@@ -20,11 +20,14 @@ from plait.infer.problem import Method, Problem
 from plait.infer.run import Order, Settings
 from plait.infer.state import State
 from plait.model import Model
+from plait.model.traps import model_traps
 from plait.result import Fit
 from plait.store.fingerprint import fingerprint
 from plait.store.folder import VERSION, manifest
 from plait.store.load import load
 from plait.store.origin import Origin
+from plait.traps import given_traps, rank_traps
+from plait.warn import warn_of
 
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
 
@@ -80,6 +83,13 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     bound = _bind(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate))
+    warn_of(
+        (
+            *model_traps(model, named),
+            *rank_traps(bound, {} if given.prune else ranks, named),
+            *given_traps(model, bound, named),
+        )
+    )
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
     origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads, dtype))

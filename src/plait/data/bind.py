@@ -19,9 +19,11 @@ from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe
 from plait.data.ranges import by_pieces
 from plait.data.relation import Relation, Source
+from plait.data.traps import data_traps
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.model.model import Model
+from plait.warn import warn_of
 
 Floats = NDArray[np.float64]
 
@@ -31,8 +33,8 @@ class BoundRelation:
     """A relation as a fit needs it.
 
     Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
-    links and stored are how cells and values are kept. weights: M everywhere. The rest is counts for people:
-    observed_cells have M > 0, unseen entities no unhidden row mentions.
+    links and stored are how cells and values are kept. weights: M everywhere. seen: which entities an unhidden row
+    mentions, by index (none for arrays, which have them all). The rest is counts for people: observed_cells have M > 0.
     """
 
     name: str
@@ -44,7 +46,7 @@ class BoundRelation:
     weights: Weights
     likelihood: str
     observed_cells: int
-    unseen: Mapping[str, int]
+    seen: Mapping[str, NDArray[np.bool_]]
     summed: int
 
     @property
@@ -61,6 +63,11 @@ class BoundRelation:
     def total_cells(self) -> int:
         """How many cells there are, observed or not."""
         return math.prod(self.shape)
+
+    @property
+    def unseen(self) -> dict[str, int]:
+        """How many entities no unhidden row mentions, by index."""
+        return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
 
     @property
     def observed_zeros(self) -> int:
@@ -113,14 +120,22 @@ class Data:
         return data_html(self)
 
 
-def bind(model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None) -> Data:
-    """Read and check all data of a model; ``labels`` declares entities by axis, first in row order."""
+def bind(
+    model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None, *, warn: bool = True
+) -> Data:
+    """Read and check all data of a model; ``labels`` declares entities by axis, first in row order.
+
+    warn: of what is likely a mistake (`plait.data.traps`).
+    """
     relations = _relations(model, data)
     sources = {name: relation.read(name, model.equation(name).indices) for name, relation in relations.items()}
     names = _labels(model, sources, _declared(model, labels or {}))
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
-    return Data(model, names, sizes, bound)
+    result = Data(model, names, sizes, bound)
+    if warn:
+        warn_of(data_traps(result, relations, sources))
+    return result
 
 
 def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
@@ -214,7 +229,7 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         weights=m.weights,
         likelihood=relation.likelihood,
         observed_cells=m.observed_cells,
-        unseen={index: int(np.count_nonzero(~vector)) for index, vector in seen.items()},
+        seen=seen,
         summed=summed,
     )
 
