@@ -11,9 +11,8 @@
 
     PlaitWarning         a trap: what is likely a mistake, though it can be computed
      ├── of the model    LoneLatentWarning
-     ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning,
-     │                   NoLinksWarning
-     ├── of a fit        RankWarning, GivenRowsWarning, BoundWarning
+     ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
+     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning
      └── of a test       LeakWarning (in `plait.evaluation`)
 
 ``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what

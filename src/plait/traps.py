@@ -4,18 +4,29 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 from plait.data.bind import BoundRelation, Data
-from plait.errors import BoundWarning, GivenRowsWarning, RankWarning
+from plait.errors import BoundWarning, GivenRowsWarning, NoLinksWarning, RankWarning
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Problem
 from plait.infer.run import Outcome
-from plait.model import Model
 from plait.warn import Trap
 
+SEVERAL = 20  # cells from which on it is no chance that none has a link
 FAR = 3  # times what the data can hold
 LOWEST = 10  # rank that is never called far above
 
+FEWEST = 100  # links that a fit is judged by
 LONG = 100  # sweeps after which a fit that has not converged is judged, too
 NATS, SHARE = 10.0, 0.01  # of the bound that a fit may fall short of popularity: less is chance, and means nothing
+
+
+def link_traps(data: Data) -> Iterator[Trap]:
+    """Relations without a link: a fit of them only repeats the prior."""
+    for name, relation in data.relations.items():
+        if len(relation.links) == 0 and relation.total_cells >= SEVERAL:
+            zeros = relation.observed_zeros
+            seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
+            cure = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
+            yield Trap(NoLinksWarning, name, f"no link is observed; {seen}.", cure)
 
 
 def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> Iterator[Trap]:
@@ -44,14 +55,14 @@ def _room(relation: BoundRelation) -> int:
     return min(relation.total_cells // max(relation.shape, default=1), len(relation.links))
 
 
-def given_traps(model: Model, data: Data, given: Collection[str]) -> Iterator[Trap]:
+def given_traps(data: Data, given: Collection[str]) -> Iterator[Trap]:
     """Given factors most of whose rows are missing in a relation that then has hardly a zero left.
 
     So it is when users are declared with their factor and a table lists who has the new item: all others should be
     zeros, but an entity that no row mentions is missing.
     """
     for name in given:
-        for equation in model.equations if model.factor(name).latent else ():
+        for equation in data.model.equations if data.model.factor(name).latent else ():
             relation = data.relations[equation.relation]
             for index in [i for o in equation.occurrences if o.factor == name for i in o.indices]:
                 unseen = relation.unseen.get(index, 0)
@@ -81,7 +92,7 @@ def bound_traps(problem: Problem, outcome: Outcome, adapted: Collection[str]) ->
     last = outcome.state.history[-1]
     if not _comparable(problem) or not (outcome.stop.startswith("converged") or last.sweep >= LONG):
         return
-    alone = popularity_bound(problem, outcome.state.priors, adapted)
+    alone = popularity_bound(problem, outcome.state, adapted)
     if last.bound < alone - NATS - SHARE * abs(alone):
         word = "log-likelihood" if problem.method == "em" else "bound"
         adapt = "" if adapted or problem.method == "em" else ', or adapt="factor"'
@@ -95,7 +106,8 @@ def bound_traps(problem: Problem, outcome: Outcome, adapted: Collection[str]) ->
 
 
 def _comparable(problem: Problem) -> bool:
-    """Whether there is a smaller model to compare with: latent indices, none in a given factor, and a bound of it."""
+    """Whether there is a smaller model to compare with: latent indices, none in a given factor; and enough data."""
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
-    return problem.method != "map" and not given and max(ranks, default=1) > 1
+    links = sum(len(part.nonzeros.values) for part in problem.parts)
+    return problem.method != "map" and not given and max(ranks, default=1) > 1 and links >= FEWEST

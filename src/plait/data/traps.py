@@ -15,7 +15,6 @@ from plait.data.tables import TableSource
 from plait.errors import (
     EventAxisWarning,
     NoCommonNamesWarning,
-    NoLinksWarning,
     NoZerosWarning,
     OneWayWarning,
     SpellingWarning,
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
 Seen = NDArray[np.bool_]
 
-MANY_ROWS = 200  # of a table from which on an axis that is new in nearly every row is no chance
+SEVERAL = 50  # links of one value, from which on nobody has looked at each of the cells
+MANY_ROWS = 500  # of a table from which on an axis that is new in nearly every row is no chance
 NEARLY = 0.95
 
 
@@ -38,10 +38,7 @@ def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping
         yield from _spelling(data.labels[axis])
     yield from _no_common_names(data)
     for name, relation in data.relations.items():
-        if len(relation.links) == 0:
-            yield _no_links(relation)
-            continue
-        if relations[name].observed == "listed":
+        if relations[name].observed == "listed" and len(relation.links) >= SEVERAL:
             yield from _no_zeros(relation)
         if isinstance(source := sources[name], TableSource):
             yield from _events(relation, source.rows, data.model)
@@ -93,13 +90,6 @@ def _strangers(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen],
         "they are not coupled.",
         "Spell the names alike (case and blanks count), or give the axes names of their own.",
     )
-
-
-def _no_links(relation: "BoundRelation") -> Trap:
-    zeros = relation.observed_zeros
-    seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
-    cure = "Check the values, or leave the relation out: a fit of it only tells the prior."
-    return Trap(NoLinksWarning, relation.name, f"no link is observed; {seen}.", cure)
 
 
 def _no_zeros(relation: "BoundRelation") -> Iterator[Trap]:

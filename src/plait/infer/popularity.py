@@ -5,7 +5,7 @@ exposures are computed, by the fit's own sums with all components but the first 
 below its optimum, and under Bernoulli log(e^λ − 1) ≥ log λ, so what comes out is never too high.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from plait.infer.gamma import Factor
 from plait.infer.hyper import SMALLEST, solve_concentration
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem, Relation
+from plait.infer.state import State
 
 Array = NDArray[np.float64]
 
@@ -26,12 +27,12 @@ SWEEPS, WITH_TABLES = 25, 4  # how many are made; fewer where exposures take a p
 class Popularity:
     """The rank-one model of a problem, its factors as vectors (rows,): E and log L, and −KL of each."""
 
-    def __init__(self, problem: Problem, priors: Mapping[str, Prior], adapted: Collection[str]) -> None:
+    def __init__(self, problem: Problem, state: State, adapted: Collection[str]) -> None:
         self.problem, self.adapted = problem, adapted
         self.relations = [relation for relation in problem.relations if relation.names]
         self.marginals = [_marginals(relation) for relation in self.relations]
         layouts = {name: problem.factors[name].layout for name in problem.free}
-        self.priors = {name: _first(layouts[name], prior) for name, prior in priors.items()}
+        self.priors = {name: _first(state.factors[name].layout, prior) for name, prior in state.priors.items()}
         self.counts = {name: self._count(name, layouts[name].rows) for name in problem.free}
         start = {name: np.full(layout.rows, self._scale()) for name, layout in layouts.items()}
         self.means, self.logs, self.divergences = start, dict[str, Array](), dict[str, float]()
@@ -69,7 +70,7 @@ class Popularity:
     def _update(self, name: str, exposure: Array) -> None:
         counts = self.counts[name]
         if self.problem.method == "em":
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):
                 self.means[name] = np.where(exposure > 0, counts / exposure, self.means[name])
                 self.logs[name], self.divergences[name] = np.log(self.means[name]), 0.0
             return
@@ -92,9 +93,12 @@ class Popularity:
         return total
 
 
-def popularity_bound(problem: Problem, priors: Mapping[str, Prior], adapted: Collection[str]) -> float:
-    """The bound that the model without latent indices reaches, or a little less; adapted: factors whose priors are."""
-    model = Popularity(problem, priors, adapted)
+def popularity_bound(problem: Problem, state: State, adapted: Collection[str]) -> float:
+    """The bound that the model without latent indices reaches, or a little less.
+
+    state: how the fit ended, for its priors; adapted: factors whose priors are.
+    """
+    model = Popularity(problem, state, adapted)
     tables = any(relation.exposure.trees for relation in model.relations)
     for number in range(WITH_TABLES if tables else SWEEPS):
         model.sweep(adapt=number > 0)
