@@ -83,7 +83,7 @@ def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
         relation.name,
         f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
         f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
-        'Say plait.Relation(table, universe="model") where an entity that is not listed has zeros.',
+        'Say universe="model" for the relation, where an entity that is not listed has zeros.',
     )
 
 
