@@ -52,8 +52,9 @@ def air(name):
 
 
 def uclaf():
-    found = plait.read(SHARED / "uclaf" / "aaai10.uclaf.data.mat", name="UserLocAct")
-    return "X[i, j, k] = A[i, r] B[j, r] C[k, r]", {"X": found}
+    text = "X[i, j, k] = A[i, r] B[j, r] C[k, r]; Y[i, j] = A[i, r] B[j, r] d[r]; Z[j, m] = B[j, r] D[m, r]"
+    names = {"X": "UserLocAct", "Y": "UserLoc", "Z": "LocFea"}
+    return text, {x: plait.read(SHARED / "uclaf" / "aaai10.uclaf.data.mat", name=name) for x, name in names.items()}
 
 
 DATA = {

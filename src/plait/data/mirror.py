@@ -28,9 +28,10 @@ def one_way(relation: "BoundRelation", model: Model) -> tuple[str, str, int] | N
 def _lonely(relation: "BoundRelation", k: int, other: int) -> int:
     """How many links have a mirror image that is an observed zero, if (nearly) all do and that is no chance; else 0."""
     columns = [relation.links.column(index) for index in relation.indices]
-    apart = np.flatnonzero(columns[k] != columns[other])
-    count, cells = len(apart), relation.total_cells - relation.total_cells // relation.shape[k]
-    some = apart[:: max(1, -(-count // SAMPLE))]
+    apart = columns[k] != columns[other]
+    count, cells = int(np.count_nonzero(apart)), relation.total_cells - relation.total_cells // relation.shape[k]
+    some = np.arange(0, len(apart), max(1, -(-len(apart) // SAMPLE)))
+    some = some[apart[some]]
     if len(some) * count < EXPECTED * cells and count < MANY:
         return 0
     turned = [column[some] for column in columns]

@@ -46,7 +46,8 @@ def _folded(names: "pl.Series") -> "pl.Series":
 
 def _single_blanks(names: "pl.Series") -> "pl.Series":
     bare = names.str.strip_chars()
-    return bare.str.replace_all(r"\s+", " ") if bare.str.contains(r"\s\s|[\t\n]").any() else bare
+    several = any(bare.str.contains(blanks, literal=True).any() for blanks in ("  ", "\t"))
+    return bare.str.replace_all(r"\s+", " ") if several else bare  # a pattern takes its time
 
 
 def _words(names: "pl.Series") -> bool:
