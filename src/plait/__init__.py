@@ -8,7 +8,27 @@
 from typing import TYPE_CHECKING, Any
 
 from plait import forked as forked  # it has to see every fork
-from plait.errors import DataError, FitError, ForkError, ModelError, PlaitError, SettingError, StoreError
+from plait.errors import (
+    BoundWarning,
+    ClosedWarning,
+    DataError,
+    EventAxisWarning,
+    FitError,
+    ForkError,
+    GivenRowsWarning,
+    LoneLatentWarning,
+    ModelError,
+    NoCommonNamesWarning,
+    NoLinksWarning,
+    NoZerosWarning,
+    OneWayWarning,
+    PlaitError,
+    PlaitWarning,
+    RankWarning,
+    SettingError,
+    SpellingWarning,
+    StoreError,
+)
 from plait.model import Model
 
 if TYPE_CHECKING:
@@ -20,30 +40,40 @@ if TYPE_CHECKING:
     from plait.infer.prior import Gamma
     from plait.progress import Progress
     from plait.result import Fit, Posterior, load
-    from plait.search.top import ClosedWarning
     from plait.store.checkpoint import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BoundWarning",
     "Checkpoint",
     "ClosedWarning",
     "DataError",
+    "EventAxisWarning",
     "Explanation",
     "Exposure",
     "Fit",
     "FitError",
     "ForkError",
     "Gamma",
+    "GivenRowsWarning",
     "LeakWarning",
+    "LoneLatentWarning",
     "Metrics",
     "Model",
     "ModelError",
+    "NoCommonNamesWarning",
+    "NoLinksWarning",
+    "NoZerosWarning",
+    "OneWayWarning",
     "PlaitError",
+    "PlaitWarning",
     "Posterior",
     "Progress",
+    "RankWarning",
     "Relation",
     "SettingError",
+    "SpellingWarning",
     "Split",
     "StoreError",
     "evaluate",
@@ -57,7 +87,6 @@ __all__ = [
 # Loaded when first used: numba and polars take longer to import than `plait --help` should.
 _LAZY = {
     "Checkpoint": "plait.store.checkpoint",
-    "ClosedWarning": "plait.search.top",
     "Explanation": "plait.explain",
     "Exposure": "plait.data",
     "Fit": "plait.result",

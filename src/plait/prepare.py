@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike, fspath
 from typing import Any, cast
 
@@ -21,11 +22,14 @@ from plait.infer.problem import Method, Problem
 from plait.infer.run import Order, Settings
 from plait.infer.state import State
 from plait.model import Model
+from plait.model.traps import model_traps
 from plait.result import Fit
 from plait.store.fingerprint import fingerprint
 from plait.store.folder import VERSION, manifest
 from plait.store.load import load
 from plait.store.origin import Origin
+from plait.traps import given_traps, link_traps, rank_traps
+from plait.warn import warn_of
 
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
 
@@ -81,6 +85,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     bound = _bind(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate))
+    _warn(bound, {} if given.prune else ranks, named)
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
     origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads, dtype))
@@ -95,6 +100,11 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     method = cast(Method, given.method)
     problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor, dtype)
     return Task(bound, problem, loop, origin, None)
+
+
+def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
+    traps = model_traps(data.model, given), link_traps(data), rank_traps(data, ranks, given), given_traps(data, given)
+    warn_of(chain.from_iterable(traps))
 
 
 def _bind(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:

@@ -20,9 +20,11 @@ from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe
 from plait.data.ranges import by_pieces
 from plait.data.relation import Relation, Source
+from plait.data.traps import data_traps
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.model.model import Model
+from plait.warn import warn_of
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +35,8 @@ class BoundRelation:
 
     Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
     links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
-    columns, value: what the columns of a table were called. The rest is counts for people: observed_cells have M > 0,
-    seen entities are mentioned by a row that is not hidden (an array sees all: no vector).
+    columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
+    index (none for arrays, which have them all). The rest is counts for people: observed_cells have M > 0.
     """
 
     name: str
@@ -71,6 +73,11 @@ class BoundRelation:
     def total_cells(self) -> int:
         """How many cells there are, observed or not."""
         return math.prod(self.shape)
+
+    @property
+    def unseen(self) -> dict[str, int]:
+        """How many entities no unhidden row mentions, by index."""
+        return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
 
     @property
     def observed_zeros(self) -> int:
@@ -128,15 +135,23 @@ class Data:
         return data_html(self)
 
 
-def bind(model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None) -> Data:
-    """Read and check all data of a model; ``labels`` declares entities by axis, first in row order."""
+def bind(
+    model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None, *, warn: bool = True
+) -> Data:
+    """Read and check all data of a model; ``labels`` declares entities by axis.
+
+    warn: of what is likely a mistake (`plait.data.traps`).
+    """
     relations = _relations(model, data)
     sources = {name: relation.read(name, model.equation(name).indices) for name, relation in relations.items()}
     declared = _declared(model, labels or {})
     names = _labels(model, sources, declared)
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
-    return Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
+    result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
+    if warn:
+        warn_of(data_traps(result, relations, sources))
+    return result
 
 
 def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:

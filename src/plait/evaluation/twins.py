@@ -17,14 +17,14 @@ import numpy as np
 from plait.data.bind import BoundRelation
 from plait.data.columns import quoted
 from plait.data.keys import Array, columns_of, find, pack_pair
-from plait.errors import SettingError
+from plait.errors import PlaitWarning, SettingError
 from plait.evaluation.subject import Subject
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class LeakWarning(UserWarning):
+class LeakWarning(PlaitWarning):
     """What is known gives a test away: twins of hidden links (`plait.hide`), or the very links (`plait.evaluate`)."""
 
 

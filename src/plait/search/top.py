@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plait.data.columns import quoted
 from plait.data.labels import listed
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import ClosedWarning, DataError, SettingError, suggestion
 from plait.model.model import Equation
 from plait.predict.chance import columns
 from plait.predict.chance import score as score_of
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 Rows = NDArray[np.int64]
 
 SCORES = ("mean", "probability", "rate")
-
-
-class ClosedWarning(UserWarning):
-    """Nothing is proposed, for rules close all cells that were asked for."""
 
 
 GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposure's table at a time
