@@ -75,11 +75,6 @@ class BoundRelation:
         return math.prod(self.shape)
 
     @property
-    def unseen(self) -> dict[str, int]:
-        """How many entities no unhidden row mentions, by index."""
-        return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
-
-    @property
     def observed_zeros(self) -> int:
         """How many cells with M > 0 are 0."""
         return self.observed_cells - len(self.links)
