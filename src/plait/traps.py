@@ -22,8 +22,8 @@ NATS, SHARE = 10.0, 0.05  # of the bound that a fit may fall short of popularity
 def link_traps(data: Data) -> Iterator[Trap]:
     """Relations without a link: a fit of them only repeats the prior."""
     for name, relation in data.relations.items():
-        if len(relation.links) == 0 and relation.total_cells >= SEVERAL:
-            zeros = relation.observed_zeros
+        zeros = relation.observed_zeros
+        if len(relation.links) == 0 and (zeros or relation.total_cells) >= SEVERAL:
             seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
             cure = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
             yield Trap(NoLinksWarning, name, f"no link is observed; {seen}.", cure)
