@@ -16,7 +16,7 @@ LOWEST = 10  # rank that is never called far above
 
 FEWEST = 100  # links that a fit is judged by
 LONG = 100  # sweeps after which a fit that has not converged is judged, too
-NATS, SHARE = 10.0, 0.05  # of the bound that a fit may fall short of popularity: so much it may and yet predict better
+NATS, SHARE = 10.0, 0.01  # of the bound that a fit may fall short of popularity: the figure is a bound itself
 
 
 def link_traps(data: Data) -> Iterator[Trap]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Seen = NDArray[np.bool_]
 
-SEVERAL = 50  # links of one value, from which on nobody has looked at each of the cells
-MANY_ROWS = 500  # of a table from which on an axis that is new in nearly every row is no chance
+SEVERAL = 10  # links of one value, from which on nobody has looked at each of the cells
+MANY_ROWS = 100  # of a table from which on an axis that is new in nearly every row is no chance
 NEARLY = 0.95
 
 
