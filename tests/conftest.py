@@ -4,3 +4,7 @@ from hypothesis import settings
 
 settings.register_profile("plait", derandomize=True, deadline=None)
 settings.load_profile("plait")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fuzz", type=int, default=100, help="damaged inputs of each kind (tests/fuzz), 100 by default")

@@ -230,6 +230,31 @@ def test_init_does_not_change_under_the_callers_hands():
     assert bits(first) == before
 
 
+@pytest.mark.parametrize("method", ["vb", "em"])
+@pytest.mark.parametrize(
+    ("text", "was", "wanted"),
+    [
+        ("X[i,j] = A[i,r] B[j,r]", "(4, 2) (i: 4, latent r: 2)", "(4, 2, 2) (i: 4, latent r: 2, latent s: 2)"),
+        ("X[i,j] = A[r,i,s] C[j,r,s]", "(2, 4, 2) (latent r: 2, i: 4, latent s: 2)", "(4, 2, 2) (i: 4, latent r: 2, "),
+        ("X[i,j] = A[] C[i,r] D[j,r]", "() (a number)", "(4, 2, 2) (i: 4, latent r: 2, latent s: 2)"),
+        ("X[i,r] = A[i,r,s] C[r,s]", "(4, 3, 2) (i: 4, r: 3, latent s: 2)", "(4, 2, 2) (i: 4, latent r: 2, latent s"),
+    ],
+)
+def test_a_fit_in_which_a_factor_has_other_indices_is_no_start_and_both_shapes_are_named(text, was, wanted, method):
+    data, settings = {"X": np.ones((4, 3))}, {"rank": 2, "seed": 0, "sweeps": 1, "method": method}
+    earlier = plait.fit(text, data, **settings)
+    with pytest.raises(plait.SettingError, match=re.escape(f"init: factor A has shape {was} in that fit, wanted")) as e:
+        plait.fit("X[i,j] = A[i,r,s] B[j,r,s]", data, init=earlier, **settings)
+    assert f"wanted {wanted}" in str(e.value)
+
+
+def test_a_factor_that_is_given_may_be_another_one_in_the_fit_to_start_from():
+    data, settings = {"X": np.ones((4, 3))}, {"rank": 2, "seed": 0, "sweeps": 1}
+    earlier = plait.fit("X[i,j] = A[i,r,s] B[j,r]", data, **settings)
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", data, init=earlier, fixed={"A": np.ones((4, 2))}, **settings)
+    assert (fit.factors["A"].mean == 1.0).all()
+
+
 # --- prediction
 
 

@@ -7,7 +7,28 @@
 
 from typing import TYPE_CHECKING, Any
 
-from plait.errors import DataError, FitError, ModelError, PlaitError, SettingError, StoreError
+from plait import forked as forked  # it has to see every fork
+from plait.errors import (
+    BoundWarning,
+    ClosedWarning,
+    DataError,
+    EventAxisWarning,
+    FitError,
+    ForkError,
+    GivenRowsWarning,
+    LoneLatentWarning,
+    ModelError,
+    NoCommonNamesWarning,
+    NoLinksWarning,
+    NoZerosWarning,
+    OneWayWarning,
+    PlaitError,
+    PlaitWarning,
+    RankWarning,
+    SettingError,
+    SpellingWarning,
+    StoreError,
+)
 from plait.model import Model
 
 if TYPE_CHECKING:
@@ -24,22 +45,35 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BoundWarning",
     "Checkpoint",
+    "ClosedWarning",
     "DataError",
+    "EventAxisWarning",
     "Explanation",
     "Exposure",
     "Fit",
     "FitError",
+    "ForkError",
     "Gamma",
+    "GivenRowsWarning",
     "LeakWarning",
+    "LoneLatentWarning",
     "Metrics",
     "Model",
     "ModelError",
+    "NoCommonNamesWarning",
+    "NoLinksWarning",
+    "NoZerosWarning",
+    "OneWayWarning",
     "PlaitError",
+    "PlaitWarning",
     "Posterior",
     "Progress",
+    "RankWarning",
     "Relation",
     "SettingError",
+    "SpellingWarning",
     "Split",
     "StoreError",
     "evaluate",

@@ -103,6 +103,24 @@ def _start_factors(
     return factors, tuple(random)
 
 
+def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) -> None:
+    """Refuse a fit to start from in which a factor of the same name is another one: other indices, or other latent."""
+    for name in names:
+        if name in init.factors:
+            then, now = init.model.factor(name), layouts[name]
+            if (then.indices, set(then.latent)) != (now.indices, set(now.latent)):
+                shapes = init.factors[name].mean.shape, now.shape
+                was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
+                raise SettingError(
+                    f"init: factor {name} has shape {shapes[0]} ({was}) in that fit, wanted {shapes[1]} ({wanted}).\n"
+                    f"Rename it in one of the two models, or give arrays for the others: init={{factor: array, …}}."
+                )
+
+
+def _sizes(indices: Sequence[str], latent: Sequence[str], shape: Sequence[int]) -> str:
+    return ", ".join(f"{'latent ' * (i in latent)}{i}: {size}" for i, size in zip(indices, shape)) or "a number"
+
+
 def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> Factor:
     """A factor from an array of means or from a posterior (anything with concentration and scale)."""
     known = hasattr(start, "concentration") and hasattr(start, "scale")

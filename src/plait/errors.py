@@ -1,4 +1,4 @@
-"""Every exception that Plait raises on purpose.
+"""Every exception that Plait raises on purpose, and every warning.
 
 ::
 
@@ -7,10 +7,18 @@
      ├── DataError       tables, arrays, labels and weights, with table, column and row where there is one
      ├── SettingError    an argument of plait.fit and friends: rank, prior, adapt, fixed, init, …
      ├── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
-     └── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
+     ├── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
+     └── ForkError       tables in a process that was forked while polars had threads: it would wait for ever
+
+    PlaitWarning         a trap: what is likely a mistake, though it can be computed
+     ├── of the model    LoneLatentWarning
+     ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
+     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning
+     ├── of an answer    ClosedWarning
+     └── of a test       LeakWarning (in `plait.evaluation`)
 
 ``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what
-was got and wanted, and one cure.
+was got and wanted, and one cure. Each kind of warning is a class of its own, so that one can be silenced alone.
 """
 
 from collections.abc import Iterable
@@ -39,6 +47,58 @@ class FitError(PlaitError, RuntimeError):
 
 class StoreError(PlaitError, RuntimeError):
     """A run cannot be saved or loaded."""
+
+
+class ForkError(PlaitError, RuntimeError):
+    """The process was forked, and what is asked for needs threads that stayed behind."""
+
+
+class PlaitWarning(UserWarning):
+    """Base of all warnings about what is likely a mistake."""
+
+
+class LoneLatentWarning(PlaitWarning):
+    """A latent index stands in one factor only, beside a factor that has none: it does nothing."""
+
+
+class NoCommonNamesWarning(PlaitWarning):
+    """Tables are coupled by an axis on which they have no name in common."""
+
+
+class SpellingWarning(PlaitWarning):
+    """Names of an axis differ only by case or blanks, or begin or end with a blank."""
+
+
+class EventAxisWarning(PlaitWarning):
+    """An axis has nearly as many entities as its table has rows, as moments of time have."""
+
+
+class NoZerosWarning(PlaitWarning):
+    """Only listed cells are observed, and all of them have the same value: nothing is improbable."""
+
+
+class OneWayWarning(PlaitWarning):
+    """Both sides of a relation are one axis, and no pair is linked both ways."""
+
+
+class NoLinksWarning(PlaitWarning):
+    """No link is observed."""
+
+
+class RankWarning(PlaitWarning):
+    """A rank is far above what the data can hold."""
+
+
+class GivenRowsWarning(PlaitWarning):
+    """Most rows of a given factor are missing in its relation, and what is left has hardly a zero."""
+
+
+class ClosedWarning(PlaitWarning):
+    """Rules leave nothing for `Fit.top` to propose."""
+
+
+class BoundWarning(PlaitWarning):
+    """A fit explains less than the same model without latent indices."""
 
 
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:

@@ -14,6 +14,8 @@ from plait.prepare import DEFAULT_PRIOR, Arguments, prepare
 from plait.progress import Callback, Progress, as_progress, watching
 from plait.result import Fit
 from plait.store.checkpoint import Checkpoint, Saver, as_checkpoint
+from plait.traps import bound_traps
+from plait.warn import warn_of
 
 Tie = str | Sequence[str]
 
@@ -72,4 +74,5 @@ def fit(
         outcome = run(task.problem, task.loop, watch, keep, task.begun)
     if saver:
         saver.finish(outcome.state, outcome.stop)
+    warn_of(bound_traps(task.problem, outcome, task.loop.ties))
     return Fit.of(task.origin, outcome.state, outcome.stop)

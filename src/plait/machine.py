@@ -1,4 +1,4 @@
-"""What this machine has: memory and processors."""
+"""What this machine has: memory and processors; and which paths it takes."""
 
 import math
 import os
@@ -32,3 +32,16 @@ def resident() -> tuple[int, int] | None:
         return now, most
     except (OSError, KeyError, ValueError):
         return None
+
+
+def path_fault(path: str | os.PathLike[str]) -> str:
+    """Why the system cannot even look there: a name too long, a folder that may not be entered; empty where it can."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    except ValueError as error:  # a zero byte
+        return str(error)
+    return ""

@@ -3,11 +3,12 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike, fspath
 from typing import Any, cast
 
 from plait import settings
-from plait.assemble import given_factors, make_problem, warm_priors
+from plait.assemble import check_alike, given_factors, make_problem, warm_priors
 from plait.compile.layout import Layout
 from plait.data.bind import Data, bind
 from plait.data.exposure import Exposures, bind_exposures
@@ -21,11 +22,14 @@ from plait.infer.problem import Method, Problem
 from plait.infer.run import Order, Settings
 from plait.infer.state import State
 from plait.model import Model
+from plait.model.traps import model_traps
 from plait.result import Fit
 from plait.store.fingerprint import fingerprint
 from plait.store.folder import VERSION, manifest
 from plait.store.load import load
 from plait.store.origin import Origin
+from plait.traps import given_traps, link_traps, rank_traps
+from plait.warn import warn_of
 
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
 
@@ -81,6 +85,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     bound = _bind(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate))
+    _warn(bound, {} if given.prune else ranks, named)
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
     origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads, dtype))
@@ -88,11 +93,18 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
         earlier, state = _earlier(given.init, origin)
         problem = go_on(bound, state, given.method, free, exposures, executor)
         return Task(bound, problem, loop, replace(origin, seed=earlier.seed), state)
+    if isinstance(given.init, Fit):
+        check_alike(given.init, layouts, free)
     priors = _priors(bound, given, layouts, free, tuple(ties))
     settings.check_floats(dtype, given.method, priors)
     method = cast(Method, given.method)
     problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor, dtype)
     return Task(bound, problem, loop, origin, None)
+
+
+def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
+    traps = model_traps(data.model, given), link_traps(data), rank_traps(data, ranks, given), given_traps(data, given)
+    warn_of(chain.from_iterable(traps))
 
 
 def _bind(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
@@ -110,7 +122,10 @@ def _origin(
 ) -> Origin:
     seed = secrets.randbits(63) if given.seed is None else int(given.seed)
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
-    known = {name: Known(r.shape, r.links, r.stored, r.cell_weights) for name, r in data.relations.items()}
+    known = {
+        name: Known(r.shape, r.links, r.stored, r.cell_weights, r.closed, r.columns, r.value)
+        for name, r in data.relations.items()
+    }
     mark = fingerprint(data, exposures, {name: factor.mean for name, factor in factors.items()})
     return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
 

@@ -163,6 +163,10 @@ class Fit:
 
         given: some of the indices, each with a name or a list of names. known: whether links of the data may be among
         them. score: the column to rank by, "mean", "probability" or "rate".
+
+        What a rule makes unobservable is not proposed: pairs and slices of `missing=`, self-links where hardly any is
+        observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
+        leave nothing of what is asked for, a `plait.ClosedWarning` says so.
         """
         from plait.search.top import top
 

@@ -174,6 +174,32 @@ def test_check_warns_of_what_would_spoil_a_fit(scratch):
     assert len(json.loads(scratch.plait("check model.toml --no-time --json").stdout)["warnings"]) == 5
 
 
+BLANK = "warning: axis place: 1 of 4 names begin or end with a blank, such as ' gym'.\nStrip the blanks before:"
+
+
+def test_a_trap_is_one_warning_on_stderr_and_no_failure(scratch):
+    scratch.write("visits.csv", (scratch.folder / "visits.csv").read_text().replace("bob,gym", "bob, gym"))
+    fitted = scratch.plait("fit model.toml -o new")
+    assert fitted.exit_code == 0
+    assert fitted.stderr.startswith(BLANK)
+    assert fitted.stderr.count("warning:") == 1
+    assert "Traceback" not in fitted.output
+    assert "warnings.warn" not in fitted.stderr
+    checked = scratch.plait("check model.toml --no-time")
+    assert checked.exit_code == 0
+    assert checked.stderr == fitted.stderr
+
+
+def test_a_trap_leaves_json_alone(scratch):
+    scratch.write("visits.csv", (scratch.folder / "visits.csv").read_text().replace("bob,gym", "bob, gym"))
+    checked = scratch.plait("check model.toml --no-time --json")
+    assert [f"warning: {text}".startswith(BLANK) for text in json.loads(checked.stdout)["warnings"]] == [True]
+    assert checked.stderr == ""
+    fitted = scratch.plait("fit model.toml -o new --json")
+    assert json.loads(fitted.stdout)["run"] == "new"
+    assert json.loads(fitted.stderr)["warning"]["kind"] == "SpellingWarning"
+
+
 def test_fit_says_what_it_did_and_what_to_try_next(scratch):
     assert scratch.stdout(["fit", "model.toml", "-o", "new run"]) == lines(FIT)
 

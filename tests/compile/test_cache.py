@@ -3,6 +3,7 @@
 Every test runs kernels in processes of its own, with a cache folder of its own; `filled` is one that holds a kernel.
 """
 
+import gc
 import json
 import os
 import shutil
@@ -10,11 +11,16 @@ import subprocess
 import sys
 import textwrap
 import time
+import weakref
 from pathlib import Path
 
+import llvmlite.binding as llvm
+import numpy as np
 import pytest
 
 import plait
+from plait.compile import kernels
+from plait.compile.step import Operand, make_step
 
 # What every process does: kernels by rank (8 and 16 columns are two kernels), run on a small tree. It prints one line.
 WORK = """
@@ -199,7 +205,7 @@ def test_a_folder_that_cannot_be_made_costs_only_time(tmp_path, run, numbers):
         several = []
         for folder in ("/proc/nowhere/plait", "/dev/null", os.environ["PLAIT_CACHE_DIR"]):
             os.environ["PLAIT_CACHE_DIR"] = folder
-            kernels._kernels.clear()
+            kernels.forget()
             several.append(work())
         print(json.dumps(several))
     """
@@ -256,7 +262,7 @@ def test_a_folder_that_vanishes_at_any_time_costs_only_time(run, filled, numbers
             vanish()
             return load(name, path)
 
-        kernels._kernels.clear()
+        kernels.forget()
         kernels._load = gone
         print(json.dumps([wide, work()]))
     """
@@ -276,9 +282,9 @@ def after(path, damage):
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     try:
-        kernels._kernels.clear()
+        kernels.forget()
         numbers = work()
-        kernels._kernels.clear()
+        kernels.forget()
         return [numbers, found()]
     except BaseException as error:
         path.write_bytes(whole)
@@ -320,3 +326,60 @@ def test_row_kernels_do_not_outlive_the_functions_that_they_call(tmp_path):
         file.write("\n\nfrom plait.jit.policy import inlined\nfrom plait.jit.vectors import splat\n")
         file.write("\n\n@inlined\ndef digamma_lgamma8(x):\n    return splat(42.0), splat(0.0)\n")
     assert (before, log_geomean()) == (pytest.approx(-0.5772156649015329), 42.0)
+
+
+# in memory ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_nobody_holds_is_freed_and_one_in_use_is_not(tmp_path, run, numbers):
+    code = """
+        import gc, weakref
+
+        numbers = work()
+        held, alive = kernels.compiled(step(5)), weakref.ref(kernels.compiled(step(5)).run)
+        kernels.forget()
+        gc.collect()
+        in_use = alive() is held.run
+        again = work()  # a second one of the same name
+        del held
+        gc.collect()
+        gone = alive() is None
+        more = work()
+        kernels.forget()
+        gc.collect()
+        left = [name for name in sys.modules if name.startswith("plait_kernel_")]
+        print(json.dumps([numbers, again, more, in_use, gone, left]))
+    """
+    for _ in range(2):  # freshly compiled, and from the folder
+        assert run(tmp_path / "kernels", code) == [numbers, numbers, numbers, True, True, []]
+
+
+def test_kernels_in_memory_are_bounded(monkeypatch):
+    """However many models a process meets; the kernel that was asked for last is among those kept."""
+    alive = weakref.WeakSet()
+
+    def build(step, types):
+        def run(): ...
+
+        alive.add(run)
+        return kernels.Kernel(run, 1, np.dtype(np.float64))
+
+    monkeypatch.setattr(kernels, "_build", build)
+    kernels.forget()
+    try:
+        for rank in range(1, 8 * kernels.LOADED):
+            step = make_step("linear", ("i",), (Operand(("i",), ("r", "s")),), {"r": rank, "s": 1}, (0,))
+            latest = kernels.compiled(step)
+        assert latest is kernels.compiled(step)
+        del latest
+        gc.collect()
+        assert len(alive) <= 2 * kernels.LOADED
+    finally:
+        kernels.forget()
+
+
+def test_compiling_frees_the_pass_managers_of_llvm():
+    """Each holds some 30 kB outside Python, and a kernel needs some fifty."""
+    managers = getattr(llvm, "newpassmanagers", None)
+    for manager in managers.NewPassManager.__subclasses__() if managers else ():
+        assert manager._dispose is not llvm.ffi.ObjectRef._dispose

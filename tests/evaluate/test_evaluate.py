@@ -229,6 +229,24 @@ def test_corrupted_cells_differ_in_one_entity_and_are_no_links(monkeypatch, axis
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
+def test_cells_that_a_rule_closes_are_neither_drawn_nor_rivals():
+    n = np.arange(5)
+    text = "X[a, b] = A[a, r] B[b, r]; b: a"
+    rates = np.where(np.eye(5) > 0, 9.0, 1.0) + np.arange(5) / 10  # self-links above all, then the larger b
+    table = pl.DataFrame({"a": [0, 1, 2, 3, 4], "b": [1, 2, 3, 4, 0]})
+    data = {"X": plait.Relation(table, missing=pl.DataFrame({"a": n, "b": n}))}
+    fit = plait.fit(text, data, rank=5, fixed={"A": np.eye(5), "B": rates.T.copy()}, seed=0)
+    found = plait.evaluate(fit, "X", pl.DataFrame({"a": [0, 1], "b": [4, 4]}), rank="b", nonlinks=50)
+    assert (found["mean_rank"], found["mean_rank_raw"]) == (1, 2)
+    assert found["roc_auc_uniform"] > 0.75  # among self-links it would be lower by a fifth
+    links = Links(fit.known["X"], np.array([[0, 4]]), ("a", "a"))
+    drawn = uniform(links, 500, np.random.default_rng(0))
+    assert (drawn[:, 0] != drawn[:, 1]).all()
+    changed, possible = corrupted(links, np.repeat([[0, 4]], 200, axis=0), 1, np.random.default_rng(0))
+    assert possible.all()
+    assert set(changed[:, 1]) == {2, 3}
+
+
 def test_entities_that_have_no_link_here_are_not_drawn():
     # Users c and d and film z occur in other relations only: what they would like here is not known.
     known = Known((4, 3), np.array([[0, 0]], np.uint32), np.ones(1), np.ones(1))

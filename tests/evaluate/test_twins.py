@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 import plait
+from plait import demo
+from plait.errors import SettingError
 
 TAGS = pl.DataFrame(
     {
@@ -87,6 +89,70 @@ def test_all_tags_of_a_hidden_pair_are_hidden_where_the_pair_is():
     tags = plait.Model(MODEL).bind(found.train).relations["tags"]
     assert len(tags.values) == 2  # bob, abba, pop and cid, dion, sad
     assert tags.missing_cells == 2 * 3
+
+
+@pytest.mark.parametrize("by", ["cells", ("pair", "i", "k"), ("pair", "j", "k")], ids=str)
+def test_whether_a_twin_is_hidden_does_not_depend_on_whether_the_hidden_cell_is_a_link(by):
+    rng = np.random.default_rng(2)
+    X, Y = (rng.random((8, 7, 3)) < 0.2).astype(float), (rng.random((8, 7)) < 0.5).astype(float)
+    model = "X[i, j, k] = A[i, r] B[j, r] C[k, r]; Y[i, j] = A[i, r] B[j, r]"
+    found = split({"X": X, "Y": Y}, "X", model=model, by=by, fraction=0.15, twins="hide")
+    touched = np.zeros(Y.shape, bool)
+    touched[found.test["i"], found.test["j"]] = True
+    bound = plait.Model(model).bind(found.train).relations["Y"]
+    M = bound.weights.at(np.argwhere(np.ones(Y.shape))).reshape(Y.shape)
+    np.testing.assert_array_equal(M, ~touched)
+    assert 0 < touched.mean() < 1
+
+
+@pytest.mark.parametrize("by", ["cells", ("pair", "i", "k")], ids=str)
+def test_hidden_twins_leave_no_trace_in_links_without_structure(by):
+    """A factor of the pair itself would learn from a gap in Y what X hides there; AUC was .55 and .58."""
+    model = "X[i, j, k] = H[i, j, r] C[k, r]; Y[i, j] = H[i, j, r] d[r]"
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X, Y = (rng.random((20, 20, 4)) < 0.05).astype(float), (rng.random((20, 20)) < 0.2).astype(float)
+        train, test = split({"X": X, "Y": Y}, "X", model=model, by=by, fraction=0.2, twins="hide", seed=seed)
+        fit = plait.fit(model, train, rank=1, sweeps=15, seed=0)
+        found.append(plait.evaluate(fit, "X", test)["roc_auc"])
+    assert abs(np.mean(found) - 0.5) < 3 * np.std(found, ddof=1) / np.sqrt(len(found))
+
+
+@pytest.mark.parametrize("by", ["cells", ("index", "tag")], ids=str)
+def test_a_coupled_relation_of_which_nothing_would_be_left_is_refused_with_a_cure(by):
+    with pytest.raises(SettingError) as caught:
+        split({"tags": TAGS, "plays": PLAYS}, "tags", by=by, fraction=0.7, twins="hide")
+    assert str(caught.value) == (
+        'twins="hide" would hide all 4 links of plays: each agrees on user, artist with a hidden cell of tags.\n'
+        'Hide what the two have in common, by=("pair", "user", "artist"), or leave them known with twins="ignore".'
+    )
+
+
+@pytest.mark.parametrize("fraction", [0.2, 0.6])
+def test_thinned_links_and_their_mirror_images_are_zeros_like_all_others(fraction):
+    # A hidden link whose mirror image is hidden too reached the join twice.
+    X = mirrored()
+    table = pl.DataFrame(dict(zip(("head", "relation", "tail"), np.nonzero(X))))
+    labels = {"head": range(8), "relation": range(3)}
+    relation = plait.Relation(table, universe="model")
+    found = split(
+        {"nations": relation}, model=NATIONS, by="thin", fraction=fraction, twins="hide", labels=labels
+    )  # fmt: skip
+    hidden = np.zeros(X.shape, bool)
+    hidden[tuple(found.test[i].to_numpy() for i in ("head", "relation", "tail"))] = True
+    bound = plait.Model(NATIONS).bind(found.train, labels=labels).relations["nations"]
+    known = X & ~hidden & ~hidden.transpose(2, 1, 0)
+    np.testing.assert_array_equal(bound.cells, np.argwhere(known))
+    M = bound.weights.at(np.argwhere(np.ones(X.shape))).reshape(X.shape)
+    np.testing.assert_allclose(M, np.where(known, 1.0, 1 - fraction))
+
+
+def test_the_demo_can_be_thinned_with_its_mirror_images():
+    found = split(demo.data(), "relations", fraction=0.2, by="thin", model=demo.MODEL, twins="hide")
+    bound = plait.Model(demo.MODEL).bind(found.train).relations["relations"]
+    assert len(found.test) == 398
+    assert len(bound.links) < 1992 - 398
 
 
 def test_ignored_twins_are_not_looked_for():

@@ -1,3 +1,6 @@
+import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -75,3 +78,34 @@ def test_uclaf_has_1436_links_of_users_places_and_activities(shared):
     assert np.count_nonzero(data) == 1436
     bound = plait.Model("visits[user, place, act] = U[user, r] P[place, r] A[act, r]").bind({"visits": data})
     assert len(bound.labels["place"]) == 168
+
+
+def matrix_file(data, change, compressed=False):
+    """A file of one variable X, its bytes changed; compressed afterwards."""
+    found = io.BytesIO()
+    scipy.io.savemat(found, {"X": data})
+    whole = found.getvalue()
+    head, element = whole[:128], change(whole[128:])
+    packed = zlib.compress(element)
+    Path("a.mat").write_bytes(head + (struct.pack("<II", 15, len(packed)) + packed if compressed else element))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", [0, 8, 0x30, 0x7FFF])
+def test_numbers_of_an_unknown_type_are_an_error_and_no_crash(kind, compressed):
+    """SciPy ends the process."""
+    double, other = struct.pack("<II", 9, 48), struct.pack("<II", kind, 48)
+    matrix_file(np.ones((2, 3)), lambda element: element.replace(double, other), compressed)
+    assert message("a.mat") == (
+        f"a.mat: this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type {kind}.\n"
+        "Save it again, with -v7."
+    )
+
+
+def test_pointers_of_a_sparse_matrix_that_lead_outside_are_an_error_and_no_crash():
+    data, columns = scipy.sparse.csc_array(np.eye(3)), struct.pack("<4i", 0, 1, 2, 3)
+    for wrong in ((0, 1, 2**30, 3), (0, -(2**30), 2, 3), (0, 3, 1, 3)):
+        matrix_file(data, lambda element, wrong=wrong: element.replace(columns, struct.pack("<4i", *wrong)))
+        assert message("a.mat").startswith("a.mat: this is no MATLAB file of version 5, or a damaged one: ")
+    matrix_file(data, lambda element: element.replace(struct.pack("<3i", 0, 1, 2), struct.pack("<3i", 0, 1, 2**25), 1))
+    assert message("a.mat").startswith("a.mat: this is no MATLAB file of version 5, or a damaged one: ")

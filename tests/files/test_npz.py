@@ -124,3 +124,16 @@ def test_a_damaged_file_is_named():
     np.save("b.npy", DENSE)
     Path("b.npz").write_bytes(Path("b.npy").read_bytes())
     assert message("b.npz") == "b.npz: this is one array.\nGive it the ending .npy."
+
+
+def test_a_header_that_is_none_and_a_damaged_compression_are_named():
+    np.save("a.npy", np.ones(3))
+    whole = Path("a.npy").read_bytes()
+    Path("a.npy").write_bytes(whole.replace(b"{'descr'", b"(((('desc"))
+    assert message("a.npy").startswith("a.npy: this is no NumPy file, or a damaged one: ")
+    scipy.sparse.save_npz("s.npz", scipy.sparse.csr_array(np.eye(300)))
+    whole = bytearray(Path("s.npz").read_bytes())
+    start = whole.index(b"indices.npy") + 45
+    whole[start : start + 20] = bytes(20)
+    Path("s.npz").write_bytes(whole)
+    assert message("s.npz").startswith("s.npz: this is no NumPy file, or a damaged one: ")

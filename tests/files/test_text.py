@@ -297,6 +297,22 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {},
         "visits.csv, line 1: a carriage return stands alone.\nEnd lines with LF or CRLF.",
     ),
+    "a carriage return inside a line": (
+        b'user)p"lace,\rvalu{\na,x,1N5,\ny,\n2p',
+        {},
+        "visits.csv, line 1: a carriage return stands alone.\nEnd lines with LF or CRLF.",
+    ),
+    "a word for a number in a last line without an end": (
+        b"us;er,place,value\na,x,1\nb,y,2W",
+        {},
+        "visits.csv, line 3, column 'value': '2W' is not a number.\nWrite a number such as 3 or 0.25.",
+    ),
+    "a field beyond what one can be": (
+        b"a" * 131_073 + b",n\nx,1\n",
+        {},
+        "visits.csv, line 1: a field has more than 131,072 characters.\n"
+        f"Close the quotation mark that opens it, if one does; {MARKS}",
+    ),
     "a value column that is not there": (
         b"user,plays\na,1\n",
         {"value": "play"},

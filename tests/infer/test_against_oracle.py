@@ -80,6 +80,7 @@ def with_prior(problem, method):
     [*((name, False) for name in MODELS), *((name, True) for name in WITH_V)],
     ids=[*MODELS, *(f"{name}-exposed" for name in WITH_V)],
 )
+@pytest.mark.filterwarnings("ignore::plait.PlaitWarning")  # so small, what is drawn may be links only
 def test_fit_equals_dense_oracle(name, exposed, way, likelihood):
     model = plait.Model((WITH_V if exposed else MODELS)[name])
     rng = np.random.default_rng(zlib.crc32(f"{name} {way} {likelihood} {exposed}".encode()))

@@ -133,6 +133,7 @@ def test_an_entry_that_underflows_leaves_the_others_of_its_fibre_alone(likelihoo
 
 @EVERY_METHOD
 @pytest.mark.parametrize("rank", [1, 200])
+@pytest.mark.filterwarnings("ignore::plait.RankWarning")  # that is the extreme
 def test_ranks_1_and_200(rank, method):
     X = np.random.default_rng(4).poisson(2.0, (7, 6, 5)).astype(float)
     X[0, 0] = np.nan
@@ -166,6 +167,7 @@ def test_an_entity_that_only_another_relation_mentions_is_not_zeros():
 
 
 @EVERY_METHOD
+@pytest.mark.filterwarnings("ignore::plait.NoLinksWarning")  # that is the extreme
 def test_a_relation_with_no_link(method):
     text = "X[i,j] = A[i,r] B[j,r]\nY[i,k] = A[i,r] C[k,r]"
     data = {"X": np.random.default_rng(6).poisson(3.0, (6, 5)).astype(float), "Y": np.zeros((6, 4))}
@@ -176,6 +178,7 @@ def test_a_relation_with_no_link(method):
 
 @EVERY_METHOD
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.filterwarnings("ignore::plait.NoLinksWarning")  # that is the extreme
 def test_no_link_at_all(method, likelihood):
     data = {"X": plait.Relation(np.zeros((4, 3, 2)), likelihood=likelihood)}
     fit = finite(plait.fit(CP3, data, rank=2, method=method, seed=0, sweeps=60, **METHODS[method]))
@@ -213,6 +216,7 @@ def test_zeros_of_weight_1e_3_count_for_little():
 
 
 @EVERY_METHOD
+@pytest.mark.filterwarnings("ignore::plait.NoLinksWarning")  # that is the extreme
 def test_all_cells_hidden(method):
     start = {name: np.full((n, 2), 0.7) for name, n in zip("ABC", (4, 3, 2))}
     settings = METHODS[method] | ({"prior": plait.Gamma(0.5, 2.0), "adapt": None} if method == "vb" else {})

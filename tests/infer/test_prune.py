@@ -57,12 +57,14 @@ def test_bound_of_a_pruned_fit_is_that_of_its_state(fits):
 
 
 @pytest.mark.parametrize("X", [np.zeros((5, 4, 3)), np.full((5, 4, 3), np.nan), np.eye(5, 4)[:, :, None] * np.ones(3)])
+@pytest.mark.filterwarnings("ignore::plait.NoLinksWarning")  # two of the three have none
 def test_at_least_one_component_stays(X):
     fit = plait.fit(CP3, {"X": X}, rank=6, adapt="component", prune=True, seed=0, sweeps=80)
     assert 1 <= fit.rank["r"] <= 6
     assert all(np.isfinite(factor.mean).all() for factor in fit.factors.values())
 
 
+@pytest.mark.filterwarnings("ignore::plait.BoundWarning")  # the truth has rank 1
 def test_ranks_of_several_latent_indices_fall_separately():
     rng = np.random.default_rng(1)
     A, B = rng.gamma(0.5, 3.0, (20, 1)), rng.gamma(0.5, 3.0, (16, 1))

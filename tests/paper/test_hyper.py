@@ -32,6 +32,7 @@ def test_a_cell_says_its_prior():
     assert hyper.prior(cell("GCTF-EM", A=None, B=None)) == {"method": "em"}
 
 
+@pytest.mark.filterwarnings("ignore::plait.BoundWarning")  # that of A = 100 is far too low
 def test_the_concentration_matters_and_the_mean_does_not():
     def auc(**prior):
         runs = [hyper.measure(QUICK, cell(run=run, **prior))["auc"] for run in range(3)]

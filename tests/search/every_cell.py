@@ -1,8 +1,11 @@
 """What `fit.top` is compared with: the rates of all cells by one dense einsum, and the best of them by sorting."""
 
 import itertools
+import warnings
 
 import numpy as np
+
+import plait
 
 
 def all_rates(fit, relation):
@@ -23,22 +26,30 @@ def all_rates(fit, relation):
     return rates if V is None else rates * V.reshape(shape)
 
 
-def allowed(fit, relation, known):
-    """Which cells may be answers."""
+def allowed(fit, relation, known, closed=None):
+    """Which cells may be answers: none that is known or of exposure 0, nor any of a mask."""
     mask = np.ones([len(fit.labels[index]) for index in fit.model.equation(relation).indices], bool)
+    V = fit.exposures.at(relation, np.argwhere(mask))
+    if V is not None:
+        mask = V.reshape(mask.shape) > 0
+    if closed is not None:
+        mask &= ~closed
     for cell in () if known else fit.known[relation].cells:
         mask[tuple(cell)] = False
     return mask
 
 
-def check(fit, relation, k, fixed, *, known=False, scores=None, score="mean"):
+def check(fit, relation, k, fixed, *, known=False, scores=None, score="mean", closed=None):
     """The table has the best scores of all allowed cells, at distinct cells that have these scores."""
     indices = fit.model.equation(relation).indices
     scores = all_rates(fit, relation) if scores is None else scores
     place = tuple(fixed.get(index, slice(None)) for index in indices)
-    wanted = np.sort(scores[place][allowed(fit, relation, known)[place]].ravel())[::-1][:k]
+    open_cells = allowed(fit, relation, known, closed)
+    wanted = np.sort(scores[place][open_cells[place]].ravel())[::-1][:k]
     names = {index: fit.labels[index][row] for index, row in fixed.items()}
-    table = fit.top(relation, k, given=names, known=known, score=score)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.ClosedWarning)
+        table = fit.top(relation, k, given=names, known=known, score=score)
     assert tuple(table.columns[: len(indices)]) == indices
     cells = (
         np.stack([fit.labels[i].encode(table[i]) for i in indices], axis=1) if indices else np.zeros((len(table), 0))
@@ -48,7 +59,7 @@ def check(fit, relation, k, fixed, *, known=False, scores=None, score="mean"):
     np.testing.assert_allclose(here, wanted, rtol=1e-9)
     assert (np.diff(here) <= 1e-9 * wanted[:-1]).all()
     assert len(np.unique(cells, axis=0)) == len(cells) or not indices
-    assert all(allowed(fit, relation, known)[tuple(cell)] for cell in cells)
+    assert all(open_cells[tuple(cell)] for cell in cells)
     assert all((table[index] == name).all() for index, name in names.items())
     if score in table.columns:
         np.testing.assert_allclose(table[score].to_numpy(), wanted, rtol=1e-9)

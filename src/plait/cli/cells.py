@@ -64,41 +64,30 @@ def label(labels: "Labels", text: str, index: str) -> Any:
 
 @dataclass(frozen=True)
 class Cells:
-    """A table of cells, and how it was read."""
+    """A table of cells, how it was read, and how the run's own source calls the column of values."""
 
     table: "pl.DataFrame"
     path: str
     options: dict[str, Any]
+    value: str | None
 
 
-def read_cells(
-    fit: "Fit",
-    run: Path,
-    relation: str,
-    path: str,
-    given: Mapping[str, Any],
-    *,
-    value: str | None = None,
-    with_values: bool = False,
-) -> Cells:
+def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[str, Any]) -> Cells:
     """Cells from a file: columns by the names of the indices, or by those of the run's own source.
 
     given: options of `plait.read`.
-    with_values: a column of values may be there too; its name is `value`, that of the run's source, or "value".
     """
     from plait.cli.wording import of_options
 
     indices = fit.model.equation(relation).indices
-    named, numbers = _source_columns(run, relation)
+    named, value = _source_columns(fit, run, relation)
     with of_options():
         table, options = _read(fit, indices, named, path, dict(given))
     if not hasattr(table, "columns"):
         raise DataError(f"{path}: this is an array, but cells are a table.\nGive a column for each index.")
     have = set(table.columns)
     table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
-    if with_values:
-        table = _with_values(table, indices, value or next((c for c in ("value", numbers) if c in have), None), path)
-    return Cells(table, path, options)
+    return Cells(table, path, options, value)
 
 
 def _read(
@@ -118,33 +107,16 @@ def _read(
     return table, options
 
 
-def _with_values(table: "pl.DataFrame", indices: Sequence[str], value: str | None, path: str) -> "pl.DataFrame":
-    """The indices and a column `value`, where there is one; refuse columns whose meaning is unknown."""
-    if value is not None and value not in table.columns:
-        raise DataError(
-            f"{path}: there is no column {value!r}; the table has {', '.join(map(repr, table.columns))}.\n"
-            f"{suggestion(value, table.columns)}--value names the column of values."
-        )
-    surplus = [column for column in table.columns if column not in (*indices, value)]
-    if value is None and surplus:
-        raise DataError(
-            f"{path}: column {surplus[0]!r} is not used, and there is no column of values.\n"
-            f"Drop it, or say that it holds the values: --value {surplus[0]}."
-        )
-    if value in (None, "value"):
-        return table
-    return table.drop("value", strict=False).rename({str(value): "value"})
-
-
-def _source_columns(run: Path, relation: str) -> tuple[dict[str, str], str | None]:
-    """Index -> column of the relation's source and its column of values, as far as a config said."""
+def _source_columns(fit: "Fit", run: Path, relation: str) -> tuple[Mapping[str, str], str | None]:
+    """Index -> column of the relation's source and its column of values, as far as anybody said."""
     from plait.config import Config
     from plait.store.folder import manifest
 
+    known = fit.known[relation]
     remembered = manifest(run)["extra"].get("config")
-    if remembered is None:  # a run made in Python
-        return {}, None
-    table = Config.from_dict(remembered).tables["relations"].get(relation, {})
+    if known.columns or known.value is not None or remembered is None:
+        return known.columns, known.value
+    table = Config.from_dict(remembered).tables["relations"].get(relation, {})  # a run of an earlier version
     columns = table.get("columns")
     return (columns if isinstance(columns, dict) else {}), table.get("value")
 

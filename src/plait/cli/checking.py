@@ -1,6 +1,7 @@
 """The command check: what was understood of a config and its data, and what a sweep will cost."""
 
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plait.cli.options import ConfigFile, Json
+from plait.errors import PlaitWarning
 
 if TYPE_CHECKING:
     from plait.data.bind import Data
@@ -25,7 +27,7 @@ def check(
     """Say what was understood of the data, without fitting.
 
     Sizes, links, zeros, missing cells, duplicates that were summed, entities with links in one relation only, the
-    memory of a fit and the time of a sweep.
+    memory of a fit and the time of a sweep; and all that a fit would warn of, but for its outcome.
 
     \b
     Examples:
@@ -33,14 +35,15 @@ def check(
       plait check model.toml --plan --no-time
       plait check model.toml --json
     """
-    from plait.cli.output import emit, working
-    from plait.cli.understood import as_document
+    from plait.cli.output import emit, to_stderr, working
+    from plait.cli.understood import as_document, warnings_about
     from plait.cli.wording import of_config
     from plait.config import read_config
     from plait.prepare import Arguments, prepare
 
     found = read_config(config)
-    with of_config(found):
+    with of_config(found), warnings.catch_warnings(record=True) as traps:
+        warnings.simplefilter("always", PlaitWarning)
         with working("reading"):
             data = found.model.bind(found.data(), labels=found.labels())
             fixed = found.fixed()
@@ -48,9 +51,11 @@ def check(
     with working("measuring"):
         cost = Cost.of(task.problem, data, task.loop.order if measure else None, accelerate=task.loop.accelerate)
     if json:
-        emit({"model": str(found.model), **as_document(data), **cost.as_document(), "plan": task.problem.plan})
+        emit({"model": str(found.model), **as_document(data, traps), **cost.as_document(), "plan": task.problem.plan})
     else:
         _print(data, task.problem, cost, found.settings, plan)
+        for text in warnings_about(data, traps):
+            to_stderr("warning", text)
 
 
 WORK = 1  # arrays of all factors' size that a sweep makes and drops again
@@ -162,8 +167,8 @@ def _seconds(problem: "Problem", order: Any) -> float:
 
 
 def _print(data: "Data", problem: "Problem", cost: Cost, settings: dict[str, Any], plan: bool) -> None:
-    from plait.cli.output import out, pairs, size_words, to_stderr
-    from plait.cli.understood import relations_table, warnings_about
+    from plait.cli.output import out, pairs, size_words
+    from plait.cli.understood import relations_table
 
     out(f"{data.model}\n", style="cyan")
     relations_table(data)
@@ -186,8 +191,6 @@ def _print(data: "Data", problem: "Problem", cost: Cost, settings: dict[str, Any
     if plan:
         out()
         out(problem.plan)
-    for text in warnings_about(data):
-        to_stderr("warning", text)
 
 
 def _print_values(data: "Data") -> None:

@@ -43,11 +43,14 @@ def evaluate(
 
     fit = plait.load(run)
     options = reading(columns, delimiter, header, unquoted)
-    cells = read_cells(fit, run, relation, str(test), options, value=value, with_values=True)
+    cells = read_cells(fit, run, relation, str(test), options)
+    if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
+        value = cells.value  # the config of an earlier version's run knows it, the fit does not
+    tested = cells.table if value is None else plait.Relation(cells.table, value=value)
     with of_cells(cells, prior=False), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.LeakWarning)  # the notes among the figures say it
         found = plait.evaluate(
-            fit, relation, cells.table, score=score, rank=rank or None, nonlinks=nonlinks, seed=seed
+            fit, relation, tested, score=score, rank=rank or None, nonlinks=nonlinks, seed=seed
         )  # fmt: skip
     if json:
         emit(found.to_dict())

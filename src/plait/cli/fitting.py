@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plait.cli.options import ConfigFile, Json, RunFolder, named_path
-from plait.errors import FitError, SettingError, StoreError
+from plait.errors import FitError, PlaitWarning, SettingError, StoreError
 
 if TYPE_CHECKING:
     from plait.config import Config
@@ -190,14 +190,15 @@ def _fitted(config: "Config", run: Path, every: float, force: bool, resumed: boo
 
 @contextmanager
 def warnings_on_stderr(as_json: bool) -> Iterator[None]:
-    """A warning of the library is one line on stderr, not Python's two with a file name."""
+    """A warning of the library is said as errors are, not with Python's file name and line."""
     from plait.cli.program import say
 
     def show(message: Any, category: type[Warning], *rest: Any, **options: Any) -> None:
         say(category.__name__, str(message), as_json=as_json, word="warning")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", RuntimeWarning)
+        for kind in (RuntimeWarning, PlaitWarning):
+            warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
 

@@ -79,12 +79,17 @@ def top(
 ) -> None:
     """List the most probable links that are not known yet.
 
+    What a rule makes unobservable is not among them: pairs and slices of `missing`, self-links where hardly any is
+    observed, and cells of exposure 0. What the config names as `hidden` may be.
+
     \b
     Examples:
       plait top run visits
       plait top run visits -k 5 --given user=u17
       plait top run visits --given "user=ann lee" --given day=3 -o links.csv
     """
+    import warnings
+
     from plait.cli.cells import named_cell
     from plait.cli.output import check_free, deliver, to_stderr
     from plait.result import load
@@ -93,9 +98,13 @@ def top(
     fit = load(run)
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
-    links = fit.top(relation, k, given=chosen, known=known, score=score)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        links = fit.top(relation, k, given=chosen, known=known, score=score)
     deliver(links, len(indices), path=output, as_json=json)
-    if links.is_empty() and k and not known and not json:
+    if caught and not json:
+        to_stderr("note", str(caught[0].message).replace("hidden= of its plait.Relation", "hidden in the config"))
+    elif links.is_empty() and k and not known and not json:
         to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
 
 

@@ -1,10 +1,12 @@
 """What was understood of the data: sizes, links, zeros, missing cells, values, and entities that stand alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warnings import WarningMessage
+
     from plait.data.bind import BoundRelation, Data
 
 LARGE = 1000.0  # a value from which on a few cells may outweigh all others
@@ -65,23 +67,25 @@ def alone(data: "Data") -> dict[str, dict[str, int]]:
     return found
 
 
-def warnings_about(data: "Data") -> list[str]:
-    """What a person should look at before fitting."""
+def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]:
+    """What a person should look at before fitting; traps: the warnings of the library."""
     from plait.cli.output import significant
+    from plait.errors import NoZerosWarning
 
-    found = []
+    found = [str(trap.message) for trap in traps]
+    kinds = {trap.category for trap in traps}
     for name, relation in data.relations.items():
         values = Values.of(relation)
         if values is None:
-            found.append(f"{name} has no links: there is nothing to learn from it.")
-        elif relation.likelihood == "poisson" and values.most >= LARGE and values.most >= 100 * values.median:
+            continue
+        if relation.likelihood == "poisson" and values.most >= LARGE and values.most >= 100 * values.median:
             found.append(
                 f"{name} has values up to {significant(values.most)}, the median is {significant(values.median)}: "
                 "a few large counts dominate. Consider their logarithms, or 1 for every link."
             )
         elif relation.likelihood == "poisson" and values.ones == len(relation.values):
             found.append(f'{name} has only the values 0 and 1: likelihood = "bernoulli" fits links better.')
-        if relation.observed_zeros == 0 and len(relation.values):
+        if relation.observed_zeros == 0 and NoZerosWarning not in kinds:
             found.append(f"{name} has no observed zeros: nothing says which links are improbable.")
     if len(data.relations) > 1:
         found += [f"{name} shares no factor with another relation: it is fitted by itself." for name in _lone(data)]
@@ -94,8 +98,8 @@ def _lone(data: "Data") -> list[str]:
     return [name for name, row in zip(data.model.relations, R) if not (row.astype(bool) & shared).any()]
 
 
-def as_document(data: "Data") -> dict[str, Any]:
-    """All of it as data."""
+def as_document(data: "Data", traps: Sequence["WarningMessage"]) -> dict[str, Any]:
+    """All of it as data, warnings included."""
     relations: Mapping[str, BoundRelation] = data.relations
     return {
         "axes": {axis: len(data.labels[axis]) for axis in data.model.axes},
@@ -104,7 +108,7 @@ def as_document(data: "Data") -> dict[str, Any]:
             axis: {name: count for name, count in counts.items() if name} for axis, counts in alone(data).items()
         },
         "without_links": {axis: counts[""] for axis, counts in alone(data).items()},
-        "warnings": warnings_about(data),
+        "warnings": warnings_about(data, traps),
     }
 
 

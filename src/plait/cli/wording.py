@@ -45,7 +45,7 @@ IN_TOML = (
         "the data are not what the run was fitted to, so that fitting again would compare two things at once.\n"
         "Put them back, or fit anew with `plait fit`.",
     ),
-    (r"\b(columns|value|weight|missing)= (names|holds|is)\b", r"\1 \2"),
+    (r"\b(columns|value|weight|missing|hidden)= (names|holds|is)\b", r"\1 \2"),
 )
 # What plait.read says -> the options of the commands that read files.
 IN_OPTIONS = (
@@ -71,6 +71,8 @@ OF_RUNS = (
         r"Fit again with labels=\{'(\w+)': \[…\]\} and its exposure",
         r"Fit again with \1 = […] in [labels] of the config, and its exposure",
     ),
+    (r"plait\.Relation\(test, value='([^']*)'\)", r"--value \1"),
+    (r"\bvalue= names", "--value names"),
     (r'Fit with method="vb"', 'Fit with method = "vb" in [fit] of the config'),
 )
 PRIOR = r"(Remove the row), or score unknown names by the prior: .*"
@@ -116,15 +118,15 @@ def _about_file(error: DataError | SettingError, message: str, config: Config) -
 
 def _subject(message: str, config: Config) -> tuple[str, str, dict[str, Any], tuple[str, ...]] | None:
     """What a message begins with: these words, the table of the config they mean, its source, and its indices."""
-    found = re.match(r"(\w+)(, missing(\[(\d+)\])?)?(?=[:,])", message)
+    found = re.match(r"(\w+)(, (missing|hidden)(\[(\d+)\])?)?(?=[:,])", message)
     if found is None:
         return None
     name = found[1]
     for group, indices_of in (("relations", config.model.equation), ("exposures", config.model.factor)):
         entry = config.tables.get(group, {}).get(name)
         if entry is not None and found[2]:
-            sources = entry["missing"] if isinstance(entry["missing"], list) else [entry["missing"]]
-            hidden = sources[int(found[4] or 0)]
+            given = entry[found[3]]
+            hidden = (given if isinstance(given, list) else [given])[int(found[5] or 0)]
             return found[0], f"[{group}.{name}]", hidden if isinstance(hidden, dict) else {"source": hidden}, ()
         if entry is not None:
             return found[0], f"[{group}.{name}]", entry, indices_of(name).indices

@@ -4,6 +4,9 @@ Numba caches machine code only for functions whose source is a file of an import
 file, named by the hash of its text, registered in `sys.modules`. Processes that compile the same kernel at the same
 time write equal files by atomic renames. Without a usable folder, kernels are compiled in memory: slower to start,
 never an error.
+
+A process that meets many models keeps the kernels of the latest only (decision 14). One that is in use lives as long as
+somebody holds it.
 """
 
 import hashlib
@@ -12,7 +15,9 @@ import pickle
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -62,23 +67,34 @@ def _toolchain() -> str:
     return f"jit {jit.OWN_TEXT[:16]}, numba {numba.__version__}, numpy {np.__version__}"
 
 
+LOADED = 256  # kernels kept in memory, of about a megabyte each; one that left is back from its file in 10 ms
+
 _lock = threading.Lock()
-_kernels: dict[tuple[Step, Types], Kernel] = {}  # by the step as it is, and under its standard names
+# A child forked while another thread compiles would wait for ever for a lock that nobody holds.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
+@lru_cache(LOADED)
 def compiled(step: Step, types: Types | None = None) -> Kernel:
     """The kernel of a step, from memory, from the cache folder or freshly compiled.
 
     types: of the entries, then of every operand's stored array; doubles unless given.
     """
-    types = types or (np.dtype(np.float64),) * (1 + len(step.operands))
-    if (step, types) not in _kernels:
-        with _lock:
-            alike = step.renamed(), types
-            if alike not in _kernels:
-                _kernels[alike] = _build(*alike)
-            _kernels[step, types] = _kernels[alike]
-    return _kernels[step, types]
+    with _lock:
+        return _alike(step.renamed(), types or (np.dtype(np.float64),) * (1 + len(step.operands)))
+
+
+@lru_cache(LOADED)
+def _alike(step: Step, types: Types) -> Kernel:
+    """The kernel that all steps share that are this one under standard names."""
+    return _build(step, types)
+
+
+def forget() -> None:
+    """Let go of every kernel in memory."""
+    compiled.cache_clear()
+    _alike.cache_clear()
 
 
 def _gradients(step: Step, types: Types) -> np.dtype[Any]:
@@ -106,7 +122,17 @@ def _build(step: Step, types: Types) -> Kernel:
 
 def _cached(name: str, text: str, step: Step, types: Types) -> Kernel:
     module = _load(name, _write(name, text))
-    return Kernel(_warm(module.run, step, types), module.SCRATCH, _gradients(step, types))
+    run = _warm(module.run, step, types)
+    # Numba keeps the globals of what it compiled; a kernel that stood among them would keep itself alive.
+    del module.run
+    weakref.finalize(run, _leave, name, module).atexit = False
+    return Kernel(run, module.SCRATCH, _gradients(step, types))
+
+
+def _leave(name: str, module: ModuleType) -> None:
+    """Take a module whose kernel is gone from the list of all modules; a later one of the same name stays."""
+    if sys.modules.get(name) is module:
+        del sys.modules[name]
 
 
 def _discard(name: str) -> None:

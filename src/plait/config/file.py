@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.config.keys import READ, Table, checked, is_names, is_table, is_text, parsed
 from plait.errors import DataError, ModelError, SettingError, suggestion
+from plait.machine import path_fault
 from plait.model import Model
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Config:
                 columns=columns if is_table(columns) else None,
                 indices=table.get("indices"),
                 missing=self._missing(table.get("missing")),
+                hidden=self._missing(table.get("hidden")),
                 **{key: table[key] for key in OF_RELATION if key in table},
             )
 
@@ -186,6 +188,10 @@ class _Naming:
 def read_config(path: str | os.PathLike[str]) -> Config:
     """Read and check a TOML file; the sources it names are not read yet."""
     path = os.fspath(path)
+    if fault := path_fault(path):
+        raise SettingError(
+            f"{path}: there can be no such file: {fault}.\nGive the path of a TOML file with model and relations."
+        )
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

@@ -78,7 +78,7 @@ READ: dict[str, Check] = {
 RELATION: dict[str, Check] = {
     "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": TEXT, "missing": SOURCES,
     "columns": COLUMNS, "universe": TEXT, "weight": TEXT_OR_NUMBER, "duplicates": TEXT, "indices": NAMES,
-    "ignore": NAMES,
+    "ignore": NAMES, "hidden": SOURCES,
 }  # fmt: skip
 EXPOSURE: dict[str, Check] = {"source": TEXT, "value": TEXT, "default": NUMBER, "columns": COLUMNS, "ignore": NAMES}
 SOURCE: dict[str, Check] = {"source": TEXT, "columns": NAMES, "ignore": NAMES}
@@ -111,9 +111,10 @@ def checked(path: str, tables: Table) -> Table:
         for name, table in tables.get(group, {}).items():
             sourced.append((f"[{group}.{name}]", table, keys))
             if is_table(table):
-                missing = table.get("missing", [])
-                hidden = missing if isinstance(missing, list) else [missing]
-                sourced += [(f"[{group}.{name}] missing", one, SOURCE) for one in hidden if is_table(one)]
+                for key in ("missing", "hidden"):
+                    given = table.get(key, [])
+                    ones = given if isinstance(given, list) else [given]
+                    sourced += [(f"[{group}.{name}] {key}", one, SOURCE) for one in ones if is_table(one)]
     for axis, names in tables.get("labels", {}).items():
         _check(path, "[labels]", {axis: names}, {axis: LABELS})
         if is_table(names):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource
 from plait.data.blocks import compact
+from plait.data.closed import Closed, Tables, close
 from plait.data.columns import quoted
 from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
 from plait.data.fibres import Fibres
@@ -19,9 +20,11 @@ from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe
 from plait.data.ranges import by_pieces
 from plait.data.relation import Relation, Source
+from plait.data.traps import data_traps
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.model.model import Model
+from plait.warn import warn_of
 
 Floats = NDArray[np.float64]
 
@@ -31,8 +34,9 @@ class BoundRelation:
     """A relation as a fit needs it.
 
     Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
-    links and stored are how cells and values are kept. weights: M everywhere. The rest is counts for people:
-    observed_cells have M > 0, seen entities are mentioned by a row that is not hidden (an array sees all: no vector).
+    links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
+    columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
+    index (none for arrays, which have them all). The rest is counts for people: observed_cells have M > 0.
     """
 
     name: str
@@ -46,6 +50,9 @@ class BoundRelation:
     observed_cells: int
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
+    closed: Closed
+    columns: Mapping[str, str]
+    value: str | None
 
     @property
     def cells(self) -> Array:
@@ -123,15 +130,23 @@ class Data:
         return data_html(self)
 
 
-def bind(model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None) -> Data:
-    """Read and check all data of a model; ``labels`` declares entities by axis, first in row order."""
+def bind(
+    model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None, *, warn: bool = True
+) -> Data:
+    """Read and check all data of a model; ``labels`` declares entities by axis.
+
+    warn: of what is likely a mistake (`plait.data.traps`).
+    """
     relations = _relations(model, data)
     sources = {name: relation.read(name, model.equation(name).indices) for name, relation in relations.items()}
     declared = _declared(model, labels or {})
     names = _labels(model, sources, declared)
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
-    return Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
+    result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
+    if warn:
+        warn_of(data_traps(result, relations, sources))
+    return result
 
 
 def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
@@ -218,7 +233,8 @@ def _seen_rows(
 
 
 def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]) -> BoundRelation:
-    hidden = _hidden(relation, source, indices, names)
+    missing, put_aside = _missing(relation, source, indices, names)
+    hidden = _together(missing, put_aside, names)
     entries = checked(without_hidden(entries_of(source, indices, names), hidden))
     seen = _seen(entries)
     entries, summed = settled(entries, relation.duplicates)
@@ -248,6 +264,9 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         observed_cells=m.observed_cells,
         seen=seen,
         summed=summed,
+        closed=close(m.weights, [names[index].axis for index in indices], missing, put_aside),
+        columns=dict(relation.columns or {}),
+        value=relation.value,
     )
 
 
@@ -256,17 +275,39 @@ def _positive(numbers: Floats) -> bool:
     return len(numbers) == 0 or bool(numbers.min() > 0)
 
 
-def _hidden(
+def _missing(
     relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]
-) -> dict[tuple[str, ...], Array]:
-    """Coordinates of hidden cells, pairs and slices by index set (in the relation's order), each once."""
+) -> tuple[Tables, Tables]:
+    """Coordinates of missing cells, pairs and slices by index set, each once; and of those that are put aside."""
+    missing = _encoded(relation, relation.read_missing(source.name, indices), indices, names)
+    if isinstance(source, ArraySource) and len(source.hidden):
+        gaps = _distinct(source.hidden, [len(names[index]) for index in indices])
+        missing = _together(missing, {indices: gaps}, names)
+    return missing, _encoded(relation, relation.read_hidden(source.name, indices), indices, names)
+
+
+def _encoded(
+    relation: Relation,
+    tables: Sequence[tuple[str, Mapping[str, Any]]],
+    indices: tuple[str, ...],
+    names: Mapping[str, Labels],
+) -> Tables:
+    """Tables of labels as coordinates by index set, in the relation's order."""
     found: dict[tuple[str, ...], list[Array]] = {}
-    for name, labels in relation.read_missing(source.name, indices):
+    for name, labels in tables:
         ordered = {index: labels[index] for index in indices if index in labels}
         found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, name))
-    if isinstance(source, ArraySource) and len(source.hidden):
-        found.setdefault(indices, []).append(source.hidden)
-    return {over: _distinct(np.concatenate(tables), [len(names[i]) for i in over]) for over, tables in found.items()}
+    return {over: _distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
+
+
+def _together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
+    """Coordinates of two kinds, each once and in order."""
+    common = {
+        over: _distinct(np.concatenate([coords, more[over]]), [len(names[index]) for index in over])
+        for over, coords in some.items()
+        if over in more
+    }
+    return {**some, **more, **common}
 
 
 def _distinct(coords: Array, sizes: Sequence[int]) -> Array:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
 from plait.data.entries import CURES, checked, entries_of, settled
-from plait.data.fibres import Fibres
 from plait.data.keys import coordinate_type
 from plait.data.relation import KINDS, Exposure
 from plait.data.tables import TableSource, is_table, read_table
@@ -84,7 +83,7 @@ def _from_table(
 
 
 def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, values: Any, default: float) -> Weights:
-    cells = Fibres.of(indices, shape, coords.astype(coordinate_type(shape), copy=False))
+    cells = np.ascontiguousarray(coords, coordinate_type(shape))
     return Weights.constant(indices, shape, default).replaced(cells, default, values)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -75,3 +76,25 @@ def search(keys: Keys, needles: Keys, side: Literal["left", "right"] = "left") -
     positions = np.empty(len(needles), np.int64)
     positions[order] = np.searchsorted(keys, needles[order], side)
     return positions
+
+
+class Lookup:
+    """Distinct cells (n, order) in lexicographic order, to be asked which of others are among them."""
+
+    def __init__(self, cells: Array, shape: Sequence[int]):
+        self.cells, self.shape = cells, shape
+
+    def contain(self, cells: Array) -> NDArray[np.bool_]:
+        """Which of some cells (m, order), as row numbers, are there."""
+        if self._keys is None:
+            counts = (len(self.cells), len(cells))
+            mine, theirs = pack_pair(columns_of(self.cells), columns_of(cells), self.shape, counts)
+            return find(theirs, mine)[1]
+        return find(pack(columns_of(cells), self.shape, len(cells)), self._keys)[1]
+
+    @cached_property
+    def _keys(self) -> Keys | None:
+        """Sorted keys, where 64 bits suffice for all cells."""
+        if np.prod([float(size) for size in self.shape]) >= 2.0**63:
+            return None
+        return pack(columns_of(self.cells), self.shape, len(self.cells))

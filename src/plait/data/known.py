@@ -1,13 +1,15 @@
-"""The observed links of a relation: what a fit remembers of its data, for `top`, `explain` and filtered ranking."""
+"""What a fit remembers of a relation's data: its links, what rules close, and the names of its columns."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.closed import Closed
 from plait.data.fibres import Fibres
-from plait.data.keys import Array, Keys, columns_of, find, pack, pack_pair
+from plait.data.keys import Array, Lookup
 
 Floats = NDArray[np.float64]
 
@@ -16,13 +18,17 @@ Floats = NDArray[np.float64]
 class Known:
     """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M.
 
-    links and stored are what they are made from when first asked for: a fit keeps no more.
+    links and stored are what they are made from when first asked for: a fit keeps no more. closed: cells that no link
+    is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
     """
 
     shape: tuple[int, ...]
     links: Array | Fibres
     stored: NDArray[np.floating]
     weights: Floats
+    closed: Closed = field(default_factory=Closed)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    value: str | None = None
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -39,16 +45,8 @@ class Known:
 
     def contain(self, cells: Array) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are known links."""
-        if self._keys is None:
-            mine, theirs = pack_pair(
-                columns_of(self.cells), columns_of(cells), self.shape, (len(self.cells), len(cells))
-            )
-            return find(theirs, mine)[1]
-        return find(pack(columns_of(cells), self.shape, len(cells)), self._keys)[1]
+        return self._lookup.contain(cells)
 
     @cached_property
-    def _keys(self) -> Keys | None:
-        """Sorted keys, where 64 bits suffice for all cells."""
-        if np.prod([float(size) for size in self.shape]) >= 2.0**63:
-            return None
-        return pack(columns_of(self.cells), self.shape, len(self.cells))
+    def _lookup(self) -> Lookup:
+        return Lookup(self.cells, self.shape)

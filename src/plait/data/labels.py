@@ -18,6 +18,7 @@ from plait.data.columns import kind, label_series, quoted, widened
 from plait.data.near import Near, distinct_near
 from plait.data.ranges import MANY
 from plait.errors import DataError
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,6 +104,8 @@ class Labels:
     def _rows(self, series: "pl.Series") -> Rows:
         import polars as pl
 
+        if self._near is None:
+            refuse_in_fork(f"names of {self.axis}")
         if (table := self._table(series)) is not None:
             rows = np.empty(len(series), np.int64)
             table.write(series, rows)
@@ -233,6 +236,7 @@ def _check_inside(labels: Labels, column: Seen, array: Counted, declared: bool) 
 def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     import polars as pl
 
+    refuse_in_fork(f"names of {axis}")
     given = Seen(f"labels of {axis}", Labels.of(axis, declared if declared is not None else []).names)
     parts = [Seen(part.where, _distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:

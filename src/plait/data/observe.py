@@ -52,7 +52,7 @@ def observe(
     """
     open_cells = _open_cells(indices, shape, seen, hidden) if unlisted > 0 else None
     if open_cells is None:
-        weights = Weights.from_fibres(indices, shape, listed, own)
+        weights = Weights.from_sorted(indices, shape, listed, own)
         count = int(np.count_nonzero(own))
     else:
         count = round(open_cells.total()) - int(np.count_nonzero(own == 0))

@@ -29,11 +29,13 @@ class Relation:
     columns     index -> column of the table, where the names differ
     value       the column of values; by default "value" if there is one, else every row is a link of 1
     observed    "all": a cell not listed is an observed 0; "listed": it is missing; a number w: zeros weigh w
-    missing     a table or several over any of the indices: cells, pairs or whole slices hidden in addition
+    missing     a table or several over any of the indices: cells, pairs or whole slices that are not observed; pairs
+                and slices are a rule, so that `top` does not propose links there
     universe    "relation": an entity that no (unhidden) row mentions is missing here; "model": it is zeros
     likelihood  "poisson" counts, or "bernoulli" links 0 and 1
     weight      of the whole relation; or a column with the weight of each listed cell
     duplicates  of a cell: "error" or "sum"
+    hidden      like missing, but put aside rather than impossible, such as by `plait.hide`: `top` may propose it
     """
 
     data: Any
@@ -46,6 +48,7 @@ class Relation:
     likelihood: str = "poisson"
     weight: float | str = 1.0
     duplicates: str = "error"
+    hidden: Any = None
     # Not the user's: a table is looked at once to tell it from an array.
     _tabular: bool = field(init=False, repr=False, default=False)
 
@@ -65,11 +68,14 @@ class Relation:
             _check_array_options(self)
 
     @property
-    def hidden_tables(self) -> tuple[Any, ...]:
+    def missing_tables(self) -> tuple[Any, ...]:
         """The tables of missing cells."""
-        if self.missing is None:
-            return ()
-        return tuple(self.missing) if isinstance(self.missing, (list, tuple)) else (self.missing,)
+        return _tables(self.missing)
+
+    @property
+    def hidden_tables(self) -> tuple[Any, ...]:
+        """The tables of cells put aside."""
+        return _tables(self.hidden)
 
     def read(self, name: str, indices: Sequence[str]) -> Source:
         """Read the data; name of the relation for errors, indices as in its equation."""
@@ -82,8 +88,16 @@ class Relation:
 
     def read_missing(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
         """The missing tables: for each its name in errors, and labels by index."""
-        tables = self.hidden_tables
-        names = [f"{name}, missing" if len(tables) == 1 else f"{name}, missing[{k}]" for k in range(len(tables))]
+        return self._read_tables(self.missing_tables, f"{name}, missing", indices)
+
+    def read_hidden(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
+        """The tables of what is put aside, in the same way."""
+        return self._read_tables(self.hidden_tables, f"{name}, hidden", indices)
+
+    def _read_tables(
+        self, tables: Sequence[Any], name: str, indices: Sequence[str]
+    ) -> list[tuple[str, dict[str, "pl.Series"]]]:
+        names = [name if len(tables) == 1 else f"{name}[{k}]" for k in range(len(tables))]
         return [(n, read_missing(table, n, indices, self.columns or {})) for n, table in zip(names, tables)]
 
     def _check_indices(self, name: str, indices: Sequence[str]) -> None:
@@ -111,9 +125,9 @@ class Relation:
         if self.value is not None:
             lines.append(f"value       {self.value}")
         lines.append(f"observed    {observed_words(self.observed)}")
-        if self.missing is not None:
-            tables = len(self.hidden_tables)
-            lines.append(f"missing     {tables} table{'' if tables == 1 else 's'} of hidden cells")
+        for option, tables in {"missing": self.missing_tables, "hidden": self.hidden_tables}.items():
+            if tables:
+                lines.append(f"{option:<11} {len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells")
         lines.append(f"universe    {UNIVERSE_WORDS[self.universe]}")
         lines.append(f"likelihood  {self.likelihood}")
         if self.weight != 1:
@@ -140,6 +154,13 @@ class Exposure:
             raise DataError("Exposure: an array has every cell, so default= says nothing.\nLeave it out.")
         if not is_array(self.table) and not is_table(self.table):
             raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
+
+
+def _tables(given: Any) -> tuple[Any, ...]:
+    """What is one table, several or none, as several."""
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
 
 
 CHOICES = {
@@ -199,12 +220,13 @@ def _check_names(relation: Relation) -> None:
         raise DataError(f"Relation: indices is {relation.indices!r}.\nGive a tuple of names: ({relation.indices!r},).")
     if relation.columns is not None and not isinstance(relation.columns, Mapping):
         raise DataError(f"Relation: columns is {relation.columns!r}.\nGive a dict, index -> column: {{'user': 'id'}}.")
-    for table in relation.hidden_tables:
-        if not is_table(table):
-            raise DataError(
-                f"Relation: missing holds {type(table).__name__}.\n"
-                f"Give a table whose columns are some of the indices, or a list of such tables."
-            )
+    for option, tables in {"missing": relation.missing_tables, "hidden": relation.hidden_tables}.items():
+        for table in tables:
+            if not is_table(table):
+                raise DataError(
+                    f"Relation: {option} holds {type(table).__name__}.\n"
+                    f"Give a table whose columns are some of the indices, or a list of such tables."
+                )
 
 
 def _check_array_options(relation: Relation) -> None:
@@ -212,7 +234,8 @@ def _check_array_options(relation: Relation) -> None:
     options = {"columns": relation.columns, "value": relation.value}
     options["weight"] = relation.weight if isinstance(relation.weight, str) else None
     for option, value in options.items():
-        if value is not None and not (option == "columns" and relation.missing is not None):
+        named = relation.missing_tables or relation.hidden_tables  # whose columns they are
+        if value is not None and not (option == "columns" and named):
             raise DataError(f"Relation: {option} is {value!r}, but an array has no columns.\nGive a table, or omit it.")
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from plait.data.columns import label_series, number_array, quoted
 from plait.errors import DataError, suggestion
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -45,6 +46,7 @@ def frame_of(data: Any, name: str) -> "nw.DataFrame[Any]":
     """The table as a narwhals frame; a lazy one is collected."""
     import narwhals as nw
 
+    refuse_in_fork(f"{name}, a table")
     frame = _native(data, name)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()

@@ -69,18 +69,21 @@ class Weights:
         return cls._of(indices, shape, [Term(1.0, {}, sum_up(Table(ordered, coords, spread), sizes))])
 
     @classmethod
-    def from_fibres(cls, indices: Sequence[str], shape: Sequence[int], cells: Fibres, values: Floats) -> "Weights":
-        """A table over all indices; 0 elsewhere."""
+    def from_sorted(
+        cls, indices: Sequence[str], shape: Sequence[int], cells: Array | Fibres, values: Floats
+    ) -> "Weights":
+        """A table over all indices; 0 elsewhere. cells (n, order): distinct and in order, or the same as fibres."""
         return cls._of(indices, shape, [Term(1.0, {}, Table(tuple(indices), cells, values))])
 
-    def replaced(self, cells: Fibres, old: float, new: Floats) -> "Weights":
-        """These weights, which are `old` at some cells, with other ones there; new (n,). No digit of them is lost."""
+    def replaced(self, cells: Array | Fibres, old: float, new: Floats) -> "Weights":
+        """These weights, which are `old` at some sorted cells, with others there; new (n,). No digit is lost."""
         slight = (new < LOST * old) & (new > 0)
         change = np.where(slight, -old, new - old) if slight.any() else _less(new, old)
-        result = self + Weights.from_fibres(self.indices, self.shape, cells, change)
+        result = self + Weights.from_sorted(self.indices, self.shape, cells, change)
         if not slight.any():
             return result
-        return result + Weights.from_table(self.indices, self.shape, self.indices, cells.cells()[slight], new[slight])
+        coords = Table(self.indices, cells, new).coords[slight]
+        return result + Weights.from_sorted(self.indices, self.shape, coords, new[slight])
 
     @classmethod
     def _of(cls, indices: Sequence[str], shape: Sequence[int], terms: Sequence[Term]) -> "Weights":

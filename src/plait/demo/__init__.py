@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 import plait
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     from plait.evaluation import Metrics, Split
@@ -25,6 +26,7 @@ def load() -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Area and population are binned at their medians: raw populations would drown the links.
     """
+    refuse_in_fork("the data of the demo")
     folder = files("plait.demo")
     names = ["head", "relation", "tail"]
     links = pl.read_csv((folder / "nations.tsv").read_bytes(), separator="\t", has_header=False, new_columns=names)

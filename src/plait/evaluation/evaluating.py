@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.columns import number_array, quoted
-from plait.data.keys import columns_of, pack
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation import metrics
 from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.ranking import ranking
 from plait.evaluation.report import Metrics
+from plait.evaluation.tested import read_test
 from plait.evaluation.twins import LeakWarning
 from plait.settings import one_of
 
@@ -43,8 +42,11 @@ def evaluate(
 ) -> Metrics:
     """Measure how well a fit predicts the cells of a test, such as that of `plait.hide`.
 
-    test: a table with the indices of the relation and `value`; without that column every row is a link. A link is a
-    value over 0. score: what cells are ranked by: "mean", "probability" or "rate" of `fit.predict`.
+    test: a table with a column for each index and one of values, named as the indices and `value`, or as the data of
+    the fit named them; without a column of values every row is a link, and then no other column may be there. Or a
+    `plait.Relation` that says more: columns, value, duplicates, an array (NaN is not tested), and by missing or hidden
+    what is not tested; a weight is refused. Only listed cells are tested. A link is a value over 0. score: what cells
+    are ranked by: "mean", "probability" or "rate" of `fit.predict`.
 
     With zeros in the test, over its cells:
 
@@ -55,17 +57,17 @@ def evaluate(
     - brier: mean of (P(x > 0) − link)². rmse, mae: of the mean against the value.
     - calibration_error: mean |predicted − observed| over the bins of `metrics.calibration`, weighted by their cells.
 
-    Without zeros, non-links are drawn among the cells that are no known or tested links, of entities that have such a
-    link: roc_auc_uniform and average_precision_uniform from all these cells; roc_auc_corrupt_artist, … by replacing
-    that entity of a test link. These are different questions, and precision depends on how many are drawn: `nonlinks`
-    for each link, 1 unless told. If it is told, non-links are drawn beside the zeros of the test too, and 0 draws none.
-    Probabilities are not judged by such a mixture: log_likelihood_links, rmse_links and mae_links are over the test
-    links alone.
+    Without zeros, non-links are drawn among the cells that are no known or tested links and that no rule closes (see
+    `Fit.top`), of entities that have such a link: roc_auc_uniform and average_precision_uniform from all these cells;
+    roc_auc_corrupt_artist, … by replacing that entity of a test link. These are different questions, and precision
+    depends on how many are drawn: `nonlinks` for each link, 1 unless told. If it is told, non-links are drawn beside
+    the zeros of the test too, and 0 draws none. Probabilities are not judged by such a mixture: log_likelihood_links,
+    rmse_links and mae_links are over the test links alone.
 
     rank: an index, several, or True for all of them. Every test link is ranked among all entities of that index, the
-    other entities given: mrr, hits_at_1, hits_at_3, hits_at_10, mean_rank, where other known links of the fit and other
-    test links do not count (filtered), and the same _raw, where they do. Ties have their expected rank, the mean of the
-    best and worst. Several indices: mrr[tail] and so on for each, and over all of them.
+    other entities given: mrr, hits_at_1, hits_at_3, hits_at_10, mean_rank, where other known links of the fit, other
+    test links and closed cells do not count (filtered), and the same _raw, where they do. Ties have their expected
+    rank, the mean of the best and worst. Several indices: mrr[tail] and so on for each, and over all of them.
 
     A figure that cannot be had is left out, and `metrics.notes` says why. Test links that the fit knows are measured
     like others, but noted and warned of (`LeakWarning`): predicting them is no feat. Of zeros a fit does not remember
@@ -130,48 +132,11 @@ class Figures:
 
 def _task(fit: "Fit", relation: str, test: Any, score: str) -> Task:
     """Read and check the test."""
-    from plait.predict.cells import rows_of
-
-    frame, rows = rows_of(fit, relation, test)
-    values = np.ones(len(rows))
-    if "value" in frame.columns:
-        values = number_array(frame.get_column("value"), "test, column 'value'")
-    bad = ~((values >= 0) & (values < np.inf))
-    if fit.likelihood[relation] == "bernoulli":
-        bad |= (values != 0) & (values != 1)
-    if bad.any():
-        row = int(np.argmax(bad))
-        wanted = (
-            "Links are 0 or 1" if fit.likelihood[relation] == "bernoulli" else "Counts are finite numbers, 0 or more"
-        )
-        raise DataError(
-            f"test, column 'value', row {row} (counting from 0): the value is {values[row]:g}.\n{wanted}; correct it, "
-            f"or remove the row."
-        )
+    rows, values = read_test(fit, relation, test)
     if not (values > 0).any():
         what = "is empty" if not len(values) else f"has {len(values):,} zeros and no link"
         raise DataError(f"test of {relation}: it {what}, so nothing can be measured.\nHide more, or give links.")
-    _check_once(fit, relation, rows)
     return Task(fit, relation, fit.model.equation(relation).indices, rows, values, score)
-
-
-def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
-    """No cell (n, order) may count twice."""
-    keys = pack(columns_of(rows), fit.known[relation].shape, len(rows))
-    order = np.argsort(keys, kind="stable")
-    again = order[1:][keys[order[1:]] == keys[order[:-1]]]
-    if not len(again):
-        return
-    second = int(again.min())
-    first = int(np.argmax(keys == keys[second]))
-    indices = fit.model.equation(relation).indices
-    cell = ", ".join(f"{index}={quoted(fit.labels[index][int(row)])}" for index, row in zip(indices, rows[first]))
-    more = len(again) - 1
-    also = f"; {more:,} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
-    raise DataError(
-        f"test: rows {first} and {second} (counting from 0) are both about {cell or 'the same cell'}{also}.\n"
-        f"Remove one, or give the cell one row with the sum of the values."
-    )
 
 
 def _seen(task: Task) -> list[str]:

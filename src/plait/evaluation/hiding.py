@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from plait.data.along import along
 from plait.data.arrays import is_sparse
 from plait.data.bind import BoundRelation
 from plait.data.keys import Array, columns_of, find, pack_pair
 from plait.data.tables import TableSource, frame_of, is_table
 from plait.errors import DataError, SettingError, suggestion
-from plait.evaluation.listing import MOST_CELLS, along, cells_under, observed_cells
+from plait.evaluation.listing import MOST_CELLS, cells_under, observed_cells
 from plait.evaluation.masking import labelled, masked
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
 from plait.evaluation.twins import LeakWarning, find_twins, hidden_by, leak_message, twins_table
+from plait.forked import refuse_in_fork
 from plait.model import Model
 from plait.settings import one_of
 
@@ -71,7 +73,7 @@ def hide(
     - ("pair", "user", "place"): of such pairs (or triples, …), for all values of the other indices.
 
     Nothing of the values of hidden cells reaches a fit of train. Except by "thin" they are missing, neither 0 nor 1;
-    their rows stay in the table only so that their names are known, and are listed in `missing=`. The weights of all
+    their rows stay in the table only so that their names are known, and are listed in `hidden=`. The weights of all
     other cells are what they were; an entity whose links are all hidden keeps its observed zeros.
 
     twins: what to do about links that give hidden ones away. In another relation of the dict, or in this one as mirror
@@ -79,14 +81,16 @@ def hide(
     where `model` is given, which knows `friend: user`).
 
     - "report": warn (`LeakWarning`) and list them in `split.twins`.
-    - "hide": hide them too; where all indices of the relation are common, all cells that agree with a hidden cell,
-      links or zeros; else all that agree with a hidden link.
+    - "hide": hide them too, and with them all cells that agree with a hidden cell, links or zeros alike: which cells
+      are gone must not tell which hidden ones are links. By "links" and "thin" only links are hidden, so there only
+      their twins are, and drawn non-links keep theirs.
     - "ignore": neither.
 
     model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis. labels: as
     for `plait.fit`, where arrays have names or entities are declared. seed: of the choice; None draws one, kept as
     `split.seed`.
     """
+    refuse_in_fork("plait.hide")
     _check(fraction, seed, twins)
     subject = understood(data, relation, model, labels)
     over = _by(by, subject.bound)
@@ -97,7 +101,7 @@ def hide(
     found = find_twins(subject, links, chosen.hidden) if twins != "ignore" else []
     if found and twins == "report":
         warnings.warn(leak_message(found, subject.name, len(links)), LeakWarning, stacklevel=2)
-    more = hidden_by(subject, links, chosen.hidden) if twins == "hide" else {}
+    more = hidden_by(subject, chosen.hidden) if twins == "hide" else {}
     return Split(
         train=_train(subject, chosen, more),
         test=_test(subject, chosen.cells, values),
@@ -252,7 +256,8 @@ def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[st
     for over, coords in more.get(subject.name, {}).items():
         ordered = tuple(index for index in subject.bound.indices if index in over)
         coords = coords[:, [over.index(index) for index in ordered]]
-        own[ordered] = np.concatenate([own[ordered], coords]) if ordered in own else coords
+        # A link and its mirror image may both be hidden, each the other's twin.
+        own[ordered] = np.unique(np.concatenate([own[ordered], coords]), axis=0) if ordered in own else coords
     if chosen.observed is not None:
         links = thinned(subject, own.pop(subject.bound.indices), chosen.observed)
         subject = replace(subject, relations={**subject.relations, subject.name: links})

@@ -1,25 +1,17 @@
-"""Cells with M > 0: listed where they can be, and counted along some of the indices."""
+"""Cells with M > 0, listed where they can be."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.data.keys import Array, coordinate_type
-from plait.data.terms import Term
 from plait.data.weights import Weights
-
-Floats = NDArray[np.float64]
 
 # Tensors (and pairs of indices) of more cells than this are not listed.
 MOST_CELLS = 2**25
 
 PIECE = 2**20
-
-# What is left of a difference that should be 0 (MATH.md): relative to its largest part.
-CANCELLED = 1e-12
 
 
 def observed_cells(weights: Weights) -> Array | None:
@@ -52,40 +44,3 @@ def cells_under(weights: Weights, places: Sequence[int], coords: Array) -> Array
             cells[:, k] = rows
         found.append(cells[weights.at(cells) > 0])
     return np.concatenate(found)
-
-
-def along(weights: Weights, over: Sequence[str]) -> Floats:
-    """Σ M over all indices but these, as a dense array over them, in their order; what cancels is exactly 0."""
-    shape = [weights.sizes[index] for index in over]
-    total, largest = np.zeros(shape), np.zeros(shape)
-    for term in weights.terms:
-        part = _along(term, weights, over)
-        total += part
-        np.maximum(largest, np.abs(part), out=largest)
-    total[np.abs(total) <= CANCELLED * largest] = 0.0
-    return total
-
-
-def _along(term: Term, weights: Weights, over: Sequence[str]) -> Any:
-    """One term of `along`, broadcastable to the shape over these indices."""
-    sizes, scale = weights.sizes, term.coefficient
-    for index, size in sizes.items():
-        if index not in over and index not in term.table_indices:
-            scale *= float(term.vectors[index].sum()) if index in term.vectors else size
-    result: Any = np.full([1] * len(over), scale)
-    for index in over:
-        if index in term.vectors:
-            result = result * _spread(term.vectors[index], [index], over, sizes)
-    if term.table is not None:
-        inside = [index for index in over if index in term.table.indices]
-        columns = [term.table.coords[:, term.table.indices.index(index)].astype(np.int64) for index in inside]
-        shape = [sizes[index] for index in inside]
-        keys = np.ravel_multi_index(tuple(columns), shape) if inside else np.zeros(len(term.table), np.int64)
-        summed: Floats = np.bincount(keys, term.table.values, math.prod(shape)).astype(np.float64, copy=False)
-        result = result * _spread(summed, inside, over, sizes)
-    return result
-
-
-def _spread(values: Floats, inside: Sequence[str], over: Sequence[str], sizes: Any) -> Floats:
-    """An array over some of the indices, in their order, with axes of length 1 for the others."""
-    return values.reshape([sizes[index] if index in inside else 1 for index in over])

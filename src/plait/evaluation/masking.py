@@ -1,6 +1,6 @@
 """A relation with some more cells hidden: the same observed cells otherwise, and the same names.
 
-Hidden rows stay in the table, so that every name is still known, and are listed in `missing=`, so that a fit does not
+Hidden rows stay in the table, so that every name is still known, and are listed in `hidden=`, so that a fit does not
 look at them. Under universe="relation" an entity that no unhidden row mentions would lose its zeros too, though they
 are not hidden: one of them is then listed as a row of 0, which changes nothing but that. So the weights M of the result
 are exactly those of the original, and 0 at the hidden cells.
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plait.data.along import along
 from plait.data.keys import Array, coordinate_type
 from plait.data.relation import Relation
 from plait.data.tables import TableSource, is_table
 from plait.data.weights import Weights
-from plait.evaluation.listing import PIECE, along
+from plait.evaluation.listing import PIECE
 from plait.evaluation.subject import Subject
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ TRIES = 20
 def masked(subject: Subject, name: str, hidden: Hidden) -> Relation:
     """A relation of the subject with more cells hidden; hidden: coordinates (n, k) by some of its indices."""
     relation = subject.relations[name]
-    tables = [*relation.hidden_tables, *(_missing(subject, name, over, rows) for over, rows in hidden.items())]
-    train = replace(relation, missing=tables)
+    tables = [*relation.hidden_tables, *(_table(subject, name, over, rows) for over, rows in hidden.items())]
+    train = replace(relation, hidden=tables)
     zeros = _lost_zeros(subject, name, train)
     return train if zeros is None else _with_zeros(subject, name, train, zeros)
 
@@ -51,7 +52,7 @@ def free_name(name: str, source: TableSource) -> str:
     return name
 
 
-def _missing(subject: Subject, name: str, over: Sequence[str], coords: Array) -> "pl.DataFrame":
+def _table(subject: Subject, name: str, over: Sequence[str], coords: Array) -> "pl.DataFrame":
     import polars as pl
 
     columns = subject.relations[name].columns or {}

@@ -2,6 +2,7 @@
 
 Only entities that have a link in the relation, known or tested, are drawn. A fit does not remember which others were
 zeros there and which were missing because they occur in other relations only; and the latter are no test of anything.
+Nor are cells that a rule closes, such as self-links.
 """
 
 import math
@@ -23,6 +24,9 @@ LISTED = 2**20
 # Draws before the candidates of what is left are listed.
 ROUNDS = 30
 
+# Draws of cells of a large tensor before fewer of them must do.
+MOST_ROUNDS = 1000
+
 
 class Links:
     """All links of a relation that are known or tested; cells (n, order) by row numbers, sorted, each once."""
@@ -30,6 +34,7 @@ class Links:
     def __init__(self, known: Known, tested: Rows, axes: Sequence[str]):
         both = np.concatenate([known.cells.astype(np.int64), tested])
         self.shape = known.shape
+        self.closed = known.closed
         self.axes = tuple(axes)
         self.cells: Rows = np.unique(both, axis=0) if both.shape[1] else both[:1]
 
@@ -38,6 +43,10 @@ class Links:
         counts = (len(cells), len(self.cells))
         needles, keys = pack_pair(columns_of(cells), columns_of(self.cells), self.shape, counts)
         return find(needles, keys)[1]
+
+    def refuse(self, cells: Rows) -> Flags:
+        """Which cells (m, order) are no non-links: they are links, or a rule closes them."""
+        return self.contain(cells) | self.closed.contain(cells) if self.closed else self.contain(cells)
 
     @cached_property
     def present(self) -> tuple[Rows, ...]:
@@ -49,19 +58,22 @@ class Links:
 
 
 def uniform(links: Links, count: int, rng: np.random.Generator) -> Rows:
-    """Cells (count, order) drawn uniformly, with replacement, from those that are no links; none if all are links."""
+    """Cells (count, order) drawn uniformly, with replacement, from those that are no links; none if there are none."""
     entities = links.present
     if not entities:  # one cell, and it is a link
         return links.cells[:0]
     if math.prod(map(len, entities)) <= LISTED:
         cells = np.stack([grid.ravel() for grid in np.meshgrid(*entities, indexing="ij")], axis=1)
-        cells = cells[~links.contain(cells)]
+        cells = cells[~links.refuse(cells)]
         return cells[rng.integers(len(cells), size=count)] if len(cells) else cells
     found: list[Rows] = []
-    while sum(map(len, found)) < count:
-        # Links are held in memory, so among a million cells and more they are rare enough for this to end soon.
+    # Links are held in memory, so among a million cells and more they are rare enough for this to end soon; but rules
+    # may close nearly all others.
+    for _ in range(MOST_ROUNDS):
         cells = np.stack([rng.choice(own, max(count, 1024)) for own in entities], axis=1)
-        found.append(cells[~links.contain(cells)])
+        found.append(cells[~links.refuse(cells)])
+        if sum(map(len, found)) >= count:
+            break
     return np.concatenate(found)[:count]
 
 
@@ -75,14 +87,14 @@ def corrupted(links: Links, cells: Rows, place: int, rng: np.random.Generator) -
     waiting = np.arange(len(cells))
     for _ in range(ROUNDS):
         result[waiting, place] = rng.choice(entities, len(waiting))
-        waiting = waiting[links.contain(result[waiting])]
+        waiting = waiting[links.refuse(result[waiting])]
         if not len(waiting):
             break
     possible = np.ones(len(cells), bool)
     for at in waiting:
         fibre = np.repeat(cells[at : at + 1], len(entities), axis=0)
         fibre[:, place] = entities
-        free = fibre[~links.contain(fibre)]
+        free = fibre[~links.refuse(fibre)]
         possible[at] = len(free) > 0
         result[at] = free[rng.integers(len(free))] if len(free) else cells[at]
     return result, possible

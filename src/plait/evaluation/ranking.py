@@ -23,8 +23,8 @@ PIECE = 2**22
 def ranking(fit: "Fit", relation: str, cells: Rows, axes: Sequence[str], links: Links, score: str) -> dict[str, float]:
     """Figures of the ranks of links (n, order) on these axes, given their other entities.
 
-    mrr, hits_at_1, hits_at_3, hits_at_10, mean_rank: filtered, without the candidates that are links too; the same with
-    _raw: among all. By axis as mrr[tail] where there are several, and over all ranks.
+    mrr, hits_at_1, hits_at_3, hits_at_10, mean_rank: filtered, without the candidates that are links too or closed by a
+    rule; the same with _raw: among all. By axis as mrr[tail] where there are several, and over all ranks.
     """
     figures: dict[str, float] = {}
     everything: dict[str, list[Floats]] = {"": [], "_raw": []}
@@ -51,7 +51,7 @@ def positions_on(fit: "Fit", relation: str, cells: Rows, axis: str, links: Links
         scores = scores_along(fit, relation, cells[part], axis, score)
         target = cells[part, place]
         raw[part] = ranks(scores, target)
-        filtered[part] = ranks(scores, target, also_links(links, cells[part], place))
+        filtered[part] = ranks(scores, target, no_rivals(links, cells[part], place))
     return filtered, raw
 
 
@@ -68,6 +68,16 @@ def scores_along(fit: "Fit", relation: str, cells: Rows, axis: str, score: str) 
     candidates = np.repeat(cells, size, axis=0)
     candidates[:, place] = np.tile(np.arange(size), len(cells))
     return np.asarray(score_cells(fit, relation, candidates, score)).reshape(len(cells), size)
+
+
+def no_rivals(links: Links, cells: Rows, place: int) -> NDArray[np.bool_]:
+    """Which entities (n, size) at this place do not count beside a cell's own: with them it is a link, or closed."""
+    found = also_links(links, cells, place)
+    if links.closed:
+        rivals = np.repeat(cells, found.shape[1], axis=0)
+        rivals[:, place] = np.tile(np.arange(found.shape[1]), len(cells))
+        found |= links.closed.contain(rivals).reshape(found.shape)
+    return found
 
 
 def also_links(links: Links, cells: Rows, place: int) -> NDArray[np.bool_]:

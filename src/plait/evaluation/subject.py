@@ -42,7 +42,7 @@ class Subject:
         axes = {index: self.data.model.axis(index) for index in indices}
         first = {axis: index for index, axis in reversed(axes.items())}
         labels: dict[str, Any] = {index: self.data.labels[axis].names for axis, index in first.items()}
-        return bind(_plain_model({name: indices}, axes), {name: relation}, labels=labels).relations[name]
+        return bind(_plain_model({name: indices}, axes), {name: relation}, labels=labels, warn=False).relations[name]
 
 
 def understood(
@@ -57,7 +57,8 @@ def understood(
     relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}
     indices = {key: _indices(key, value, model) for key, value in relations.items()}
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
-    bound = bind(_plain_model(indices, axes), relations, labels=_declared(labels, axes, model))
+    plain = _plain_model(indices, axes)  # the fit that follows will warn
+    bound = bind(plain, relations, labels=_declared(labels, axes, model), warn=False)
     return Subject(name, given, relations, bound)
 
 

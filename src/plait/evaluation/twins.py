@@ -17,13 +17,14 @@ import numpy as np
 from plait.data.bind import BoundRelation
 from plait.data.columns import quoted
 from plait.data.keys import Array, columns_of, find, pack_pair
+from plait.errors import PlaitWarning, SettingError
 from plait.evaluation.subject import Subject
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class LeakWarning(UserWarning):
+class LeakWarning(PlaitWarning):
     """What is known gives a test away: twins of hidden links (`plait.hide`), or the very links (`plait.evaluate`)."""
 
 
@@ -86,26 +87,45 @@ def matches(subject: Subject, name: str) -> Iterator[dict[str, str]]:
             yield match
 
 
-def hidden_by(
-    subject: Subject, links: Array, hidden: Mapping[tuple[str, ...], Array]
-) -> dict[str, dict[tuple[str, ...], Array]]:
+def hidden_by(subject: Subject, hidden: Mapping[tuple[str, ...], Array]) -> dict[str, dict[tuple[str, ...], Array]]:
     """What twins="hide" hides, by relation: coordinates over some of its indices.
 
-    Where a match has all indices of the split relation: every cell, link or zero, that agrees with a hidden cell, link
-    or zero. (The mirror image of a hidden zero tells as much as that of a link; and what is hidden must not depend on
-    what the hidden values are.) Else every cell that agrees with a hidden link: of all the tags that a user may give
-    an artist, one is nearly always hidden, and nothing would be left.
+    Every cell, link or zero, that agrees with a hidden cell, link or zero: what is hidden must not depend on what the
+    hidden values are, or a fit reads them off the gaps. hidden: all hidden cells by some of the indices.
     """
-    indices = subject.bound.indices
     found: dict[str, dict[tuple[str, ...], list[Array]]] = {}
     for name in subject.relations:
         for match in matches(subject, name):
-            full = len(match) == len(indices)
-            tables = hidden if full else {tuple(match): links[:, [indices.index(i) for i in match]]}
-            for over, coords in tables.items():
-                theirs = tuple(match[index] for index in over)
-                found.setdefault(name, {}).setdefault(theirs, []).append(coords)
-    return {name: {over: np.concatenate(coords) for over, coords in tables.items()} for name, tables in found.items()}
+            for over, coords in hidden.items():
+                shared = tuple(index for index in over if index in match)
+                theirs = tuple(match[index] for index in shared)
+                found.setdefault(name, {}).setdefault(theirs, []).append(_projected(coords, over, shared))
+    tables = {name: {over: np.concatenate(coords) for over, coords in own.items()} for name, own in found.items()}
+    for name in tables:
+        if name != subject.name:
+            _refuse_all_hidden(subject, name, tables[name])
+    return tables
+
+
+def _projected(coords: Array, over: Sequence[str], shared: Sequence[str]) -> Array:
+    """Coordinates (n, k) over fewer indices, each once; over none of them they are one."""
+    if not shared:
+        return coords[:1, :0]
+    return np.unique(coords[:, [over.index(index) for index in shared]], axis=0)
+
+
+def _refuse_all_hidden(subject: Subject, name: str, hidden: Mapping[tuple[str, ...], Array]) -> None:
+    """A relation of which nothing is left tells nothing; hidden: what is hidden of it."""
+    other = subject.data.relations[name]
+    if () not in hidden and (not len(other.links) or len(_without(other, hidden))):
+        return
+    match = next(matches(subject, name))
+    pair = ", ".join(f'"{index}"' for index in match)
+    raise SettingError(
+        f'twins="hide" would hide all {len(other.links):,} links of {name}: each agrees on {", ".join(match)} with a '
+        f"hidden cell of {subject.name}.\n"
+        f'Hide what the two have in common, by=("pair", {pair}), or leave them known with twins="ignore".'
+    )
 
 
 def twins_table(twins: Sequence[Twins], hide: bool) -> "pl.DataFrame":
@@ -128,7 +148,7 @@ def leak_message(twins: Sequence[Twins], name: str, links: int) -> str:
 
 
 def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], Array]) -> Array:
-    """The links of the split relation that are not hidden."""
+    """The links of a relation that are not hidden."""
     cells = relation.cells
     covered = np.zeros(len(cells), bool)
     for over, coords in hidden.items():

@@ -1,8 +1,8 @@
 """The executor for one machine: compiled kernels over ranges of root fibres, one range a thread."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -29,11 +29,13 @@ class Threads:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or processors()
-        self._room = Room()
+        self._begin()
 
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads - 1, thread_name_prefix="plait")
+    def _begin(self) -> None:
+        """Have threads and memory; those of a parent process are of no use in a forked one."""
+        self._process = os.getpid()
+        self._room = Room()
+        self._pool = ThreadPoolExecutor(max(1, self.threads - 1), thread_name_prefix="plait")
 
     def _map(self, work: Callable[[int], Any], count: int) -> list[Any]:
         """Work on parts 0 … count − 1; the calling thread takes the first itself, which saves a hand-over."""
@@ -44,6 +46,8 @@ class Threads:
         self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
     ) -> Stats:
         """The sum of a step over all blocks."""
+        if self._process != os.getpid():
+            self._begin()
         stats = [self._block(step, tree, arrays, shifts) for tree in blocks if len(tree)]
         if not stats:
             return Stats.zero(step, arrays)
@@ -104,6 +108,8 @@ class Threads:
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work over one range of rows a thread."""
+        if self._process != os.getpid():
+            self._begin()
         parts = min(self.threads, count) if count * columns >= SMALL else 1
         if parts == 1:
             return work(0, count)

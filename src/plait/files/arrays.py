@@ -18,6 +18,15 @@ def is_array(data: Any) -> bool:
     return isinstance(data, np.ndarray) or library.startswith("scipy.sparse") or sparse
 
 
+def as_coordinates(data: Any) -> Any:
+    """A SciPy sparse array as coordinates, checked before: where pointers of a damaged file lead, SciPy goes."""
+    from scipy.sparse import coo_array
+
+    if hasattr(data, "check_format"):
+        data.check_format(full_check=True)
+    return coo_array(data)
+
+
 def table_of(data: Any, columns: Sequence[str] | None = None, *, base: int = 0) -> "pl.DataFrame":
     """A table of an array's cells: a column of coordinates for each dimension, counting from base, and ``value``.
 

@@ -17,9 +17,12 @@ def record_at(layout: Layout, row: int) -> Record:
     """The record that became a row of polars, which counts blank lines."""
 
     def passed(chunk: bytes, before: int) -> bool:
-        return _plain(layout, chunk) and before + chunk.count(b"\n") <= layout.skip + row
+        return _plain(layout, chunk) and before + _lines(chunk) <= layout.skip + row
 
-    return next(record for k, record in _numbered(layout, passed) if k == row)
+    found = next((record for k, record in _numbered(layout, passed) if k == row), None)
+    if found is None or len(found.fields) < len(layout.columns):
+        raise unread(layout, f"row {row + 1} is not where it should be")
+    return found
 
 
 def line_of_row(layout: Layout, row: int) -> int | None:
@@ -28,7 +31,7 @@ def line_of_row(layout: Layout, row: int) -> int | None:
 
     def passed(chunk: bytes, before: int) -> bool:
         gaps = chunk.startswith(ends) or any(b"\n" + end in chunk for end in ends)
-        return _plain(layout, chunk) and not gaps and before + chunk.count(b"\n") <= layout.skip + row
+        return _plain(layout, chunk) and not gaps and before + _lines(chunk) <= layout.skip + row
 
     rows = _numbered(layout, passed)
     first = next(rows, None)
@@ -47,7 +50,7 @@ def ragged(layout: Layout) -> DataError | None:
     return None
 
 
-def unread(layout: Layout, error: Exception) -> DataError:
+def unread(layout: Layout, error: object) -> DataError:
     """Why polars gave up."""
     found = ragged(layout) or (stray_quote(layout.path) if layout.quoted else None)
     reason = str(error).strip().partition("\n")[0].rstrip(".")
@@ -74,6 +77,11 @@ def _numbered(layout: Layout, passed: Passed) -> Iterator[tuple[int, Record]]:
 
 def _plain(layout: Layout, chunk: bytes) -> bool:
     return not layout.quoted or b'"' not in chunk
+
+
+def _lines(chunk: bytes) -> int:
+    """The lines of a chunk; the last one of a file may end without LF."""
+    return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
 
 
 def _even(chunk: bytes, delimiter: str, width: int) -> bool:

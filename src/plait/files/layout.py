@@ -106,14 +106,22 @@ def _delimiter(path: str, sample: str, quoted: bool) -> str:
     best = (0.0, 1)
     some = [line for line in split_lines(sample)[:200] if line.strip()]
     for candidate in ",;\t|":
-        widths = [
-            len(fields)
-            for fields in csv.reader(some, delimiter=candidate, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
-        ]
+        widths = _widths(some, candidate, quoted)
         score = (widths.count(widths[0]) / len(widths), widths[0])
         if widths[0] > 1 and score > best:
             best, usual = score, candidate
     return usual
+
+
+def _widths(lines: Sequence[str], delimiter: str, quoted: bool) -> list[int]:
+    """The number of fields of every record, until one cannot be split: what is wrong there is said later."""
+    widths = []
+    try:
+        for fields in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE):
+            widths.append(len(fields))
+    except csv.Error:
+        pass
+    return widths or [0]
 
 
 def _columns(

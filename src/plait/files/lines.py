@@ -132,6 +132,9 @@ def _quoting_fault(path: str, line: int, error: str) -> str:
         cure = "A quotation mark inside quotes is written twice"
     elif "new-line" in error:
         return f"{path}, line {line}: a carriage return stands alone.\nEnd lines with LF or CRLF."
+    elif "field larger" in error:
+        what = f"a field has more than {csv.field_size_limit():,} characters"
+        cure = "Close the quotation mark that opens it, if one does"
     else:
         what = "a quotation mark opens a field and is not closed"
         cure = "Close it"

@@ -4,6 +4,8 @@ import warnings
 from typing import Any
 
 from plait.errors import DataError, suggestion
+from plait.files.arrays import as_coordinates
+from plait.files.elements import check_elements
 
 NUMBERS = ("double", "single", "logical", "sparse", "int8", "int16", "int32", "int64")
 # Shape and type of a file's variables, by name.
@@ -15,15 +17,17 @@ ARRAYS = NUMBERS + tuple(f"u{kind}" for kind in NUMBERS if kind.startswith("int"
 def read_matlab(path: str, name: str | None = None) -> Any:
     """The variable called name, or the only array: a NumPy array, or a SciPy sparse array of two dimensions."""
     import scipy.io
-    from scipy.sparse import coo_array
 
     _check_version(path)
     try:
+        check_elements(path)
         variables: Variables = {each: (tuple(map(int, shape)), kind) for each, shape, kind in scipy.io.whosmat(path)}
         chosen = _chosen(path, variables, name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parts of the file that nobody asked for
             data: Any = scipy.io.loadmat(path, variable_names=[chosen])[chosen]
+        if variables[chosen][1] == "sparse":
+            return as_coordinates(data)
     except DataError:
         raise
     except Exception as error:  # loadmat trusts the file: a damaged one fails in any way
@@ -31,8 +35,6 @@ def read_matlab(path: str, name: str | None = None) -> Any:
         raise DataError(
             f"{path}: this is no MATLAB file of version 5, or a damaged one: {reason}.\nSave it again, with -v7."
         ) from None
-    if variables[chosen][1] == "sparse":
-        return coo_array(data)
     if data.dtype.kind not in "biuf":
         raise DataError(f"{path}: variable {chosen!r} is of type {data.dtype}.\nSave it as real numbers.")
     return data

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from plait.errors import DataError
+from plait.machine import path_fault
 
 CLOSE = 0.75  # of 1: from here on a name is likely a misspelling of another
 
@@ -13,6 +14,8 @@ def existing_file(path: str | os.PathLike[str]) -> str:
     """The path, its ``~`` expanded, once it is certain that a readable file is there."""
     given = os.fspath(path)
     found = Path(given).expanduser()
+    if fault := path_fault(found):
+        raise DataError(f"{given}: there can be no such file: {fault}.\nCheck the path.")
     if found.is_dir():
         raise DataError(f"{given}: this is a folder.\nName a file in it{_examples(found)}.")
     if not found.exists():

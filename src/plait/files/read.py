@@ -6,6 +6,7 @@ from typing import Any
 
 from plait.files.kinds import ARROW, MATLAB, NPY, NPZ, PARQUET, SQL, TEXT, TNS, check_options, format_of
 from plait.files.paths import existing_file
+from plait.forked import refuse_in_fork
 
 
 def read(
@@ -53,6 +54,8 @@ def read(
     options: dict[str, Any] = {option: setting for option, setting in given.items() if setting is not None}
     check_options(source, options)
     kind = format_of(source)
+    if kind not in (MATLAB, NPZ, NPY):
+        refuse_in_fork("plait.read")
     if kind is SQL:
         from plait.files.sql import read_sql
 

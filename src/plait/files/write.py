@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.arrays import is_array, table_of
 from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
+from plait.forked import refuse_in_fork
+from plait.machine import path_fault
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,7 @@ def write(data: Any, path: Any, *, columns: Sequence[str] | None = None, value: 
 
     The file is there when it is complete: it is written beside its place under another name, and then moved.
     """
+    refuse_in_fork("plait.write")
     given = str(os.fspath(path))
     kind = _written(given)
     compressed = ending(given).endswith(".gz")
@@ -189,6 +192,8 @@ def _write_numpy(content: Any, kind: Format, file: BinaryIO) -> None:
 def _replacing(path: str) -> Iterator[BinaryIO]:
     """A file that takes its place when it is complete, and is removed when anything fails."""
     target = Path(path).expanduser()
+    if fault := path_fault(target):
+        raise DataError(f"{path}: the file cannot be written: {fault}.\nChoose another place.")
     if target.is_dir():
         raise DataError(f"{path}: this is a folder.\nName a file in it.")
     if target.parent.is_file():

@@ -80,7 +80,15 @@ class Counts:
         self.marginals: list[Array] = []
         if not binary:
             self.constant = (0.0 if logs is None else float(entries @ logs)) - _log_factorials(values, weights)
-            self.marginals = [self._marginal(position, links, entries) for position in range(len(plan.operands))]
+            self.marginals = self.marginals_of(links, entries)
+
+    def marginals_of(self, cells: Fibres | NDArray[np.integer], numbers: NDArray[np.floating]) -> list[Array]:
+        """The sums of numbers, one a link, over the links of every row of each factor."""
+        plan = self.plan
+        if plan.indices == (ALONE,):
+            cells = np.zeros((len(numbers), 1), np.uint32)
+        links = as_fibres(plan.indices, plan.sizes, cells)
+        return [self._marginal(position, links, numbers) for position in range(len(plan.operands))]
 
     def _marginal(self, position: int, links: Fibres, entries: NDArray[np.floating]) -> Array:
         """Σ M X of every row of a factor: what multiplies the row's log-scale in F."""

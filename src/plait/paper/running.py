@@ -1,9 +1,11 @@
 """Running experiments: cells that are not finished yet, one after the other."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from plait.errors import BoundWarning
 from plait.paper.experiment import Cell, Experiment, Lab
 from plait.paper.results import Results
 
@@ -26,6 +28,8 @@ def run(experiment: Experiment, lab: Lab, command: str, watch: Callable[[Step], 
     begin, before = time.perf_counter(), len(cells) - len(todo)
     for count, cell in enumerate(todo):
         watch(Step(cell, before + count, len(cells), time.perf_counter() - begin))
-        results.add(cell, experiment.measure(lab, cell))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BoundWarning)  # poor settings are among what is measured
+            results.add(cell, experiment.measure(lab, cell))
     watch(Step(None, len(cells), len(cells), time.perf_counter() - begin))
     return results

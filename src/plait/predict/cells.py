@@ -11,6 +11,7 @@ from plait.data.columns import quoted
 from plait.data.labels import Labels, listed
 from plait.data.tables import frame_of
 from plait.errors import DataError, SettingError, suggestion
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -32,7 +33,7 @@ def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") ->
         cure = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
         raise SettingError(f"unknown says what a name means that the fit has not seen, got {unknown!r}.\n{cure}")
     indices = fit.model.equation(relation).indices
-    frame = _frame(cells)
+    frame = as_frame(cells)
     _check_columns(frame.columns, relation, indices)
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
@@ -57,8 +58,9 @@ def row_of(fit: "Fit", relation: str, cell: Mapping[str, Any]) -> Rows:
     return np.array(rows, np.int64)
 
 
-def _frame(cells: Any) -> Any:
+def as_frame(cells: Any) -> Any:
     """Any table as an eager narwhals frame; a dict of columns becomes a polars table."""
+    refuse_in_fork("cells, a table")
     if not isinstance(cells, dict):
         return frame_of(cells, "cells")
     import polars as pl

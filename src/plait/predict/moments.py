@@ -45,7 +45,9 @@ def rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
     """
     size = len(fit.labels[index])
     parts = operands(fit, relation, rows, running=index)
-    rate = Contraction(parts, ("mean",) * len(parts), (index,))(0, len(rows)) if parts else np.ones((len(rows), size))
+    running = any(index in operand.latent for operand in parts)  # else only an exposure has it, or nothing
+    rate = Contraction(parts, ("mean",) * len(parts), (index,) if running else ())(0, len(rows))
+    rate = rate if running else rate[:, None]
     if relation in fit.exposures.relations:
         every = np.repeat(rows, size, axis=0)
         every[:, fit.model.equation(relation).indices.index(index)] = np.tile(np.arange(size), len(rows))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.known import Known
 from plait.search.form import Axis
 
 Array = NDArray[np.float64]
@@ -25,12 +24,12 @@ class Best:
     """Collects cells by row numbers of the whole relation.
 
     exact: the rate of cells where what a search finds is only a bound of it; a cell may then be offered twice. score:
-    what cells are ranked by, at most 1 − exp(−rate); None ranks by the rate. known: links that do not count.
+    what cells are ranked by, at most 1 − exp(−rate); None ranks by the rate. allowed: which cells count, None for all.
     """
 
     k: int
     order: int
-    known: Known | None
+    allowed: Callable[[Rows], NDArray[np.bool_]] | None
     exact: Score | None = None
     score: Score | None = None
     rows: Rows = field(init=False)
@@ -63,9 +62,9 @@ class Best:
         above = rates > self.floor
         rows = self._whole(cells[above])
         values = rates[above]
-        if self.known is not None and len(rows):
-            new = ~self.known.contain(rows)
-            rows, values = rows[new], values[new]
+        if self.allowed is not None and len(rows):
+            allowed = self.allowed(rows)
+            rows, values = rows[allowed], values[allowed]
         if self.exact is not None and len(rows):
             values = self.exact(rows)
             rows, values = rows[values > self.floor], values[values > self.floor]

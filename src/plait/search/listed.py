@@ -35,7 +35,7 @@ class Region:
 
 
 def regions(weights: Weights | None, axes: Sequence[Axis], most: int) -> Iterator[Region]:
-    """Regions that cover all cells of axes (one for each index), in which V is products of vectors.
+    """Regions that cover all cells of axes (one for each index) with V > 0, in which V is products of vectors.
 
     Listed cells come first, `most` entries at a time.
     """
@@ -52,11 +52,13 @@ def regions(weights: Weights | None, axes: Sequence[Axis], most: int) -> Iterato
             some = coords[at : at + most].astype(np.int64)
             rows = np.stack([axes[n].rows[some[:, k], 0] for k, n in enumerate(places)], axis=1)
             own = Axis(tuple(places), rows)
-            parts, _ = _parts(_along(here, over, some))
-            yield Region((own, *others), parts, True)
+            along = _along(here, over, some)
+            if along.terms:
+                yield Region((own, *others), _parts(along)[0], True)
     plain = Weights(here.indices, here.shape, tuple(term for term in here.terms if term.table is None))
-    parts, dropped = _parts(plain)
-    yield Region(tuple(axes), parts, dropped or bool(tables))
+    if plain.terms:
+        parts, dropped = _parts(plain)
+        yield Region(tuple(axes), parts, dropped or bool(tables))
 
 
 def chosen(weights: Weights, axes: Sequence[Axis]) -> Weights:

@@ -2,6 +2,7 @@
 
 import math
 import operator
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 
 from plait.data.columns import quoted
 from plait.data.labels import listed
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import ClosedWarning, DataError, SettingError, suggestion
 from plait.model.model import Equation
 from plait.predict.chance import columns
 from plait.predict.chance import score as score_of
 from plait.predict.moments import mean_rate
 from plait.search.best import Best
 from plait.search.branch import search
+from plait.search.candidates import Candidates
 from plait.search.form import Axis, Part, as_rows, free_axes, parts_of, simplified
 from plait.search.listed import regions
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 Rows = NDArray[np.int64]
 
 SCORES = ("mean", "probability", "rate")
+
 
 GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposure's table at a time
 
@@ -48,6 +51,11 @@ def top(
     among them; without, a cell given in full that is a known link leaves an empty table. score: the column to rank by.
     There are fewer than k rows where there are fewer such cells.
 
+    What a rule makes unobservable is not proposed: pairs and slices that a `missing=` table names by some of the
+    indices, the diagonal of two indices on one axis where hardly any of it is observed (self-links), and cells of
+    exposure 0. Single cells of `missing=`, NaN, cells that are not listed, and what `hidden=` or `plait.hide` put
+    aside may be proposed. Where rules leave nothing of what is asked for, a `ClosedWarning` names them.
+
     Exact: no cell left out has a better score. Rates that differ by less than a relative 1e-12 count as equal. Where
     equal cells compete for the last places it is not their names that decide, but it is the same ones in every call;
     those shown are in the order of their rows.
@@ -58,14 +66,29 @@ def top(
         raise SettingError(
             f"score: there is no ranking by {score!r}.\n{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}."
         )
-    axes = _axes(fit, equation, given)
-    k = min(k, math.prod(len(axis) for axis in axes))
-    best = Best(k, len(axes), None if known else fit.known[relation])
+    candidates = Candidates(fit, relation, _axes(fit, equation, given), known)
+    axes = candidates.axes
+    wanted, k = k, min(k, math.prod(len(axis) for axis in axes))
+    best = Best(k, len(axes), candidates)
     if score == "probability" or (score == "mean" and fit.likelihood[relation] == "bernoulli"):
         best.score = partial(score_of, fit, relation, by=score)
     if k > 0:
         _search(fit, equation, axes, best)
+    if wanted and not len(best.rows):
+        _explain_nothing(relation, candidates)
     return _table(fit, equation, best, score)
+
+
+def _explain_nothing(relation: str, candidates: Candidates) -> None:
+    """Say it where rules, and not only known links, leave nothing to propose."""
+    if rules := candidates.rules():
+        more = "" if candidates.known is None else ", or known already"
+        warnings.warn(
+            f"{relation}: nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.\n"
+            f"Ask for others. What is unknown rather than impossible belongs into hidden= of its plait.Relation.",
+            ClosedWarning,
+            stacklevel=4,
+        )
 
 
 def _search(fit: "Fit", equation: Equation, axes: Sequence[Axis], best: Best) -> None:

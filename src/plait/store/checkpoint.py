@@ -10,6 +10,7 @@ from typing import Any
 
 from plait.errors import SettingError, StoreError
 from plait.infer.state import State
+from plait.machine import path_fault
 from plait.store.folder import MANIFEST, manifest
 from plait.store.origin import Origin
 from plait.store.save import save
@@ -56,6 +57,10 @@ class Saver:
 
     def __init__(self, checkpoint: Checkpoint, origin: Origin, continued: str | PathLike[str] | None) -> None:
         self.checkpoint, self.origin = checkpoint, origin
+        if fault := path_fault(checkpoint.folder):
+            raise StoreError(
+                f"{fspath(checkpoint.folder)}: there can be no such folder: {fault}.\nName another folder."
+            )
         own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
         if not own and not checkpoint.overwrite and (Path(checkpoint.folder) / MANIFEST).exists():
             folder = fspath(checkpoint.folder)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plait.errors import StoreError
+from plait.machine import path_fault
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "plait-run", 2  # since 2 fingerprints are made in another way, and arrays may be floats
@@ -71,6 +72,7 @@ def _refusal(error: BaseException) -> OSError | None:
 
 def _earlier(place: Path) -> dict[str, Any]:
     """The file entries of the run that the folder holds now; refuse a folder that holds anything else."""
+    _check_path(place)
     if not place.exists():
         return {}
     if not place.is_dir():
@@ -81,6 +83,11 @@ def _earlier(place: Path) -> dict[str, Any]:
             raise StoreError(f"{place}: this folder holds other things, such as {strange[0]!r}.\n{NOT_OURS}")
         return {}
     return dict(manifest(place)["files"])
+
+
+def _check_path(place: Path) -> None:
+    if fault := path_fault(place):
+        raise StoreError(f"{place}: there can be no such folder: {fault}.\nName another folder.")
 
 
 def _placed(place: Path, file: File, old: Mapping[str, Any], written: list[Path]) -> dict[str, Any]:
@@ -131,6 +138,7 @@ def manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The manifest of a run; its `extra` is what was saved beside the fit."""
     place = Path(folder)
     path = place / MANIFEST
+    _check_path(place)
     if not path.is_file():
         what = "there is no such folder" if not place.exists() else f"this is no run of Plait: it has no {MANIFEST}"
         raise StoreError(f"{place}: {what}.\n{NOT_OURS}")

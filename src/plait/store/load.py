@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
+from plait.data.closed import Closed
 from plait.data.exposure import Exposures
 from plait.data.keys import coordinate_type
 from plait.data.known import Known
@@ -17,9 +19,11 @@ from plait.data.labels import Labels
 from plait.data.terms import Table, Term
 from plait.data.weights import Weights
 from plait.errors import PlaitError, StoreError
+from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.model import Model
+from plait.model.model import Equation
 from plait.store.folder import MANIFEST, intact, manifest
 from plait.store.origin import Origin
 
@@ -28,6 +32,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def load(folder: str | PathLike[str]) -> tuple[Origin, State, str]:
     """What a folder holds: the origin of the fit, the state of its loop, and why it stopped."""
+    refuse_in_fork("plait.load")
     header = manifest(folder)
     try:
         return _read(Path(folder), header)
@@ -49,7 +54,8 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, State, str]:
     known = {}
     for n, equation in enumerate(model.equations):
         path = intact(place, header, f"known-{n}-{equation.relation}")
-        known[equation.relation] = _known(path, equation.indices, tuple(len(labels[i]) for i in equation.indices))
+        links = _known(path, equation.indices, tuple(len(labels[i]) for i in equation.indices))
+        known[equation.relation] = _with_rules(links, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     origin = Origin(
         model, header["method"], header["seed"], labels, header["likelihood"], exposures, known, header["settings"],
@@ -85,6 +91,18 @@ def _known(path: Path, indices: tuple[str, ...], shape: tuple[int, ...]) -> Know
     for k, index in enumerate(indices):
         cells[:, k] = table[index].to_numpy()
     return Known(shape, cells, table["value"].to_numpy(), table["weight"].to_numpy())
+
+
+def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:
+    """The same with closed cells and names of columns; runs of earlier versions have none."""
+    outline = header.get("relations", {}).get(equation.relation)
+    if outline is None:
+        return known
+    overs = [tuple(over) for over in outline["closed"]]
+    arrays = _arrays(intact(place, header, "closed")) if overs else {}
+    tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
+    closed = Closed(equation.indices, known.shape, tables)
+    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"])
 
 
 def _exposures(

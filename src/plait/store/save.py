@@ -14,6 +14,7 @@ from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.data.weights import Weights
 from plait.errors import SettingError
+from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
 from plait.store.folder import File, publish
 from plait.store.origin import Origin
@@ -30,6 +31,7 @@ def save(
     """Make this run the content of a folder; stop: why it ended, None where it goes on."""
     import json
 
+    refuse_in_fork("saving a run")
     try:
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -47,6 +49,7 @@ def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, 
         "seed": origin.seed,
         "stop": stop,
         "likelihood": origin.likelihood,
+        "relations": {name: _remembered(known) for name, known in origin.known.items()},
         "settings": origin.settings,
         "fingerprint": origin.fingerprint,
         "exposures": {
@@ -65,6 +68,15 @@ def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, 
     }
 
 
+def _remembered(known: Known) -> dict[str, Any]:
+    """How a table named its columns, and over which indices rules close cells; the cells are in a file."""
+    return {
+        "columns": dict(known.columns),
+        "value": known.value,
+        "closed": [list(over) for over in known.closed.tables],
+    }
+
+
 def _finite(change: float) -> float | None:
     """JSON knows no infinity; the start has no change."""
     return change if math.isfinite(change) else None
@@ -77,6 +89,9 @@ def _files(origin: Origin, state: State) -> list[File]:
     if origin.exposures.relations:
         arrays = _exposure_arrays(origin.exposures.relations)
         files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
+    if any(known.closed for known in origin.known.values()):
+        # Which cells are closed is no part of the fingerprint: the same weights may come from other rules.
+        files.append(File("closed", ".safetensors", None, partial(_write_arrays, _closed_arrays(origin.known))))
     for n, axis in enumerate(origin.model.axes):
         files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.labels[axis])))
     for n, equation in enumerate(origin.model.equations):
@@ -117,6 +132,11 @@ def _exposure_arrays(relations: Mapping[str, Weights]) -> dict[str, NDArray[Any]
             if term.table is not None:
                 arrays |= {f"{name}/{t}/coords": term.table.coords, f"{name}/{t}/values": term.table.values}
     return arrays
+
+
+def _closed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
+    """Coordinates by relation and number of the table."""
+    return {f"{name}/{n}": t for name, own in known.items() for n, t in enumerate(own.closed.tables.values())}
 
 
 def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:

@@ -1,0 +1,192 @@
+"""A test as row numbers and values: which columns of its table mean what, and what a Relation says about it.
+
+Columns are found by the names of the indices, or by those that the data of the fit had; values by `value`, or by the
+name that they had there. A column that could hold the values but is not understood is refused: were it ignored, every
+row would be a link.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse
+from plait.data.closed import Closed
+from plait.data.columns import number_array, quoted
+from plait.data.keys import columns_of, pack
+from plait.data.relation import Relation
+from plait.errors import DataError, suggestion
+from plait.predict.cells import as_frame, rows_of
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Floats]:
+    """The cells of a test (n, order) and their values (n,), each cell once."""
+    if not isinstance(test, Relation):
+        test = Relation(as_frame(test).to_native())
+    _refuse_senseless(fit, relation, test)
+    column = None
+    if is_array(test.data):
+        rows, values = _of_array(fit, relation, test)
+    else:
+        rows, values, column = _of_table(fit, relation, test)
+    kept = ~_not_tested(fit, relation, test).contain(rows)
+    where = "test" if column is None else f"test, column {quoted(column)}"
+    _check_values(np.where(kept, values, 0.0), fit.likelihood[relation], where)
+    rows, values = rows[kept], values[kept]
+    if test.duplicates == "sum":
+        return _summed(rows, values)
+    _check_once(fit, relation, rows)
+    return rows, values
+
+
+# --- tables
+
+
+def _of_table(fit: "Fit", relation: str, test: Relation) -> tuple[Rows, Floats, str | None]:
+    """Cells, values and the column of the latter."""
+    frame, known = as_frame(test.data), fit.known[relation]
+    indices = fit.model.equation(relation).indices
+    named = _index_columns(frame.columns, indices, test.columns or {}, known.columns)
+    value = _value_column(frame.columns, list(named.values()), test.value, known.value)
+    cells = frame.select(*named.values()).rename({c: i for i, c in named.items()}) if named else frame
+    _, rows = rows_of(fit, relation, cells)
+    if value is None:
+        return rows, np.ones(len(rows)), None
+    return rows, number_array(frame.get_column(value), f"test, column {quoted(value)}"), value
+
+
+def _index_columns(
+    have: Sequence[str], indices: Sequence[str], said: Mapping[str, str], remembered: Mapping[str, str]
+) -> dict[str, str]:
+    """Index -> column: as the test says, by the name of the index, or as the data of the fit had it."""
+    named: dict[str, str] = {}
+    for index in indices:
+        names = [said[index]] if index in said else [index, remembered.get(index, index)]
+        found = [name for name in names if name in have and name not in named.values()]
+        if found:
+            named[index] = found[0]
+        elif index in said:
+            raise DataError(
+                f"test: there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.\n"
+                f"{suggestion(said[index], have)}columns= names it: give the name of a column of the table."
+            )
+    return named
+
+
+def _value_column(have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None) -> str | None:
+    """The column of values; None where every row is a link."""
+    left = [column for column in have if column not in used]
+    if said is not None:
+        if said not in left:
+            raise DataError(
+                f"test: there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.\n"
+                f"{suggestion(said, have)}value= names the column of values."
+            )
+        return said
+    known = [column for column in dict.fromkeys(("value", remembered)) if column in left]
+    if len(known) > 1:
+        raise DataError(
+            f"test: columns 'value' and {quoted(remembered)} may both hold the values.\n"
+            f"Drop one, or say which does: plait.Relation(test, value={remembered!r})."
+        )
+    if left and not known:
+        raise DataError(
+            f"test: column {quoted(left[0])} is not used, and there is no column of values.\n"
+            f"Drop it, or say that it holds the values: plait.Relation(test, value={left[0]!r})."
+        )
+    return known[0] if known else None
+
+
+# --- what a Relation says
+
+
+def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
+    """Options that would change figures if they meant anything here."""
+    wrong = None
+    if test.weight != 1:
+        wrong = f"weight is {test.weight!r}, but all cells of a test count alike"
+    elif not isinstance(test.observed, str):
+        wrong = f"observed is {test.observed!r}, but only the listed cells of a test count, zeros as much as links"
+    elif test.likelihood == "bernoulli" != fit.likelihood[relation]:
+        wrong = f"the likelihood is bernoulli, but {relation} was fitted as {fit.likelihood[relation]}"
+    if wrong is not None:
+        raise DataError(f"test: {wrong}.\nLeave it out.")
+
+
+def _of_array(fit: "Fit", relation: str, test: Relation) -> tuple[Rows, Floats]:
+    """All cells of a dense array but NaN; those that a sparse one stores."""
+    indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
+    source = test.read("test", indices)
+    assert isinstance(source, ArraySource)
+    if source.shape != shape:
+        raise DataError(
+            f"test: the array has shape {source.shape}, but {relation} has {shape}.\nGive one entry a cell, or a table."
+        )
+    if is_sparse(test.data):
+        return source.coords.astype(np.int64), source.values
+    own = tuple(test.indices or indices)
+    array = np.transpose(as_floats(test.data, "test"), [own.index(index) for index in indices])
+    there = ~np.isnan(array)
+    return np.argwhere(there).reshape(-1, len(indices)), array[there]
+
+
+def _not_tested(fit: "Fit", relation: str, test: Relation) -> Closed:
+    """The cells that `missing=` and `hidden=` of a test take out of it."""
+    indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
+    tables: dict[tuple[str, ...], Rows] = {}
+    for where, labels in (*test.read_missing("test", indices), *test.read_hidden("test", indices)):
+        over = tuple(index for index in indices if index in labels)
+        rows = np.stack([fit.labels[i].encode(labels[i], where=where, unknown="mark") for i in over], axis=1)
+        rows = rows[(rows >= 0).all(axis=1)]
+        tables[over] = np.unique(np.concatenate([tables[over], rows]) if over in tables else rows, axis=0)
+    return Closed(indices, shape, tables)
+
+
+# --- values
+
+
+def _check_values(values: Floats, likelihood: str, where: str) -> None:
+    bad = ~((values >= 0) & (values < np.inf))
+    if likelihood == "bernoulli":
+        bad |= (values != 0) & (values != 1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        wanted = "Links are 0 or 1" if likelihood == "bernoulli" else "Counts are finite numbers, 0 or more"
+        raise DataError(
+            f"{where}, row {row} (counting from 0): the value is {values[row]:g}.\n{wanted}; correct it, or remove "
+            f"the row."
+        )
+
+
+def _summed(rows: Rows, values: Floats) -> tuple[Rows, Floats]:
+    """Each cell once, with the sum of its values."""
+    if not rows.shape[1]:
+        return rows[:1], values.sum(keepdims=True)
+    distinct, which = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, np.bincount(which.reshape(-1), values, len(distinct)).astype(np.float64, copy=False)
+
+
+def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
+    """No cell (n, order) may count twice."""
+    keys = pack(columns_of(rows), fit.known[relation].shape, len(rows))
+    order = np.argsort(keys, kind="stable")
+    again = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    if not len(again):
+        return
+    second = int(again.min())
+    first = int(np.argmax(keys == keys[second]))
+    indices = fit.model.equation(relation).indices
+    cell = ", ".join(f"{index}={quoted(fit.labels[index][int(row)])}" for index, row in zip(indices, rows[first]))
+    more = len(again) - 1
+    also = f"; {more:,} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
+    raise DataError(
+        f"test: rows {first} and {second} (counting from 0) are both about {cell or 'the same cell'}{also}.\n"
+        f"Remove one, or give the cell one row with the sum of the values."
+    )

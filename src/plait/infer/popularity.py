@@ -1,0 +1,135 @@
+"""What popularity alone explains: a lower bound of the bound of the same model with every latent index of size 1.
+
+Every factor is then a vector over its visible indices, whose counts are the sums of its links, once for all; only the
+exposures are computed, by the fit's own sums with all components but the first at 0. Any state of the smaller model is
+below its optimum, and under Bernoulli log(e^λ − 1) ≥ log λ, so what comes out is never too high.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, psi
+
+from plait.compile.layout import Layout
+from plait.infer.gamma import Factor
+from plait.infer.hyper import SMALLEST, solve_concentration
+from plait.infer.prior import Prior
+from plait.infer.problem import Problem, Relation
+from plait.infer.state import State
+
+Array = NDArray[np.float64]
+
+FRESH = -2  # a version that no factor of a fit has; those of later sweeps are below
+SWEEPS, WITH_TABLES = 25, 4  # how many are made; fewer where exposures take a pass over listed cells
+
+
+class Popularity:
+    """The rank-one model of a problem, its factors as vectors (rows,): E and log L, and −KL of each."""
+
+    def __init__(self, problem: Problem, state: State, adapted: Collection[str]) -> None:
+        self.problem, self.adapted = problem, adapted
+        self.relations = [relation for relation in problem.relations if relation.names]
+        self.marginals = [_marginals(relation) for relation in self.relations]
+        layouts = {name: problem.factors[name].layout for name in problem.free}
+        self.priors = {name: _first(state.factors[name].layout, prior) for name, prior in state.priors.items()}
+        self.counts = {name: self._count(name, layouts[name].rows) for name in problem.free}
+        start = {name: np.full(layout.rows, self._scale()) for name, layout in layouts.items()}
+        self.means, self.logs, self.divergences = start, dict[str, Array](), dict[str, float]()
+        self.factors = {name: _factor(problem.factors[name], mean, FRESH) for name, mean in start.items()}
+
+    def _count(self, name: str, rows: int) -> Array:
+        """Σ M X of every row of a factor, over all relations."""
+        return sum((sums[name] for sums in self.marginals if name in sums), np.zeros(rows))
+
+    def _scale(self) -> float:
+        """The mean of every factor at which the first relation has the total that it should."""
+        part, sums = self.relations[0].part, self.marginals[0]
+        weight, total = part.weights.total(), float(next(iter(sums.values())).sum())
+        return (total / weight) ** (1.0 / len(sums)) if total > 0 and weight > 0 else 1.0
+
+    def sweep(self, *, adapt: bool) -> None:
+        """Update every factor once; adapt: their priors before."""
+        for name in self.problem.free:
+            if adapt and name in self.adapted:
+                self.priors[name] = self._adapted(name)
+            exposure = sum((self._exposure(r, name) for r in self.relations if name in r.names), np.zeros(1))
+            self._update(name, exposure)
+            self.factors[name] = _factor(self.problem.factors[name], self.means[name], self.factors[name].version - 1)
+
+    def _exposure(self, relation: Relation, name: str) -> Array:
+        return np.asarray(relation.exposure(name, self.factors)[:, 0], np.float64)
+
+    def _adapted(self, name: str) -> tuple[Array, Array]:
+        """One prior for a whole factor, as in `plait.infer.hyper`."""
+        A, mean = self.priors[name][0].mean(keepdims=True), self.means[name].mean(keepdims=True)
+        if len(self.means[name]) >= SMALLEST:
+            A = solve_concentration(np.log(mean) - self.logs[name].mean(keepdims=True), A)
+        return A, mean
+
+    def _update(self, name: str, exposure: Array) -> None:
+        counts = self.counts[name]
+        if self.problem.method == "em":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                self.means[name] = np.where(exposure > 0, counts / exposure, self.means[name])
+                self.logs[name], self.divergences[name] = np.log(self.means[name]), 0.0
+            return
+        A, B = self.priors[name]
+        C, D = A + counts, 1.0 / (A / B + exposure) + np.zeros(len(counts))
+        self.means[name], self.logs[name] = C * D, psi(C) + np.log(D)
+        kl = (C - A) * psi(C) - gammaln(C) + gammaln(A) - A * np.log(D * A / B) + C * (D * A / B - 1.0)
+        self.divergences[name] = -float(kl.sum())
+
+    def bound(self) -> float:
+        """𝓑 of the rank-one model as it stands (EM: log-likelihood)."""
+        total = sum(self.divergences.values())
+        for relation, sums in zip(self.relations, self.marginals):
+            name = next(reversed(sums))
+            total += _constant(relation) - float(np.sum(self.means[name] * self._exposure(relation, name)))
+            total += sum(float(n[n > 0] @ self.logs[other][n > 0]) for other, n in sums.items())
+        for relation in self.problem.relations:
+            if not relation.names:  # nothing unknown in it
+                total += relation.count({}, (), bound=True).value - relation.exposure.rate({})
+        return total
+
+
+def popularity_bound(problem: Problem, state: State, adapted: Collection[str]) -> float:
+    """The bound that the model without latent indices reaches, or a little less.
+
+    state: how the fit ended, for its priors; adapted: factors whose priors are.
+    """
+    model = Popularity(problem, state, adapted)
+    tables = any(relation.exposure.trees for relation in model.relations)
+    for number in range(WITH_TABLES if tables else SWEEPS):
+        model.sweep(adapt=number > 0)
+    return model.bound()
+
+
+def _marginals(relation: Relation) -> dict[str, Array]:
+    """Σ M X over the links of every row, by factor; a link of Bernoulli is one count."""
+    counts, (cells, _, weights, _) = relation.counts, relation.part.nonzeros
+    assert counts is not None
+    if relation.part.kind == "bernoulli":
+        return dict(zip(counts.plan.names, counts.marginals_of(cells, weights)))
+    return dict(zip(counts.plan.names, counts.marginals))
+
+
+def _constant(relation: Relation) -> float:
+    """What F has besides the logarithms of the factors."""
+    counts, (_, _, weights, exposure) = relation.counts, relation.part.nonzeros
+    assert counts is not None
+    if relation.part.kind == "bernoulli":
+        return 0.0 if exposure is None else float(weights @ np.log(exposure))
+    return counts.constant
+
+
+def _first(layout: Layout, prior: Prior) -> tuple[Array, Array]:
+    """A and B of the first component, (rows,) or (1,)."""
+    return layout.spread(prior.concentration)[:, 0], layout.spread(prior.mean)[:, 0]
+
+
+def _factor(like: Factor, mean: Array, version: int) -> Factor:
+    """A factor of which exposures can be taken: its first component is the mean, all others are 0."""
+    stored = np.zeros(like.mean.shape, like.mean.dtype)
+    stored[:, 0] = mean
+    return Factor(like.layout, stored, stored, stored, like.shift, version=version)

@@ -1,0 +1,115 @@
+"""Which cells may be proposed: axes without the rows that rules close, and a question for the cells that are left.
+
+Closed slices never enter a search: their rows leave their axis, and so do those of pairs whose other half is given.
+Closed pairs of free indices are refused where the search meets them, like known links.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.closed import Closed
+from plait.data.keys import Array
+from plait.data.terms import Term
+from plait.data.weights import Weights
+from plait.search.form import Axis
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Candidates:
+    """The axes of a search, one for each index, and which of their cells count; known: whether known links do."""
+
+    def __init__(self, fit: "Fit", relation: str, axes: Sequence[Axis], known: bool):
+        self.known = None if known else fit.known[relation]
+        self.closed = fit.known[relation].closed
+        self.weights = fit.exposures.relations.get(relation)
+        self.asked = list(axes)
+        self.axes = _exposed(self.weights, _opened(self.closed, self.asked))
+
+    def __call__(self, rows: Rows) -> Flags:
+        """Which cells (m, order), as row numbers, may be proposed."""
+        allowed = np.ones(len(rows), bool) if self.known is None else ~self.known.contain(rows)
+        if self.closed:
+            allowed &= ~self.closed.contain(rows)
+        if self.weights is not None:
+            allowed &= self.weights.at(rows) > 0
+        return allowed
+
+    def rules(self) -> list[str]:
+        """What closes cells among those asked for, in words."""
+        found = [
+            f"a rule about {', '.join(over)}"
+            for over, coords in self.closed.tables.items()
+            if _inside(coords, [self.asked[k] for k in self.closed.places(over)]).any()
+        ]
+        if self.weights is not None and not found and self._known_cells() < math.prod(map(len, self.asked)):
+            found.append("an exposure of 0")
+        return found
+
+    def _known_cells(self) -> int:
+        """How many of the cells asked for do not count because they are known."""
+        return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.cells, self.asked)))
+
+
+def _opened(closed: Closed, axes: list[Axis]) -> list[Axis]:
+    """The axes without rows whose cells are all closed."""
+    axes, before = list(axes), -1
+    while (rows := sum(map(len, axes))) != before:  # an axis that is down to one row settles more pairs
+        before = rows
+        for over, coords in closed.tables.items():
+            places = closed.places(over)
+            free = [k for k in places if len(axes[k]) != 1]
+            if len(free) > 1:
+                continue
+            at = free[0] if free else places[0]
+            here = coords[_inside(coords, [axes[k] for k in places])]
+            axes[at] = _without(axes[at], here[:, places.index(at)])
+    return axes
+
+
+def _inside(coords: Array, axes: Sequence[Axis]) -> Flags:
+    """Which coordinates (n, k) are among the rows of k axes."""
+    found = np.ones(len(coords), bool)
+    for k, axis in enumerate(axes):
+        if not axis.whole:
+            found &= np.isin(coords[:, k], axis.rows[:, 0])
+    return found
+
+
+def _without(axis: Axis, rows: Rows) -> Axis:
+    kept = ~np.isin(axis.rows[:, 0], rows)
+    return axis if kept.all() else replace(axis, rows=axis.rows[kept], whole=False)
+
+
+def _exposed(weights: Weights | None, axes: list[Axis]) -> list[Axis]:
+    """The axes without rows whose exposure is 0 everywhere."""
+    if weights is None:
+        return axes
+    result = []
+    for index, axis in zip(weights.indices, axes):
+        some = np.zeros(weights.sizes[index], bool)
+        for term in weights.terms:
+            some |= _reached(term, index, len(some))
+        result.append(_without(axis, np.flatnonzero(~some)))
+    return result
+
+
+def _reached(term: Term, index: str, size: int) -> Flags:
+    """The rows of an index at which a term may be anything but 0."""
+    if index in term.vectors:
+        return np.asarray(term.vectors[index] != 0)
+    if index not in term.table_indices:
+        return np.ones(size, bool)
+    assert term.table is not None
+    found = np.zeros(size, bool)
+    found[term.table.column(index)] = True
+    return found

@@ -1,0 +1,45 @@
+"""Warnings of traps: each kind once a call, at the line of the user's own code."""
+
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from plait.errors import PlaitWarning
+
+MOST_PLACES = 3  # that a warning names besides the first
+
+
+@dataclass(frozen=True)
+class Trap:
+    """What is likely a mistake: its kind, where it is, what is wrong there (a sentence), and one cure."""
+
+    kind: type[PlaitWarning]
+    where: str
+    what: str
+    cure: str
+
+
+def warn_of(traps: Iterable[Trap]) -> None:
+    """One warning for each kind of trap; the first of a kind is told, the others are named."""
+    kinds: dict[type[PlaitWarning], list[Trap]] = {}
+    for trap in traps:
+        kinds.setdefault(trap.kind, []).append(trap)
+    for kind, (first, *others) in kinds.items():
+        warnings.warn(f"{first.where}: {first.what}\n{first.cure}{_also(others)}", kind, stacklevel=_outside())
+
+
+def _also(others: list[Trap]) -> str:
+    if not others:
+        return ""
+    more = len(others) - MOST_PLACES
+    places = ", ".join(trap.where for trap in others[:MOST_PLACES])
+    return f"\nThe same in {places}{f' and {more:,} more' if more > 0 else ''}."
+
+
+def _outside() -> int:
+    """The stacklevel, for a function that calls `warnings.warn`, of the first caller that is not Plait itself."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "plait":
+        level, frame = level + 1, frame.f_back
+    return level

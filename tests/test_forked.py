@@ -1,0 +1,171 @@
+"""A forked process has none of its parent's threads: what needs them works, or fails at once with the cure."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.compile import kernels
+from plait.compile.step import Operand, make_step
+from plait.execute import Threads
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+WAIT = 120  # seconds: a hang is what takes longer
+TEXT = "X[i, j] = A[i, r] B[j, r]"
+TABLE = pl.DataFrame({"i": ["a", "b", "c", "a"], "j": ["x", "y", "x", "y"], "value": [1, 2, 1, 3]})
+ARRAY = np.random.default_rng(0).poisson(1.0, (6, 5)).astype(float)
+PANDAS = TABLE.to_pandas()
+NUMBERS = pl.DataFrame({"i": [0, 1], "j": [2, 3], "value": [1, 0]})
+
+
+def in_child(call):
+    """What a call says in a forked child: "fine", or the error; a hang is "hangs"."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of what is tested here
+        child = os.fork()
+    if child == 0:
+        try:
+            call()
+            said = "fine"
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(write, said.encode()[:4000])
+        os._exit(0)
+    try:
+        ready, _, _ = select.select([read], [], [], WAIT)
+        return os.read(read, 4000).decode() if ready else "hangs"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(read)
+        os.close(write)
+
+
+def fitted(data, **settings):
+    return plait.fit(TEXT, {"X": data}, rank=2, seed=0, sweeps=2, **settings)
+
+
+@pytest.fixture(scope="module")
+def fits(tmp_path_factory):
+    """A fit of a table and one of an array, in a process in which polars has threads; kernels are compiled before."""
+    folder = tmp_path_factory.mktemp("runs")
+    by_name, by_number = fitted(TABLE), fitted(ARRAY)
+    TABLE.unique()
+    by_name.save(folder / "run")
+    plait.write(TABLE, folder / "table.csv")
+    np.save(folder / "array.npy", ARRAY)
+    for fit, cells, cell in ((by_name, TABLE, {"i": "a", "j": "x"}), (by_number, NUMBERS, {"i": 1, "j": 2})):
+        fit.predict("X", cells.drop("value"))
+        fit.top("X", k=2)
+        fit.top("X", k=2, given={"i": cell["i"]})
+        fit.explain("X", cell)
+    return by_name, by_number, folder
+
+
+NEED_POLARS = {
+    "fit of a table": lambda named, numbered, folder: fitted(TABLE),
+    "fit of integers": lambda named, numbered, folder: fitted(NUMBERS),
+    "fit of pandas": lambda named, numbered, folder: fitted(PANDAS),
+    "predict by names": lambda named, numbered, folder: named.predict("X", {"i": ["a"], "j": ["x"]}),
+    "predict by numbers": lambda named, numbered, folder: numbered.predict("X", {"i": [1], "j": [2]}),
+    "top of a name": lambda named, numbered, folder: named.top("X", k=1, given={"i": "a"}),
+    "explain": lambda named, numbered, folder: named.explain("X", {"i": "a", "j": "x"}),
+    "a name": lambda named, numbered, folder: "a" in named.labels["i"],
+    "hide": lambda named, numbered, folder: plait.hide(TABLE, fraction=0.5, seed=0),
+    "evaluate": lambda named, numbered, folder: plait.evaluate(numbered, "X", NUMBERS),
+    "save": lambda named, numbered, folder: named.save(folder / "child"),
+    "load": lambda named, numbered, folder: plait.load(folder / "run"),
+    "read": lambda named, numbered, folder: plait.read(folder / "table.csv"),
+    "write": lambda named, numbered, folder: plait.write(TABLE, folder / "child.csv"),
+}
+NEED_NOTHING = {
+    "declared labels": lambda named, numbered, folder: fitted(ARRAY, labels={"i": list("abcdef")}),
+    "fit of an array": lambda named, numbered, folder: fitted(ARRAY),
+    "factors": lambda named, numbered, folder: named.factors["A"].mean,
+    "top": lambda named, numbered, folder: named.top("X", k=2),
+    "top of a number": lambda named, numbered, folder: numbered.top("X", k=2, given={"i": 1}),
+    "explain numbers": lambda named, numbered, folder: str(numbered.explain("X", {"i": 1, "j": 2})),
+    "draws": lambda named, numbered, folder: named.samples(2, seed=0),
+    "an array": lambda named, numbered, folder: plait.read(folder / "array.npy"),
+    "print": lambda named, numbered, folder: (str(named), named._repr_html_()),
+}
+
+
+@pytest.mark.parametrize("call", NEED_POLARS)
+def test_what_needs_polars_fails_at_once_in_a_forked_process_with_the_cure(call, fits):
+    said = in_child(lambda: NEED_POLARS[call](*fits))
+    assert said.startswith("ForkError: "), said
+    assert "forked from one in which polars had started its threads" in said
+    assert "multiprocessing.get_context('spawn')" in said
+
+
+@pytest.mark.parametrize("call", NEED_NOTHING)
+def test_what_does_not_need_polars_works_in_a_forked_process(call, fits):
+    assert in_child(lambda: NEED_NOTHING[call](*fits)) == "fine"
+
+
+def test_the_parent_of_a_forked_process_goes_on(fits):
+    assert in_child(lambda: None) == "fine"
+    assert len(fits[0].predict("X", TABLE.drop("value"))) == len(TABLE)
+
+
+def test_an_executor_has_threads_of_its_own_in_a_forked_process():
+    executor, counts = Threads(3), np.zeros(300_000)
+
+    def work(lo, hi):
+        counts[lo:hi] += 1
+        return 1.0
+
+    assert executor.rows(work, len(counts)) == 3.0
+    assert in_child(lambda: executor.rows(work, len(counts))) == "fine"
+
+
+def test_a_process_forked_while_another_thread_compiles_does_not_wait_for_it_for_ever(monkeypatch):
+    begun, kernel = threading.Event(), kernels.Kernel(print, 1, np.dtype(np.float64))
+
+    def build(step, types):
+        begun.set()
+        time.sleep(0.3)
+        return kernel
+
+    step = make_step("linear", ("i",), (Operand(("i",), ("r",)),), {"r": 1}, (0,))
+    monkeypatch.setattr(kernels, "_build", build)
+    kernels.forget()
+    thread = threading.Thread(target=kernels.compiled, args=(step,))
+    thread.start()
+    begun.wait()
+    try:
+        assert in_child(lambda: kernels.compiled(step)) == "fine"
+    finally:
+        thread.join()
+        kernels.forget()
+
+
+def test_a_process_forked_before_polars_has_threads_may_use_it(tmp_path):
+    """Only what was started is lost: a pool of workers made at the beginning of a program works as it always did."""
+    code = textwrap.dedent(f"""
+        import multiprocessing, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import polars as pl, plait
+        def rows(_):
+            return len(plait.read({str(tmp_path / "table.csv")!r}).unique())
+        if __name__ == "__main__":
+            pl.DataFrame({{"a": [1]}})
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                print(pool.map_async(rows, [0]).get({WAIT}))
+    """)
+    (tmp_path / "table.csv").write_text("i,j\na,x\nb,y\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT)
+    assert (done.stdout, done.stderr) == ("[2]\n", "")
