@@ -21,7 +21,7 @@ KINDS = {"cold": (0.05, 1.0), "mixed": (0.05, 1000.0), "warm": (50.0, 1000.0)}
 def fit_of(text: str, rank: int, side: int, kind: str, seed: int = 0) -> plait.Fit:
     """A fit with random posteriors whose cells have means about 1, without fitting `side`³ cells."""
     rng = np.random.default_rng(seed)
-    tiny = plait.fit(text, {"X": np.ones((2, 2, 2))}, rank=rank, sweeps=1, seed=0)
+    tiny = plait.fit(text, {"X": np.ones((2, 2, 2))}, rank=1, sweeps=1, seed=0)
     low, high = KINDS[kind]
     factors, labels = {}, dict(tiny.labels)
     terms = rank if len(tiny.rank) == 1 else rank**3
@@ -32,7 +32,7 @@ def fit_of(text: str, rank: int, side: int, kind: str, seed: int = 0) -> plait.F
         factors[name] = Posterior(old.indices, C, E / C, E, E)
     for index in "ijk":
         labels[index] = type(labels[index]).count(index, side)
-    return replace(tiny, factors=factors, labels=labels)
+    return replace(tiny, rank=dict.fromkeys(tiny.rank, rank), factors=factors, labels=labels)
 
 
 def compare(cells: int = 1_000_000, side: int = 500) -> None:

@@ -21,13 +21,14 @@ EQUATIONS = {
 def cp_fit(factors, C, E):
     """A CP fit whose cell (n, n, …) has the posteriors C[n, k, :], E[n, k, :] in factor k, and these cells."""
     text = EQUATIONS[factors]
-    tiny = plait.fit(text, {"X": np.ones((2,) * factors)}, rank=C.shape[2], sweeps=1, seed=0)
+    tiny = plait.fit(text, {"X": np.ones((2,) * factors)}, rank=1, sweeps=1, seed=0)
     posteriors = {
         name: Posterior(old.indices, C[:, k], E[:, k] / C[:, k], E[:, k], E[:, k])
         for k, (name, old) in enumerate(tiny.factors.items())
     }
     labels = {index: Labels.count(index, len(C)) for index in tiny.labels}
-    return replace(tiny, factors=posteriors, labels=labels), np.repeat(np.arange(len(C))[:, None], factors, axis=1)
+    fit = replace(tiny, rank={"r": C.shape[2]}, factors=posteriors, labels=labels)
+    return fit, np.repeat(np.arange(len(C))[:, None], factors, axis=1)
 
 
 def random_cp(factors, rank, cells, rng, means=(-6.0, 6.0)):

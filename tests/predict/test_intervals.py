@@ -145,3 +145,12 @@ def test_certain_entries_beside_uncertain_ones_have_intervals():
     rng = np.random.default_rng(0)
     x = rng.poisson(30.0 * rng.gamma(0.1, 300.0, (100_000, 3)).sum(axis=1))
     assert misplaced(found["high"][0], 0.95, x) < 0.01
+
+
+def test_explain_says_the_interval_of_the_probability_under_bernoulli():
+    fit = make("matrix", likelihood="bernoulli").fit(sweeps=3)
+    cell = {index: fit.labels[index][0] for index in fit.model.equations[0].indices}
+    told = fit.explain("X", cell)
+    low, high = (100 * told.prediction[end] for end in ("low", "high"))
+    line = str(told).splitlines()[1]
+    assert f"(sd {told.prediction['sd']:.3g}); 90 % between {low:.0f} % and {high:.0f} %; rate " in line
