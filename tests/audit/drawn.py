@@ -195,6 +195,14 @@ class Audited(cases.Case):
         return oracle.start(self.problem, drawn.sizes | drawn.ranks, rng, self.decided.method)  # type: ignore[arg-type]
 
 
+def _values(decided: Decided, relation: int, rate: np.ndarray, likelihood: str) -> np.ndarray:
+    """Few links for long runs of EM, whose components then die; else anything."""
+    rng = decided.stream(2, relation)
+    if decided.kind == "em":
+        return (rng.random(rate.shape) < 0.1).astype(float)
+    return observing.values(rng, rate, likelihood)
+
+
 def build(decided: Decided) -> Audited:
     """The data of a case."""
     drawn = decided.drawn
@@ -210,7 +218,7 @@ def build(decided: Decided) -> Audited:
     rates = oracle.rate(oracle.Problem(plain, template), Z)
     observed = {}
     for n, (name, indices, _) in enumerate(plain):
-        X = observing.values(decided.stream(2, n), rates[name], decided.likelihood[name])
+        X = _values(decided, n, rates[name], decided.likelihood[name])
         axes = {index: model.axis(index) for index in indices}
         way, likelihood = decided.ways[name], decided.likelihood[name]
         observed[name] = observing.observe(way, indices, axes, X, likelihood, decided.stream(3, n))
