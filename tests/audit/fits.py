@@ -23,9 +23,9 @@ def sweeps(case: Audited) -> None:
         same_state(case, fit, reference, f"after {count} sweeps")
         right_bound(case, fit)
     if case.decided.dtype == "float64":
-        before, after = (case.fit(init=starts(start), sweeps=count) for count in (30, 31))
+        before = case.fit(init=starts(start), sweeps=30)
         right_bound(case, before)
-        same_state(case, after, swept(case, state_of(before, case.problem.free)), "one sweep after 30")
+        one_sweep_on(case, before)
 
 
 def long(case: Audited) -> None:
@@ -40,8 +40,7 @@ def em(case: Audited) -> None:
     for count in (17, 60, 200):
         fit = case.fit(sweeps=count)
         right_bound(case, fit)
-        before = case.fit(sweeps=count - 1)
-        same_state(case, fit, swept(case, state_of(before, case.problem.free)), f"sweep {count}")
+        one_sweep_on(case, fit)
     rises(case, fit)
 
 
@@ -89,6 +88,13 @@ def permuted(case: Audited) -> None:
 
 
 # --- comparing
+
+
+def one_sweep_on(case: Audited, fit: plait.Fit) -> None:
+    """The next sweep is the oracle's: what is compared is one sweep, so that no rounding has had time to grow."""
+    state = state_of(fit, case.problem.free)
+    after = case.fit(init=starts(state), sweeps=1)
+    same_state(case, after, swept(case, state), f"one sweep after {len(fit.history) - 1}")
 
 
 def swept(case: Audited, state: object) -> object:

@@ -135,9 +135,10 @@ def values(rng: np.random.Generator, rate: Dense, likelihood: str) -> Dense:
     """
     mean = float(rng.choice([0.02, 0.3, 2.0, 50.0, 1e4], p=[0.15, 0.35, 0.3, 0.15, 0.05]))
     if rng.random() < 0.6:
-        X = rng.poisson(mean * rate / max(float(rate.mean()), 1e-300)).astype(float)
+        X = np.array(rng.poisson(mean * rate / max(float(rate.mean()), 1e-300)), float)
     else:
-        X = (rng.random(rate.shape) < rng.choice([0.02, 0.1, 0.5])) * np.ceil(rng.exponential(mean, rate.shape))
+        X = np.array(np.ceil(rng.exponential(mean, rate.shape)))
+        X[rng.random(rate.shape) >= rng.choice([0.02, 0.1, 0.5])] = 0.0
     if rng.random() < 0.2 and X.size:
         X.flat[rng.integers(X.size)] = 10.0 ** rng.integers(3, 7)
     for axis in range(X.ndim):
@@ -146,7 +147,7 @@ def values(rng: np.random.Generator, rate: Dense, likelihood: str) -> Dense:
     if rng.random() < 0.04:
         X[...] = 0.0
     X = np.where(rate > 0, X, 0.0)
-    return (X > 0).astype(float) if likelihood == "bernoulli" else X
+    return np.where(X > 0, 1.0, 0.0) if likelihood == "bernoulli" else X
 
 
 # --- exposures
