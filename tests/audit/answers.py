@@ -24,7 +24,8 @@ def predicted(case: Audited, fit: plait.Fit, relation: str, rows: np.ndarray) ->
     indices = fit.model.equation(relation).indices
     table = fit.predict(relation, pl.DataFrame(dict(zip(indices, rows.T))))
     state = state_of(fit, case.problem.free) if fit.method == "vb" else {}
-    problem = case.problem if fit.method == "vb" else replace(case.problem, given=points(fit))
+    certain = {name: factor.mean for name, factor in fit.factors.items() if name not in state}
+    problem = replace(case.problem, given=certain)
     mean, variance = (values[tuple(rows.T)] for values in oracle.rate_moments(problem, state, relation))
     poisson = case.decided.likelihood[relation] == "poisson"
     close(table["mean" if poisson else "rate"].to_numpy(), mean, 1e-9, "mean rate")
@@ -34,11 +35,6 @@ def predicted(case: Audited, fit: plait.Fit, relation: str, rows: np.ndarray) ->
         np.testing.assert_allclose(table["sd"].to_numpy(), wanted, rtol=1e-6, atol=float(least.max(initial=0.0)))
     assert all(np.isfinite(table[name].to_numpy()).all() for name in table.columns if name not in indices)
     return table
-
-
-def points(fit: plait.Fit) -> dict[str, np.ndarray]:
-    """Every factor of an EM or MAP fit: known for certain."""
-    return {name: factor.mean for name, factor in fit.factors.items()}
 
 
 def some_rows(case: Audited, relation: str, most: int) -> np.ndarray:
@@ -54,7 +50,9 @@ def chance(case: Audited) -> None:
     """Probability and interval are those of sampling, whatever the posterior and however large the mean."""
     rng = case.decided.stream(8)
     between = [(0.05, 0.3), (0.2, 3.0), (0.05, 10.0), (1.0, 1.0)][rng.integers(4)]
-    fit = with_posteriors(case.fit(sweeps=1), rng, *between)
+    fitted = case.fit(sweeps=1)
+    fit = with_posteriors(fitted, rng, *between)
+    fit = replace(fit, factors=fit.factors | {name: fitted.factors[name] for name in case.problem.given})
     for relation, indices, occurrences in case.problem.equations:
         rows = some_rows(case, relation, 2)
         V = case.V[relation][tuple(rows.T)] if relation in case.V else np.ones(len(rows))
@@ -142,17 +140,33 @@ def _components(case: Audited, relation: str, row: np.ndarray, logs: dict[str, n
 
 
 def top(case: Audited) -> None:
-    """The best cells are those of a search of every cell."""
+    """The best cells are those of a search of every cell; where the exposure is 0 there is nothing to propose."""
     fit, rng = case.fit(sweeps=4), case.decided.stream(9)
     for relation, indices, _ in case.problem.equations:
-        shared = len({case.model.axis(index) for index in indices}) < len(indices)
-        if shared or (relation in case.V and (case.V[relation] == 0).any()):
-            continue  # a diagonal, or what cannot happen: whether these are candidates is asked elsewhere
+        M, X = case.problem.M[relation], case.problem.X[relation]
+        if _ruled(case, relation):
+            continue
         chosen = indices[: rng.integers(0, len(indices) + 1)]
-        fixed = {index: int(rng.integers(case.decided.drawn.sizes[index])) for index in chosen}
-        poisson = case.decided.likelihood[relation] == "poisson"
+        place = tuple(int(rng.integers(case.decided.drawn.sizes[i])) if i in chosen else slice(None) for i in indices)
+        known, k = bool(rng.random() < 0.3), int(rng.integers(1, 30))
+        allowed = case.problem.exposures(relation) > 0
+        allowed = allowed & (known | ~((X > 0) & (M > 0)))
         rates = every_cell.all_rates(fit, relation)
-        every_cell.check(
-            fit, relation, int(rng.integers(1, 30)), fixed, known=bool(rng.random() < 0.3), scores=rates,
-            score="mean" if poisson else "rate",
-        )  # fmt: skip
+        column = "mean" if case.decided.likelihood[relation] == "poisson" else "rate"
+        given = {index: at for index, at in zip(indices, place) if index in chosen}
+        table = fit.top(relation, k, given=given, known=known, score=column)
+        wanted = np.sort(rates[place][allowed[place]].ravel())[::-1][:k]
+        cells = tuple(table[index].to_numpy().astype(int) for index in indices)
+        np.testing.assert_allclose(table[column].to_numpy(), wanted, rtol=1e-9, err_msg="best scores")
+        if indices:
+            np.testing.assert_allclose(rates[cells], wanted, rtol=1e-9, err_msg="scores of the best cells")
+            assert allowed[cells].all(), "a known link, or a cell of exposure 0, is proposed"
+            assert len(set(zip(*cells))) == len(table), "a cell is proposed twice"
+
+
+def _ruled(case: Audited, relation: str) -> bool:
+    """Whether a rule may make cells unobservable: a diagonal, or a slice without an observed cell."""
+    indices, M = case.model.equation(relation).indices, case.problem.M[relation]
+    shared = len({case.model.axis(index) for index in indices}) < len(indices)
+    slices = [M.max(axis=tuple(n for n in range(M.ndim) if n != axis)) for axis in range(M.ndim)]
+    return shared or any((most == 0).any() for most in slices) or M.max(initial=0.0) == 0

@@ -20,6 +20,8 @@ KINDS = (
     *("sweeps",) * 6, "long", "long", "em", "adapted", "adapted", "declared", "permuted", "hidden", "evaluate",
     "chance", "explain", "top",
 )  # fmt: skip
+SAMPLE = 12  # models of the sample: most of them are not compiled, which would take longer than all else
+LONE = "v"  # an index that only an exposure has
 TIES = ("factor", "component", "entity", "rank-one", "first", "last")
 
 
@@ -66,7 +68,8 @@ def decide(number: int) -> Decided:
         ways = _em_ways(own, ways)
     method = _method(own, kind)
     floats = whole.random() < 0.2 and method == "vb" and kind in ("sweeps", "long") and own.random() < 0.7
-    threads = 0 if whole.random() < 0.3 and not floats else int(own.choice([1, 1, 1, 2, 3]))
+    dense = whole.random() < (0.7 if model < SAMPLE else 0.3)
+    threads = 0 if dense and not floats else int(own.choice([1, 1, 1, 2, 3]))
     A = own.choice([1.0, 1.6, 4.0] if method == "map" else [0.05, 0.5, 0.7, 2.0, 10.0])
     return replace(
         decided,
@@ -102,14 +105,22 @@ def _model(rng: np.random.Generator, number: int, kind: str) -> Decided:
     held = None
     if rng.random() < 0.15 and len(oracle.factor_indices(plain)) > 1 and with_latent:
         held = str(rng.choice(with_latent))
-    first, indices, _ = plain[0]
+    indices = plain[0][1]
     given = None
     if indices and rng.random() < 0.35:
         over = tuple(map(str, rng.permutation(list(indices))[: int(rng.integers(1, 3))]))
-        head, *rest = drawn.text.split("\n")
-        drawn = replace(drawn, text="\n".join([f"{head} V[{','.join(over)}]", *rest]))
+        drawn, over = _exposed(drawn, over, lone=bool(rng.random() < 0.3))
         given = observing.draw_given(np.random.default_rng([number, 2]), over)
     return Decided(number, kind, drawn, likelihood, {}, given, held)
+
+
+def _exposed(drawn: Drawn, over: tuple[str, ...], *, lone: bool) -> tuple[Drawn, tuple[str, ...]]:
+    """The model with a factor V in its first equation; lone: V has an index that no other factor has."""
+    head, *rest = drawn.text.split("\n")
+    if lone:
+        head, over = head.replace("]", f",{LONE}]", 1), (*over, LONE)
+        drawn = replace(drawn, sizes=drawn.sizes | {LONE: 3})
+    return replace(drawn, text="\n".join([f"{head} V[{','.join(over)}]", *rest])), over
 
 
 def _way(rng: np.random.Generator, kind: str, indices: tuple[str, ...]) -> Way:
@@ -119,8 +130,10 @@ def _way(rng: np.random.Generator, kind: str, indices: tuple[str, ...]) -> Way:
     if kind == "permuted":  # names are given another order, which arrays have not
         return replace(way, table=bool(indices), gaps=0.0)
     if kind in ("hidden", "evaluate") and rng.random() < 0.5:
-        return replace(way, hidden=())
-    if kind == "top":  # a slice that nobody can observe is no candidate, and whether it is one is not the question here
+        way = replace(way, hidden=())
+    if kind == "evaluate" and rng.random() < 0.3:
+        return replace(way, value="times" if way.table else "value")
+    if kind == "top":
         return replace(way, hidden=(), gaps=min(way.gaps, 0.3), weight=max(way.weight, 0.3))
     return way
 
@@ -223,7 +236,9 @@ def build(decided: Decided) -> Audited:
         way, likelihood = decided.ways[name], decided.likelihood[name]
         observed[name] = observing.observe(way, indices, axes, X, likelihood, decided.stream(3, n))
     if decided.given is not None:
-        V[plain[0][0]] = np.broadcast_to(oracle.spread(Z["V"], decided.given.over, plain[0][1]), template[plain[0][0]].shape)
+        V[plain[0][0]] = np.broadcast_to(
+            oracle.spread(Z["V"], decided.given.over, plain[0][1]), template[plain[0][0]].shape
+        )
         plain = [(name, indices, [o for o in occurrences if o[0] != "V"]) for name, indices, occurrences in plain]
     held = {decided.held: Z[decided.held]} if decided.held else {}
     data = model.bind(

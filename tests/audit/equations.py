@@ -49,7 +49,7 @@ def draw(rng: np.random.Generator, relations: int | None = None) -> Drawn:
     count = relations or int(rng.choice(3, p=[0.45, 0.35, 0.2])) + 1
     for name in RELATIONS[:count]:
         _add_equation(draft, name)
-    lines = [f"{_term(relation, indices)} = {' '.join(_term(*o) for o in occurrences)}" for relation, indices, occurrences in draft.equations]  # fmt: skip
+    lines = [f"{_term(*left)} = {' '.join(_term(*term) for term in right)}" for *left, right in draft.equations]
     used = {index for _, indices, _ in draft.equations for index in indices}
     if {MIRROR, VISIBLE[0]} <= used:
         lines.append(f"{MIRROR}: {VISIBLE[0]}")

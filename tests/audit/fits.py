@@ -45,7 +45,7 @@ def em(case: Audited) -> None:
 
 
 def adapted(case: Audited) -> None:
-    """A first adaptation of one factor is the oracle's, entries without data left out; adapting all raises the bound."""
+    """The first adaptation of a factor is the oracle's, rows without data left out; adapting all raises the bound."""
     fit = case.fit(sweeps=30, adapt=_tie(case, None))
     rises(case, fit)
     right_bound(case, fit)
@@ -146,7 +146,9 @@ def rises(case: Audited, fit: plait.Fit) -> None:
     # At a start the terms may be far larger than at the end.
     most = FLOATS[case.decided.dtype][1] * (slack(case, fit) + np.abs(bounds[:-1]))
     worst = int(np.argmax(falls - most))
-    assert falls[worst] <= most[worst], f"sweep {worst + 1} lowers the bound by {falls[worst]:.3g} to {bounds[worst + 1]}"
+    assert falls[worst] <= most[worst], (
+        f"sweep {worst + 1} lowers the bound by {falls[worst]:.3g} to {bounds[worst + 1]}"
+    )
 
 
 # --- priors

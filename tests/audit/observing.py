@@ -20,7 +20,8 @@ class Way:
     """How one relation is handed over.
 
     table: rows, or else an array. zeros: the share of zeros that a table lists. gaps: the share of NaN in an array.
-    hidden: tables of missing cells: over which indices, which share of them. own: a column of weights.
+    hidden: tables of missing cells: over which indices, which share of them. own: a column of weights. value: the
+    column of values.
     """
 
     table: bool = True
@@ -31,6 +32,7 @@ class Way:
     universe: str = "relation"
     weight: float = 1.0
     own: bool = False
+    value: str = "value"
 
 
 PLAIN = Way(table=False)
@@ -87,8 +89,8 @@ def observe(
         return Observed(relation, X, M, gaps | hidden)
     listed = (X > 0) | (rng.random(X.shape) < way.zeros)
     own = rng.choice(CELL_WEIGHTS, X.shape)
-    columns = dict(zip(indices, np.nonzero(listed))) | {"value": X[listed]} | ({"w": own[listed]} if way.own else {})
-    relation = plait.Relation(pl.DataFrame(columns), weight="w" if way.own else way.weight, **options)
+    columns = dict(zip(indices, np.nonzero(listed))) | {way.value: X[listed]} | ({"w": own[listed]} if way.own else {})
+    relation = plait.Relation(pl.DataFrame(columns), value=way.value, weight="w" if way.own else way.weight, **options)
     M = _table_weights(way, indices, axes, X, listed, hidden, own)
     return Observed(relation, X, M, hidden)
 
@@ -166,7 +168,9 @@ class Given:
 def draw_given(rng: np.random.Generator, over: Indices) -> Given:
     """An exposure over these indices."""
     scale = str(rng.choice(["plain", "tiny", "zeros", "wide"]))
-    return Given(over, bool(rng.random() < 0.6), float(rng.choice([1.0, 0.01, 0.0, 3.0], p=[0.5, 0.3, 0.1, 0.1])), scale)
+    return Given(
+        over, bool(rng.random() < 0.6), float(rng.choice([1.0, 0.01, 0.0, 3.0], p=[0.5, 0.3, 0.1, 0.1])), scale
+    )
 
 
 def expose(given: Given, sizes: Mapping[str, int], rng: np.random.Generator) -> tuple[object, Dense]:

@@ -23,7 +23,14 @@ def failure(decided: Decided) -> str | None:
 
 def simpler(decided: Decided) -> Iterator[Decided]:
     """The same case with one decision replaced by a plainer one."""
-    plain = {"order": "one-pass", "dtype": "float64", "threads": 0, "concentration": 1.0, "mean": 1.0, "accelerate": False}
+    plain = {
+        "order": "one-pass",
+        "dtype": "float64",
+        "threads": 0,
+        "concentration": 1.0,
+        "mean": 1.0,
+        "accelerate": False,
+    }
     for name, value in plain.items():
         if getattr(decided, name) != value:
             yield replace(decided, **{name: value})

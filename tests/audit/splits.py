@@ -1,4 +1,6 @@
-"""What is asked of splits and of figures of merit: nothing is lost, nothing leaks, and the figures are the textbook's."""
+"""What is asked of splits and of figures of merit: nothing is lost or leaks, and the figures are the textbook's."""
+
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -32,7 +34,9 @@ def hidden(case: Audited) -> None:
     np.testing.assert_array_equal(links, (X > 0) & (M > 0) & ~tested, err_msg="links of the train")
     if by != "thin":
         left = np.where(tested, 0.0, M)
-        np.testing.assert_allclose(_dense(bound), left, rtol=1e-12, atol=1e-12 * M.max(), err_msg="weights of the train")
+        np.testing.assert_allclose(
+            _dense(bound), left, rtol=1e-12, atol=1e-12 * M.max(), err_msg="weights of the train"
+        )
     _deaf(case, relation, by, tested)
 
 
@@ -58,8 +62,6 @@ def _deaf(case: Audited, relation: str, by: object, tested: np.ndarray) -> None:
 
 def _lied(case: Audited, relation: str, tested: np.ndarray, *, keep_links: bool) -> plait.Relation | None:
     """The relation with other values in the tested cells that it lists."""
-    from dataclasses import replace
-
     given, binary = case.relations[relation], case.decided.likelihood[relation] == "bernoulli"
     if binary and keep_links:
         return None
@@ -109,7 +111,8 @@ def evaluate(case: Audited) -> None:
             train, test = _hide(case, case.relations, relation, "cells")
         except (plait.SettingError, plait.DataError):
             continue
-        x = test["value"].to_numpy()
+        values = "value" if "value" in test.columns else case.decided.ways[relation].value
+        x = test[values].to_numpy()
         if (x > 0).all() or (x == 0).all():
             continue
         fit = case.fit(data=train, labels=case.labels, sweeps=4)
@@ -120,6 +123,16 @@ def evaluate(case: Audited) -> None:
         table = predicted(case, fit, relation, rows)
         _figures(found, table, x, certain=fit.method != "vb", poisson=case.decided.likelihood[relation] == "poisson")
         _ranks(case, fit, relation, rows[x > 0], rank, found)
+        _read_alike(case, fit, relation, test.rename({values: "value"}), found)
+
+
+def _read_alike(case: Audited, fit: plait.Fit, relation: str, test: pl.DataFrame, found: plait.Metrics) -> None:
+    """The column that holds the values of the relation holds those of a test, and a test may be a Relation."""
+    own = case.decided.ways[relation].value
+    for other in (test.rename({"value": own}), plait.Relation(test.rename({"value": "count"}), value="count")):
+        again = plait.evaluate(fit, relation, other)
+        for name in ("roc_auc", "rmse"):
+            near(again[name], found[name], 0.0, f"{name} of the same test in another form")
 
 
 def _figures(found: plait.Metrics, table: pl.DataFrame, x: np.ndarray, *, certain: bool, poisson: bool) -> None:
@@ -137,15 +150,12 @@ def _figures(found: plait.Metrics, table: pl.DataFrame, x: np.ndarray, *, certai
         near(found["log_likelihood"], float(np.mean(log)), 1e-7 * float(np.mean(np.abs(log))) + 1e-12, "log_likelihood")
 
 
-def _ranks(
-    case: Audited, fit: plait.Fit, relation: str, links: np.ndarray, rank: str, found: plait.Metrics
-) -> None:
+def _ranks(case: Audited, fit: plait.Fit, relation: str, links: np.ndarray, rank: str, found: plait.Metrics) -> None:
     """Every link among all entities of one axis, without the other links; ties have their expected rank."""
     indices = case.model.equation(relation).indices
     place, known = indices.index(rank), case.problem.X[relation] * (case.problem.M[relation] > 0) > 0
     cells = cells_of(known.shape)
-    column = "mean" if case.decided.likelihood[relation] == "poisson" else "mean"
-    score = fit.predict(relation, pl.DataFrame(dict(zip(indices, cells.T))))[column].to_numpy().reshape(known.shape)
+    score = fit.predict(relation, pl.DataFrame(dict(zip(indices, cells.T))))["mean"].to_numpy().reshape(known.shape)
     ranks = []
     for row in links:
         at = tuple(slice(None) if n == place else value for n, value in enumerate(row))
