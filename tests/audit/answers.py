@@ -64,9 +64,16 @@ def chance(case: Audited) -> None:
         here = scaled(fit, occurrences[0][0], rng.choice(MEANS) / mean)
         table = predicted(case, here, relation, rows)
         for n, row in enumerate(rows):
-            rate = V[n] * rate_draws(here, relation, row, DRAWS, rng)
+            rate = V[n] * rate_draws(_drawable(here), relation, row, DRAWS, rng)
             found = {name: float(table[name][n]) for name in table.columns if name not in indices}
             _as_sampled(found, rate, case.decided.likelihood[relation], rng)
+
+
+def _drawable(fit: plait.Fit) -> plait.Fit:
+    """The fit with points as Gammas that hardly vary."""
+    points = {name: f for name, f in fit.factors.items() if np.isinf(f.concentration).any()}
+    almost = {n: replace(f, concentration=np.full(f.mean.shape, 1e12), scale=f.mean / 1e12) for n, f in points.items()}
+    return replace(fit, factors=fit.factors | almost)
 
 
 def _as_sampled(found: dict[str, float], rate: np.ndarray, likelihood: str, rng: np.random.Generator) -> None:

@@ -70,7 +70,7 @@ def decide(number: int) -> Decided:
     floats = whole.random() < 0.2 and method == "vb" and kind in ("sweeps", "long") and own.random() < 0.7
     dense = whole.random() < (0.7 if model < SAMPLE else 0.3)
     threads = 0 if dense and not floats else int(own.choice([1, 1, 1, 2, 3]))
-    A = own.choice([1.0, 1.6, 4.0] if method == "map" else [0.05, 0.5, 0.7, 2.0, 10.0])
+    A = own.choice([1.0, 1.6, 4.0] if method == "map" else [0.001, 0.05, 0.5, 0.7, 2.0, 10.0])
     return replace(
         decided,
         ways=ways,

@@ -61,22 +61,26 @@ def declared(case: Audited) -> None:
     model, sizes = case.model, case.decided.drawn.sizes
     seen = {axis: case.data.labels[axis].names.to_list() for axis in model.axes}
     more = {axis: [*names, *range(100, 100 + 2 * sizes[axis])] for axis, names in seen.items()}
-    fixed = {} if case.decided.given or case.decided.held else {"fixed": None}
-    if not model.axes or not fixed:  # a given array has rows for the entities that are there
+    if case.fixed or not model.axes:  # a given array has rows for the entities that are there
         return
     settings = {"sweeps": 25, "adapt": _tie(case, None)}
     one, two = (case.fit(data=case.relations, labels=labels, **settings) for labels in (seen, more))
     near(two.bound, one.bound, 1e-9 * slack(case, one), "bound")
     for name, factor in one.factors.items():
-        rows = np.ix_(*(range(size) for size in factor.mean.shape))
+        rows = np.ix_(*(_rows(one, two, index, size) for index, size in zip(factor.indices, factor.mean.shape)))
         close(two.factors[name].mean[rows], factor.mean, 1e-8, f"mean of {name} with more labels")
+
+
+def _rows(one: plait.Fit, two: plait.Fit, index: str, size: int) -> np.ndarray:
+    """Where the rows of one fit are in another."""
+    return two.labels[index].encode(one.labels[index].names) if index in one.labels else np.arange(size)
 
 
 def permuted(case: Audited) -> None:
     """Another order of the rows permutes the posterior."""
     rng, start = case.decided.stream(5), case.start()
     orders = {axis: rng.permutation(size) for axis, size in case.decided.drawn.sizes.items() if axis in case.model.axes}
-    if case.decided.given or case.decided.held:
+    if case.fixed:
         return
     labels = {axis: order.tolist() for axis, order in orders.items()}
     moved = {n: _moved(case, n, value, orders) for n, value in start.items()}
