@@ -77,23 +77,26 @@ def _drawable(fit: plait.Fit) -> plait.Fit:
 
 
 def _as_sampled(found: dict[str, float], rate: np.ndarray, likelihood: str, rng: np.random.Generator) -> None:
-    """A prediction beside draws of the rate; the tolerances are those that docs and tests of `predict` state."""
+    """A prediction beside draws of the rate; the tolerances are those that the tests of `predict` state."""
     link = -np.expm1(-rate)
     within = 0.012 + 4 * link.std() / math.sqrt(DRAWS)
     near(found["probability"], link.mean(), within, "probability")
     if likelihood == "bernoulli":
         near(found["mean"], link.mean(), within, "mean, a probability")
-        near(found["sd"], link.std(), 0.012 + 0.1 * link.std(), "sd of the probability")
-        low, high, values = found["low"], found["high"], link
-        assert 0 <= low <= high <= 1, (low, high)
-        near(low, float(np.quantile(link, 0.05)), 0.1, "low")
-        near(high, float(np.quantile(link, 0.95)), 0.1, "high")
-        return
-    low, high, values = found["low"], found["high"], rng.poisson(np.minimum(rate, 1e15))
-    below, above, reached = (values < low).mean(), (values > high).mean(), (values >= high).mean()
-    assert below <= 0.08, f"{below:.3f} of the counts lie below low = {low:g}, 0.05 said"
-    assert above <= 0.095, f"{above:.3f} of the counts lie above high = {high:g}, 0.05 said"
-    assert high == 0 or reached >= 0.005, f"only {reached:.4f} of the counts reach high = {high:g}"
+        near(found["sd"], link.std(), 0.03 + 0.1 * link.std(), "sd of the probability")
+        assert 0 <= found["low"] <= found["high"] <= 1
+        _covers(found, link, 1e-6)
+    else:
+        _covers(found, rng.poisson(np.minimum(rate, 1e15)), 0.0)
+
+
+def _covers(found: dict[str, float], values: np.ndarray, rounding: float) -> None:
+    """About five in a hundred lie beyond either end, and some reach the upper one."""
+    low, high = found["low"] - rounding, found["high"] + rounding
+    below, above, reached = (values < low).mean(), (values > high).mean(), (values >= high - 2 * rounding).mean()
+    assert below <= 0.08, f"{below:.3f} of the draws lie below low = {low:g}, 0.05 said"
+    assert above <= 0.095, f"{above:.3f} of the draws lie above high = {high:g}, 0.05 said"
+    assert high <= rounding or reached >= 0.005, f"only {reached:.4f} of the draws reach high = {high:g}"
 
 
 # --- reasons and rankings
