@@ -70,7 +70,7 @@ def shrunk(decided: Decided) -> Decided:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore", plait.PlaitWarning)
     plait.execute.threads.SMALL = 2
     case = decide(int(sys.argv[1]))
     if failure(case) is None:
