@@ -17,7 +17,7 @@ from plait.infer.parts import part_of
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Problem
 from plait.infer.rare import ImpossibleLinkError
-from plait.infer.start import START, match_totals, random_factor
+from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
 from plait.model import Model
 from plait.result import Fit
 from plait.settings import check_factor_names
@@ -125,25 +125,13 @@ def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> Fac
     """A factor from an array of means or from a posterior (anything with concentration and scale)."""
     known = hasattr(start, "concentration") and hasattr(start, "scale")
     if method != "vb":
-        return point(layout, _stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype))
+        return point(layout, as_stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype))
     if known and np.isfinite(np.asarray(start.concentration)).all():
         C, D = (_packed(layout, a, "init", least=TINIEST) for a in (start.concentration, start.scale))
-        return posterior(layout, _stored(C, dtype), _stored(D, dtype))
-    mean = _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST)
-    C = np.where(mean > 0, START, 0.0)
-    return posterior(layout, _stored(C, dtype), _stored(mean / START, dtype))
-
-
-def _stored(array: Array, dtype: np.dtype[Any]) -> Array:
-    """An array in the numbers of the fit; what is beyond them becomes the nearest that is not, and 0 stays 0."""
-    if dtype == array.dtype:
-        return array
-    ends = np.finfo(dtype)
-    inside = np.clip(array, float(ends.tiny), float(ends.max))
-    return np.where(array > 0, inside, 0.0).astype(dtype)
-
-
-TINIEST = 1e-290  # a VB posterior is positive everywhere
+        return posterior(layout, as_stored(C, dtype), as_stored(D, dtype))
+    return around(
+        layout, _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST), dtype
+    )
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def fit(
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
     prune: bool = False,
     accelerate: bool = False,
+    start: str | None = None,
 ) -> Fit:
     """Fit a model to data and return the posterior.
 
@@ -56,7 +57,8 @@ def fit(
     that was interrupted, which then goes on as if it had not been. threads: of the sweeps (reading and sorting take all
     processors); as many as the machine has, unless given. executor: another place to compute (`plait.execute`). prune
     (VB only): remove components that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long
-    as the bound does not fall: often half the sweeps, but the optimum may be another one.
+    as the bound does not fall: often half the sweeps, but the optimum may be another one. start (VB without init):
+    "em", 30 sweeps of maximum likelihood before its own, or "random", none.
     progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. checkpoint: a folder to save
     the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which stores factors in half the
     memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its size (a smaller tol means
@@ -64,7 +66,7 @@ def fit(
     """
     arguments = Arguments(
         rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
-        accelerate,
+        accelerate, start,
     )  # fmt: skip
     saving, report = as_checkpoint(checkpoint), as_progress(progress)
     task = prepare(model, data, arguments)

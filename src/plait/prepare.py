@@ -7,6 +7,8 @@ from itertools import chain
 from os import PathLike, fspath
 from typing import Any, cast
 
+import numpy as np
+
 from plait import settings
 from plait.assemble import check_alike, given_factors, make_problem, warm_priors
 from plait.compile.layout import Layout
@@ -19,7 +21,7 @@ from plait.infer.gamma import Factor
 from plait.infer.parts import go_on
 from plait.infer.prior import Gamma, Prior
 from plait.infer.problem import Method, Problem
-from plait.infer.run import Order, Settings
+from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, WARM_UP, Order, Settings
 from plait.infer.state import State
 from plait.model import Model
 from plait.model.traps import model_traps
@@ -54,6 +56,7 @@ class Arguments:
     executor: Any = None
     prune: Any = False
     accelerate: Any = False
+    start: Any = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,12 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     ranks = settings.ranks(model, given.rank)
     settings.check_tie_indices(model, given.adapt)
     ties = settings.ties(model, given.adapt, given.method, free)
-    loop = Settings(cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate)
+    warm = settings.check_start(given.start, given.method, given.init, free)
+    warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
+    loop = Settings(
+        cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
+        dtype,
+    )  # fmt: skip
     executor: Executor = given.executor or Threads(given.threads)
     bound = _bind(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
@@ -92,13 +100,16 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     if isinstance(given.init, (str, PathLike)):
         earlier, state = _earlier(given.init, origin)
         problem = go_on(bound, state, given.method, free, exposures, executor)
-        return Task(bound, problem, loop, replace(origin, seed=earlier.seed), state)
+        loop = replace(loop, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
+        words = {word: earlier.settings[word] for word in ("start", "adapt_after") if word in earlier.settings}
+        return Task(bound, problem, loop, replace(origin, seed=earlier.seed, settings=origin.settings | words), state)
     if isinstance(given.init, Fit):
         check_alike(given.init, layouts, free)
     priors = _priors(bound, given, layouts, free, tuple(ties))
     settings.check_floats(dtype, given.method, priors)
-    method = cast(Method, given.method)
-    problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor, dtype)
+    method = cast(Method, "em" if warm else given.method)
+    stored = np.dtype(np.float64) if warm else dtype  # EM's entries fall below what floats hold
+    problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor, stored)
     return Task(bound, problem, loop, origin, None)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Literal
 
 from plait.errors import SettingError
@@ -61,9 +62,9 @@ def watching(progress: Progress, sweeps: int) -> Iterator[Watch]:
         def watch(record: Record) -> str | None:
             advance(record)
             if progress.callback is not None and progress.callback(record) is False:
-                return f"stopped by the progress callable after {record.sweep} sweeps."
+                return f"stopped by the progress callable {_when(record)}."
             if interrupted.is_set():
-                return f"interrupted after {record.sweep} sweeps; this is the fit so far."
+                return f"interrupted {_when(record)}; this is the fit so far."
             return None
 
         yield watch
@@ -97,7 +98,9 @@ def _bar(sweeps: int, show: bool) -> Iterator[Callable[[Record], None]]:
 
         def advance(record: Record) -> None:
             bound, change = _reached(record)
-            bar.update(task, completed=record.sweep, description=f"{bound}{change}" if console.width >= 60 else bound)
+            bar.update(
+                task, completed=max(record.sweep, 0), description=f"{bound}{change}" if console.width >= 60 else bound
+            )
 
         yield advance
 
@@ -108,7 +111,8 @@ def _lines(sweeps: int) -> Iterator[Callable[[Record], None]]:
     said, last = time.monotonic(), None
 
     def say(record: Record) -> None:
-        print(f"sweep {record.sweep}/{sweeps}  {''.join(_reached(record))}", file=sys.stderr, flush=True)
+        place = "warm-up" if record.warm_up else f"sweep {record.sweep}/{sweeps}"
+        print(f"{place}  {''.join(_reached(record))}", file=sys.stderr, flush=True)
 
     def advance(record: Record) -> None:
         nonlocal said, last
@@ -124,8 +128,13 @@ def _lines(sweeps: int) -> Iterator[Callable[[Record], None]]:
             say(last)
 
 
+def _when(record: Record) -> str:
+    return "in the warm-up" if record.warm_up else f"after {record.sweep} sweeps"
+
+
 def _reached(record: Record) -> tuple[str, str]:
-    return f"bound {record.bound:,.6g}", f"  change {record.change:.1e}" if record.sweep else ""
+    word = "warm-up" if record.warm_up else "bound"
+    return f"{word} {record.bound:,.6g}", f"  change {record.change:.1e}" if isfinite(record.change) else ""
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from plait.data.labels import Labels
 from plait.infer.hyper import gauge
 from plait.infer.prior import Gamma
 from plait.infer.run import ADAPT_AFTER
+from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
 from plait.model import Model
 from plait.store.origin import Origin
@@ -69,9 +70,9 @@ def _posterior(kept: Kept, log_scale: float) -> Posterior:
     return Posterior(layout.indices, *arrays)
 
 
-def _log_scales(model: Model, state: State, adapted: list[str]) -> dict[str, float]:
+def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
     """The gauge of a fit whose priors have been adapted; relations are products of the factors that are not given."""
-    if not adapted or state.history[-1].sweep <= ADAPT_AFTER:
+    if not adapted or state.history[-1].sweep <= adapt_after:
         return {}
     R = np.array([[float(name in equation.factors) for name in adapted] for equation in model.equations])
     means = []
@@ -117,11 +118,15 @@ class Fit:
     def of(cls, origin: Origin, state: State, stop: str) -> "Fit":
         """The public view of a loop's state."""
         last = state.history[-1]
-        scales = _log_scales(origin.model, state, list(origin.settings["adapt"]))
+        settings = origin.settings
+        scales = _log_scales(origin.model, state, list(settings["adapt"]), settings.get("adapt_after", ADAPT_AFTER))
         factors, priors = {}, {}
         for name in origin.model.factors:
             if name in state.factors:
-                factors[name] = _posterior(state.factors[name], scales.get(name, 0.0))
+                kept = state.factors[name]
+                if last.warm_up and name in state.divergences:
+                    kept = Kept.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
+                factors[name] = _posterior(kept, scales.get(name, 0.0))
             if name in state.priors:
                 layout, prior = state.factors[name].layout, state.priors[name]
                 back = [layout.inside.index(index) for index in layout.indices]

@@ -18,6 +18,7 @@ from plait.model import Factor, Model
 
 Tie = str | Sequence[str]
 
+STARTS = ("em", "random")
 DTYPES = ("float64", "float32")
 FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
 ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
@@ -97,6 +98,18 @@ def check_switches(prune: Any, accelerate: Any, method: str) -> None:
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
 
 
+def check_start(start: Any, method: str, init: Any, free: Sequence[str]) -> bool:
+    """Whether EM warms a fit up: VB does by default, unless something else says where it starts."""
+    if start is None:
+        return method == "vb" and init is None and bool(free)
+    one_of("start", start, STARTS)
+    if init is not None:
+        raise SettingError("start is given beside init, which says where to start.\nGive one of the two.")
+    if start == "em" and method != "vb":
+        raise SettingError(f'start="em" is for method="vb" only, got method={method!r}.\nLeave start out.')
+    return bool(start == "em" and free)
+
+
 def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
     ties = {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()}
@@ -108,6 +121,8 @@ def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.d
         "tol": float(loop.tol),
         "prune": loop.prune,
         "accelerate": loop.accelerate,
+        "start": "em" if loop.warm_up else "random",
+        "adapt_after": loop.adapt_after,
         "threads": threads,
         "dtype": dtype.name,
     }

@@ -23,6 +23,7 @@ def go_on(
     """The problem of a loop that was interrupted, at the state it was left in."""
     parts = [part_of(data, name, exposures) for name in data.model.relations]
     factors = {name: kept.factor() for name, kept in state.factors.items()}
+    method = "em" if state.history[-1].warm_up else method
     return Problem(method, parts, factors, free, dict(state.priors), executor)
 
 

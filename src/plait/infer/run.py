@@ -1,10 +1,12 @@
-"""The only loop: count, bound, stop or go on, adapt, update, leap."""
+"""The only loop: count, bound, stop or go on, adapt, update, leap; before it, for VB, some sweeps of EM."""
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from plait.errors import FitError
 from plait.infer.accelerate import Momentum
@@ -12,11 +14,14 @@ from plait.infer.counts import Counted
 from plait.infer.hyper import adapt
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
+from plait.infer.start import begin_vb
 from plait.infer.state import Record, State, Trail
 
 Order = Literal["one-pass", "per-factor"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
+WARM_UP = 30  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
+ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: sooner, they learn how sharp EM is
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
 
 
@@ -30,6 +35,9 @@ class Settings:
     ties: Mapping[str, str | Sequence[str]]  # adapted factors
     prune: bool = False
     accelerate: bool = False
+    warm_up: int = 0  # sweeps of EM, where the problem that the loop begins with is one of EM
+    adapt_after: int = ADAPT_AFTER
+    dtype: np.dtype[Any] = np.dtype(np.float64)  # that VB goes on in
 
 
 class Outcome(NamedTuple):
@@ -61,23 +69,26 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
     while True:
         if fresh:
             pause -= 1
-            if settings.prune and len(history) > ADAPT_AFTER and pause <= 0:
+            if settings.prune and history and history[-1].sweep >= settings.adapt_after and pause <= 0:
                 if (smaller := prune(problem, counted)) is None:
                     pause = PRUNE_PAUSE
                 else:
                     problem, counted = smaller
                     if momentum:
                         momentum.forget()
-            history.append(_record(problem, counted, history, time.perf_counter() - began))
+            history.append(_record(problem, counted, history, settings.warm_up, time.perf_counter() - began))
         fresh, began = True, time.perf_counter()
         state = problem.state(history, pause, momentum.trail if momentum else Trail(leapt=leapt))
         keep(state)
         stop = watch(history[-1]) or _stop(state, settings, bool(problem.free))
         if stop:
             return Outcome(state, stop)
-        if settings.ties and history[-1].sweep >= ADAPT_AFTER:
+        if settings.ties and history[-1].sweep >= settings.adapt_after:
             adapt(problem, settings.ties)
         sweep_once(problem, counted, settings.order)
+        if history[-1].sweep == -1:
+            problem = begin_vb(problem, settings.dtype)
+            problem.measure()
         leapt, last, counted = False, history[-1], ()  # so that their arrays can be used again
         counted = momentum.count(problem, last, settings.tol, settings.sweeps) if momentum else problem.count()
 
@@ -90,25 +101,30 @@ def sweep_once(problem: Problem, counted: Sequence[Counted], order: Order) -> No
         problem.update(name, counted)
 
 
-def _record(problem: Problem, counted: Sequence[Counted], history: list[Record], seconds: float) -> Record:
-    bound = problem.bound(counted)
+def _record(
+    problem: Problem, counted: Sequence[Counted], history: list[Record], warm_up: int, seconds: float
+) -> Record:
+    bound, sweep = problem.bound(counted), history[-1].sweep + 1 if history else -warm_up
     if not math.isfinite(bound):
         raise FitError(
             f"the bound is {bound} after {len(history)} sweeps.\n"
             f"Values or weights beyond what {problem.numbers} can hold? Scale them down."
         )
-    change = (bound - history[-1].bound) / (abs(bound) or 1.0) if history else math.inf
+    compares = history and (sweep != 0 or not history[-1].warm_up)
+    change = (bound - history[-1].bound) / (abs(bound) or 1.0) if compares else math.inf
     rank = {
         i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent
     }
-    return Record(len(history), bound, change, seconds, rank)
+    return Record(sweep, bound, change, seconds, rank)
 
 
 def _stop(state: State, settings: Settings, free: bool) -> str | None:
     sweep, _, change, *_ = state.history[-1]
     if not free:
         return "nothing to update: every factor is given."
-    settled = sweep > (ADAPT_AFTER + 1 if settings.ties else 0)
+    if sweep < 0:
+        return None
+    settled = sweep > (settings.adapt_after + 1 if settings.ties else 0)
     if settled and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
         return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
     if sweep >= settings.sweeps:

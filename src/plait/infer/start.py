@@ -1,11 +1,13 @@
 """Where a fit starts: random factors, seeded by position, scaled to the totals of the data."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
+from plait.infer.gamma import Factor, posterior
 from plait.infer.problem import Problem, Relation
 
 Array = NDArray[np.float64]
@@ -13,6 +15,7 @@ Rows = NDArray[np.int64]
 
 NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START = 10.0  # posterior concentration that VB gives to a random start
+TINIEST = 1e-290  # a VB posterior is positive everywhere
 
 
 def random_factor(layout: Layout, position: int, seed: int, known: Mapping[str, Rows]) -> Array:
@@ -29,6 +32,29 @@ def random_factor(layout: Layout, position: int, seed: int, known: Mapping[str, 
     result = generator.gamma(NOISE, 1.0 / NOISE, layout.shape)
     result[np.ix_(*places)] = drawn
     return result
+
+
+def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
+    """The problem whose points EM has warmed up, with posteriors around them."""
+    factors = dict(problem.factors)
+    for name in problem.free:
+        factors[name] = around(factors[name].layout, factors[name].mean, dtype)
+    return Problem("vb", problem.parts, factors, problem.free, problem.priors, problem.executor, problem.forest)
+
+
+def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> Factor:
+    """A posterior of some concentration around stored means; padding stays 0."""
+    real = layout.pack(np.maximum(layout.unpack(mean), TINIEST))
+    return posterior(layout, as_stored(np.where(real > 0, START, 0.0), dtype), as_stored(real / START, dtype))
+
+
+def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
+    """An array in the numbers of the fit; what is beyond them becomes the nearest that is not, and 0 stays 0."""
+    if dtype == array.dtype:
+        return array
+    ends = np.finfo(dtype)
+    inside = np.clip(array, float(ends.tiny), float(ends.max))
+    return np.where(array > 0, inside, 0.0).astype(dtype)
 
 
 def match_totals(problem: Problem, movable: Sequence[str]) -> None:

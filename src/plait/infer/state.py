@@ -13,13 +13,22 @@ from plait.infer.prior import Prior
 
 
 class Record(NamedTuple):
-    """One sweep: the bound after it, its relative change, its seconds, and the ranks then."""
+    """One sweep: the bound after it, its relative change, its seconds, and the ranks then.
+
+    Sweep 0 is the start of the fit's own sweeps; those before it, numbered from below, are the warm-up, whose bound is
+    the log-likelihood that EM has reached.
+    """
 
     sweep: int
     bound: float
     change: float
     seconds: float
     rank: dict[str, int]
+
+    @property
+    def warm_up(self) -> bool:
+        """Whether the sweep belongs to the warm-up."""
+        return self.sweep < 0
 
 
 Array = NDArray[np.float64]
