@@ -8,7 +8,7 @@ Along an index of n entities, places 0 … n−1 are the entities and n + h is n
 of h are 2h and 2h + 1, and entity e is also the leaf `leaves(n) + e`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,8 +69,8 @@ class Cover:
     vectors: Mapping[str, Floats]
 
 
-def cover(weights: Weights) -> Cover:
-    """Boxes that add up to weights of which no cell is negative.
+def cover(weights: Weights, single: Collection[str] = ()) -> Cover:
+    """Boxes that add up to weights of which no cell is negative; along `single` indices they are of one entity each.
 
     Index by index, the boxes begun so far are cut into the entities that a table lists there, and nodes for the others.
     """
@@ -79,7 +79,10 @@ def cover(weights: Weights) -> Cover:
     plain = next((term.vectors for term in weights.terms if term.table is None), None)
     boxes, walks = np.zeros((1, 0), np.int64), [_Walk.begin(term, weights) for term in weights.terms]
     for index, size in weights.sizes.items():
-        which, places = _cut(walks, index, size, (plain or {}).get(index), len(boxes))
+        if index in single:
+            which, places = np.divmod(np.arange(len(boxes) * size), size)
+        else:
+            which, places = _cut(walks, index, size, (plain or {}).get(index), len(boxes))
         boxes = np.concatenate([boxes[which], places[:, None]], axis=1)
         walks = [walk.follow(index, which, places, size) for walk in walks]
         if plain is None:  # nothing is left where no table goes on
