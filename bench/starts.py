@@ -1,60 +1,44 @@
-"""How rough the random start should be: the figures behind docs/decisions/0004-start.md."""
+"""Where VB should begin: the figures behind docs/decisions/0004-start.md."""
 
-import numpy as np
-from scipy.io import loadmat
+import warnings
+from statistics import mean
 
 import plait
-import plait.infer.start
-from bench import measure
-from bench.orders import SHARED, problems
+import plait.prepare
+from bench import links, measure
 
-CHOICES = (0.3, 1.0, 10.0, 100.0, 1000.0)
-SEEDS = range(4)
-TEXT = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
+STARTS = {"random": (0, 10), "EM 10": (10, 30), "EM 30": (30, 30), "EM 50": (50, 30), "EM 100": (100, 30),
+          "EM 50, adapt at 10": (50, 10), "EM 50, adapt at 60": (50, 60)}  # fmt: skip
+SEEDS = range(5)
 
 
 def compare() -> None:
-    """The mean bound after 200 sweeps, and the AUC on hidden cells of UCLAF, for every concentration of the start."""
-    chosen = {
-        name: problem for name, problem in problems().items() if name in ("synthetic 60×70×50", "kinships", "umls")
-    }
-    tensor = _uclaf()
-    rows = []
-    before = plait.infer.start.NOISE
+    """Bound, log-likelihood of the test, AP and MRR of every case and start: means of five seeds, and of all five."""
+    for case in links.cases():
+        model = plait.Model(case.text)
+        data = model.bind(case.data)
+        rows = []
+        for name, (sweeps, adapt_after) in STARTS.items():
+            fits = [_fit(model, data, case.rank, seed, sweeps, adapt_after) for seed in SEEDS]
+            single = [case.judge(links.rates_of(fit)) for fit in fits]
+            bounds = [fit.bound for fit in fits]
+            cells = [f"{mean(column):.4f}" for column in zip(*single)]
+            rows.append([name, f"{mean(bounds):.0f}", f"{max(bounds):.0f}", *cells, *_figures(case, fits)])
+        columns = ["start", "bound", "best", "log-likelihood", "AP", "MRR", "five: log-likelihood", "AP", "MRR"]
+        measure.show(case.name, columns, rows, measure.machine())
+
+
+def _figures(case: links.Case, fits: list[plait.Fit]) -> list[str]:
+    return [f"{figure:.4f}" for figure in case.judge(links.mixed(fits))]
+
+
+def _fit(model: plait.Model, data: object, rank: int, seed: int, sweeps: int, adapt_after: int) -> plait.Fit:
+    before = plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM
+    plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM = sweeps, adapt_after
     try:
-        for concentration in CHOICES:
-            plait.infer.start.NOISE = concentration
-            cells = [f"{_bound(*problem):.0f}" for problem in chosen.values()]
-            rows.append([f"{concentration:g}", *cells, "—" if tensor is None else _auc(tensor)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", plait.PlaitWarning)
+            start = "em" if sweeps else "random"
+            return plait.fit(model, data, rank=rank, seed=seed, start=start, progress=False)
     finally:
-        plait.infer.start.NOISE = before
-    columns = ["concentration", *chosen, "UCLAF 60 / 80 / 90 % missing"]
-    measure.show(f"Random starts, mean of {len(SEEDS)} seeds: bound, and AUC", columns, rows, measure.machine())
-
-
-def _bound(text: str, data: dict[str, object], rank: int) -> float:
-    return float(np.mean([plait.fit(text, data, rank=rank, seed=seed).bound for seed in SEEDS]))
-
-
-def _uclaf() -> np.ndarray | None:
-    """User × place × activity as 0/1, users with any link; None where the file is not at hand."""
-    path = SHARED / "uclaf" / "aaai10.uclaf.data.mat"
-    if not path.exists():
-        return None
-    counts = np.asarray(loadmat(path)["UserLocAct"], float)
-    return (counts[counts.sum(axis=(1, 2)) > 0] > 0).astype(float)
-
-
-def _auc(X: np.ndarray) -> str:
-    from sklearn.metrics import roc_auc_score
-
-    means = []
-    for missing in (0.6, 0.8, 0.9):
-        scores = []
-        for seed in SEEDS:
-            hidden = np.random.default_rng(seed).random(X.shape) < missing
-            fit = plait.fit(TEXT, {"X": np.where(hidden, np.nan, X)}, rank=5, seed=seed, sweeps=100)
-            mean = np.einsum("ir,jr,kr->ijk", *(fit.factors[name].mean for name in "ABC"))
-            scores.append(roc_auc_score(X[hidden], mean[hidden]))
-        means.append(f"{np.mean(scores):.3f}")
-    return " / ".join(means)
+        plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM = before

@@ -87,7 +87,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
     loop = Settings(
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
-        dtype,
+        dtype.name,
     )  # fmt: skip
     executor: Executor = given.executor or Threads(given.threads)
     bound = _bind(model, data, given.labels)

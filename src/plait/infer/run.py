@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from plait.infer.state import Record, State, Trail
 Order = Literal["one-pass", "per-factor"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
-WARM_UP = 30  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
+WARM_UP = 50  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
 ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: sooner, they learn how sharp EM is
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
 
@@ -37,7 +37,7 @@ class Settings:
     accelerate: bool = False
     warm_up: int = 0  # sweeps of EM, where the problem that the loop begins with is one of EM
     adapt_after: int = ADAPT_AFTER
-    dtype: np.dtype[Any] = np.dtype(np.float64)  # that VB goes on in
+    dtype: str = "float64"  # that VB goes on in
 
 
 class Outcome(NamedTuple):
@@ -87,7 +87,7 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
             adapt(problem, settings.ties)
         sweep_once(problem, counted, settings.order)
         if history[-1].sweep == -1:
-            problem = begin_vb(problem, settings.dtype)
+            problem = begin_vb(problem, np.dtype(settings.dtype))
             problem.measure()
         leapt, last, counted = False, history[-1], ()  # so that their arrays can be used again
         counted = momentum.count(problem, last, settings.tol, settings.sweeps) if momentum else problem.count()
