@@ -120,7 +120,7 @@ def test_labels_are_lists_or_columns_of_files(config, tmp_path):
         MODEL + X + '[labels]\ni = { source = "people.csv", column = "name" }\nj = { source = "alone.csv" }\n'
     )
     assert {axis: list(names) for axis, names in found.labels().items()} == {"i": ["z", "a"], "j": [9]}
-    assert list(bound(found).labels["i"]) == ["z", "a", "b"]
+    assert list(bound(found).labels["i"]) == ["a", "b", "z"]
     dates = config(MODEL + X + "[labels]\ni = [2024-01-31]\n").labels()
     assert dates == {"i": [datetime.date(2024, 1, 31)]}
 

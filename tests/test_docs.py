@@ -2,8 +2,9 @@
 
 The blocks of a file run in order, in one namespace and one empty folder. In shell blocks the lines `$ plait …` are run.
 A block with `title="name"` is written to a file of that name. One preceded by `<!-- skip: reason -->` is shown as
-skipped. A text block preceded by `<!-- output -->` is exactly what the block before it prints. The site builds without
-a network, names everything public, and has no dead link.
+skipped. A text block preceded by `<!-- output -->` is exactly what the block before it prints. With PLAIT_UPDATE_DOCS=1
+every text block that follows a run one is written anew instead. The site builds without a network, names everything
+public, and has no dead link.
 """
 
 import importlib.util
@@ -29,6 +30,7 @@ BLOCK = re.compile(
     r"^(?P<fence>`{3,})(?P<language>\w+)(?: title=\"(?P<file>[^\"\n]+)\")?[^\n]*\n(?P<code>.*?)^(?P=fence)\s*$",
     re.MULTILINE | re.DOTALL,
 )
+UPDATE = "PLAIT_UPDATE_DOCS" in os.environ
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 
 
@@ -39,6 +41,7 @@ class Block(NamedTuple):
     reason: str | None = None  # to skip it
     prints: str | None = None  # what it must print, where the document says so
     file: str | None = None  # where to write it
+    shown: tuple[int, int] | None = None  # where the document shows what it prints
 
 
 def blocks_of(text):
@@ -48,8 +51,10 @@ def blocks_of(text):
         line = text.count("\n", 0, match.start("code")) + 1
         if match["language"] == "python" or match["language"] in SHELL or match["file"]:
             found.append(Block(match["language"], match["code"], line, match["reason"], file=match["file"]))
-        elif match["note"] == "output":
-            found[-1] = found[-1]._replace(prints=match["code"])
+            end = match.end()
+        elif match["language"] == "text" and found and not text[end : match.start()].strip():
+            prints = match["code"] if match["note"] == "output" else None
+            found[-1] = found[-1]._replace(prints=prints, shown=match.span("code"))
     return found
 
 
@@ -94,11 +99,23 @@ def run_block(block, path, namespace, folder):
 @pytest.mark.parametrize(("path", "blocks"), list(documents()))
 def test_code_blocks_run_and_print_what_is_shown(path, blocks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "__main__"}
+    namespace, outputs = {"__name__": "__main__"}, []
     for block in blocks:
         printed = run_block(block, path, namespace, tmp_path)
-        if block.prints is not None:
+        outputs.append((block.shown, printed))
+        if block.prints is not None and not UPDATE:
             assert stripped(printed) == stripped(block.prints), f"{path.name}, line {block.line}"
+    if UPDATE:
+        show_anew(path, outputs)
+
+
+def show_anew(path, outputs):
+    """Write what blocks print where the document shows it, from the last one backwards."""
+    text = path.read_text(encoding="utf-8")
+    for place, printed in reversed(outputs):
+        if place and stripped(printed):
+            text = text[: place[0]] + stripped(printed) + "\n" + text[place[1] :]
+    path.write_text(text, encoding="utf-8")
 
 
 def stripped(text):

@@ -295,6 +295,7 @@ def adapted(X, likelihood, seed):
     return settle(X, likelihood, first, first.prior)
 
 
+@pytest.mark.filterwarnings("ignore::plait.BoundWarning")  # a poor optimum can be explained too
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_the_mean_falls_by_about_the_responsibility_when_the_link_is_a_zero_and_all_is_fitted_again(likelihood):
     """The middle half of the ratios of what refitting says to what is claimed lies within 0.85 and 1.1."""

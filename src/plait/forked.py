@@ -14,6 +14,11 @@ _started = False  # whether polars had threads when this process was last about 
 _lost = False  # whether this process is a child of one in which it had
 
 
+def is_lost() -> bool:
+    """Whether polars would wait for ever in this process."""
+    return _lost
+
+
 def refuse_in_fork(what: str) -> None:
     """Raise where polars would wait for threads that a fork has lost; what: the call that needs them."""
     if _lost:

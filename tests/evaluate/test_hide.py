@@ -216,6 +216,7 @@ def test_lost_zeros_weigh_what_zeros_weigh_beside_a_column_of_weights(by):
         np.testing.assert_allclose(weights(train, None, model, "likes")[0], expected)
 
 
+@pytest.mark.filterwarnings("ignore::plait.EventAxisWarning")  # each film is liked once
 def test_a_zero_is_found_for_an_entity_that_is_hidden_nearly_everywhere():
     # Of 200 cells of user b all but the last are hidden; the link is hidden too, so its last zero must be listed.
     films = list(range(200))

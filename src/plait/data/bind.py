@@ -23,6 +23,7 @@ from plait.data.relation import Relation, Source
 from plait.data.traps import data_traps
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
+from plait.forked import is_lost
 from plait.model.model import Model
 from plait.warn import warn_of
 
@@ -144,7 +145,7 @@ def bind(
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
-    if warn:
+    if warn and not is_lost():  # names are looked at by polars
         warn_of(data_traps(result, relations, sources))
     return result
 

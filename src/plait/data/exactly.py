@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Parts are products of a few numbers: what is left of equal ones may be this much of them.
-ROUNDING = 2.0**-50
+# Parts are sums and products of a few numbers: what is left where they should cancel may be this much of them. What is
+# meant to be small beside them is a part of its own (`terms.LOST`), and is kept however small it is.
+ROUNDING = 1e-12
 
 
 def add_up(parts: Sequence[Floats]) -> Floats:

@@ -20,7 +20,7 @@ from plait.evaluation.masking import labelled, masked
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
-from plait.evaluation.twins import LeakWarning, find_twins, hidden_by, leak_message, twins_table
+from plait.evaluation.twins import LeakWarning, find_twins, has_matches, hidden_by, leak_message, twins_table
 from plait.forked import refuse_in_fork
 from plait.model import Model
 from plait.settings import one_of
@@ -82,8 +82,9 @@ def hide(
 
     - "report": warn (`LeakWarning`) and list them in `split.twins`.
     - "hide": hide them too, and with them all cells that agree with a hidden cell, links or zeros alike: which cells
-      are gone must not tell which hidden ones are links. By "links" and "thin" only links are hidden, so there only
-      their twins are, and drawn non-links keep theirs.
+      are gone must not tell which hidden ones are links. So by "links" and "thin", which choose links only, as many
+      zeros are chosen with them, at random, and are in the test too: judge by these, not by non-links drawn later,
+      whose twins are still there.
     - "ignore": neither.
 
     model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis. labels: as
@@ -95,7 +96,10 @@ def hide(
     subject = understood(data, relation, model, labels)
     over = _by(by, subject.bound)
     seed = secrets.randbits(32) if seed is None else int(seed)
-    chosen = _choose(subject, over, fraction, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    chosen = _choose(subject, over, fraction, rng)
+    if twins == "hide" and over in ("links", "thin") and has_matches(subject):
+        chosen = _beside_decoys(subject, chosen, rng)
     values = _values(subject.bound, chosen.cells)
     links = chosen.cells[values > 0]
     found = find_twins(subject, links, chosen.hidden) if twins != "ignore" else []
@@ -195,6 +199,19 @@ def _choose_thin(subject: Subject, fraction: float, rng: np.random.Generator) ->
     return Chosen(
         links.hidden, links.cells, False, links.what, links.chosen, links.candidates, weight * (1.0 - fraction)
     )
+
+
+def _beside_decoys(subject: Subject, links: Chosen, rng: np.random.Generator) -> Chosen:
+    """The chosen links and as many zeros: what is hidden in other relations must not tell links from zeros."""
+    bound = subject.bound
+    cells = observed_cells(bound.weights)
+    if cells is None:  # too many to list, so hardly any that is drawn is a link, or missing
+        cells = np.stack([rng.integers(0, size, 4 * len(links.cells)) for size in bound.shape], axis=1)
+        cells = cells[bound.weights.at(cells) > 0].astype(links.cells.dtype)
+    zeros = np.unique(cells[_values(bound, cells) == 0], axis=0)
+    zeros = zeros[rng.permutation(len(zeros))[: len(links.cells)]]
+    cells = np.unique(np.concatenate([links.cells, zeros]), axis=0)
+    return replace(links, hidden={bound.indices: cells}, cells=cells, with_zeros=True)
 
 
 def _refuse_weighted_zeros(subject: Subject) -> None:

@@ -87,6 +87,11 @@ def matches(subject: Subject, name: str) -> Iterator[dict[str, str]]:
             yield match
 
 
+def has_matches(subject: Subject) -> bool:
+    """Whether any relation could have a twin of a link."""
+    return any(True for name in subject.relations for _ in matches(subject, name))
+
+
 def hidden_by(subject: Subject, hidden: Mapping[tuple[str, ...], Array]) -> dict[str, dict[tuple[str, ...], Array]]:
     """What twins="hide" hides, by relation: coordinates over some of its indices.
 
