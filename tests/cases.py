@@ -35,7 +35,9 @@ class Case:
         return {index: RANKS[index] for index in self.model.latent} or None
 
     def fit(self, method="vb", **settings):
-        """A fit that stops for nothing but `sweeps`, on one thread, seeded."""
+        """A fit that stops for nothing but `sweeps`, on one thread, seeded, without a warm-up."""
+        if method == "vb" and "init" not in settings:
+            settings = {"start": "random"} | settings
         if method in PRIOR:
             settings = {"prior": PRIOR[method]} | settings
         settings = {"rank": self.rank, "fixed": self.fixed, "tol": 0.0, "seed": 0} | settings
