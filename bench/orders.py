@@ -46,7 +46,7 @@ def seconds_to(fit: plait.Fit, goal: float) -> tuple[int, float] | None:
     total = 0.0
     for record in fit.history:
         total += record.seconds if record.sweep else 0.0
-        if record.bound >= goal:
+        if record.bound >= goal and not record.warm_up:
             return record.sweep, total
     return None
 

@@ -93,6 +93,11 @@ def state_of(fit, free):
     return {name: fit.factors[name].mean for name in free}
 
 
+def own_bounds(fit):
+    """The bound at the start of a fit's own sweeps and after each of them; a warm-up has another."""
+    return np.array([record.bound for record in fit.history if not record.warm_up])
+
+
 def bits(fit):
     """Everything a fit found, as bytes: for claims of exact equality."""
     arrays = [a for f in fit.factors.values() for a in (f.concentration, f.scale, f.mean, f.geomean)]

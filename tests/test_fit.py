@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import plait
+from plait.infer.run import ADAPT_WARM
 from tests.cases import assert_same, bits, make
 
 VISITS = pl.DataFrame(
@@ -60,7 +61,7 @@ def test_point_estimates_have_sd_0_and_mean_equal_to_geomean(method):
 
 @pytest.mark.parametrize("adapt", [None, "factor", "component", "entity", "rank-one", ("place",)])
 def test_priors_broadcast_to_their_factors_as_written(adapt):
-    fit = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, sweeps=12, adapt=adapt)
+    fit = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=0, sweeps=12, adapt=adapt, start="random")
     for name, prior in fit.prior.items():
         for array in (prior.concentration, prior.mean):
             assert array.ndim == 2
@@ -79,10 +80,12 @@ def test_labels_are_in_row_order(fit):
 
 
 def test_history_starts_with_the_start_and_ends_with_the_fit(fit):
-    assert [record.sweep for record in fit.history] == list(range(31))
-    assert fit.history[-1].bound == fit.bound
-    assert fit.history[0].change == np.inf
-    for before, record in zip(fit.history, fit.history[1:]):
+    own, warm_up = ([record for record in fit.history if record.warm_up is is_so] for is_so in (False, True))
+    assert [record.sweep for record in own] == list(range(31))
+    assert [*warm_up, *own] == fit.history
+    assert own[-1].bound == fit.bound
+    assert own[0].change == warm_up[0].change == np.inf  # what is before is not comparable
+    for before, record in [*zip(own, own[1:]), *zip(warm_up, warm_up[1:])]:
         assert record.change == pytest.approx((record.bound - before.bound) / max(abs(record.bound), 1.0))
         assert record.seconds > 0
         assert record.rank == {"r": 2}
@@ -111,7 +114,7 @@ def test_every_stop_is_a_sentence_with_its_reason():
     last = converged.history[-1]
     assert converged.stop == f"converged: sweep {last.sweep} changed the bound by less than 0.0001 of its size."
     assert abs(last.change) < 1e-4
-    assert all(abs(record.change) >= 1e-4 for record in converged.history[12:-1])
+    assert all(abs(record.change) >= 1e-4 for record in converged.history[:-1] if record.sweep > ADAPT_WARM + 1)
     used = stop(sweeps=7)
     assert re.fullmatch(
         r"stopped after 7 sweeps; the last one changed the bound by \S+ of its size \(tol=1e-06\)\. "
@@ -120,10 +123,10 @@ def test_every_stop_is_a_sentence_with_its_reason():
     )
     start = stop(sweeps=0)
     assert start.stop == "not updated: sweeps=0 asks for the start itself."
-    assert len(start.history) == 1
+    assert start.history[-1].sweep == 0
     asked = stop(progress=lambda record: record.sweep < 4)
     assert asked.stop == "stopped by the progress callable after 4 sweeps."
-    assert len(asked.history) == 5
+    assert asked.history[-1].sweep == 4
 
 
 def test_a_progress_callable_sees_every_record_and_only_false_stops():
@@ -134,7 +137,7 @@ def test_a_progress_callable_sees_every_record_and_only_false_stops():
 
 def test_tol_0_never_stops_early():
     fit = plait.fit(TEXT, {"visits": VISITS}, rank=1, seed=0, sweeps=300, tol=0, method="em")
-    assert len(fit.history) == 301
+    assert fit.history[-1].sweep == 300
 
 
 def test_the_start_expects_as_much_as_was_observed():

@@ -125,12 +125,13 @@ def _warm(name: str, problem: Problem, how: dict[str, Any] | None = None) -> Non
 
 
 def _course(problem: Problem, seed: int, sweeps: int, more: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The bound after every sweep, and the seconds until then, the front end included."""
+    """The bound after every sweep, and the seconds until then, the front end and the warm-up included."""
     begin = time.perf_counter()
     fit = _fit(problem, seed, sweeps, more)
     total = time.perf_counter() - begin
     seconds = np.cumsum([record.seconds for record in fit.history])
-    return np.array([record.bound for record in fit.history]), seconds + (total - seconds[-1])
+    bounds = np.array([record.bound for record in fit.history if not record.warm_up])
+    return bounds, (seconds + (total - seconds[-1]))[-len(bounds) :]
 
 
 def _reached(bounds: np.ndarray, seconds: np.ndarray, best: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from plait.assemble import naming_links
 from plait.data.bind import Data
 from plait.execute import Executor
 from plait.infer.prior import Gamma
+from plait.infer.problem import Method
 from plait.infer.run import run
 from plait.model import Model
 from plait.prepare import DEFAULT_PRIOR, Arguments, prepare
@@ -76,5 +77,5 @@ def fit(
         outcome = run(task.problem, task.loop, watch, keep, task.begun)
     if saver:
         saver.finish(outcome.state, outcome.stop)
-    warn_of(bound_traps(task.problem, outcome, task.loop.ties))
+    warn_of(bound_traps(task.problem, cast(Method, method), outcome, task.loop.ties))
     return Fit.of(task.origin, outcome.state, outcome.stop)

@@ -111,8 +111,8 @@ def _lines(sweeps: int) -> Iterator[Callable[[Record], None]]:
     said, last = time.monotonic(), None
 
     def say(record: Record) -> None:
-        place = "warm-up" if record.warm_up else f"sweep {record.sweep}/{sweeps}"
-        print(f"{place}  {''.join(_reached(record))}", file=sys.stderr, flush=True)
+        place = "" if record.warm_up else f"sweep {record.sweep}/{sweeps}  "
+        print(f"{place}{''.join(_reached(record))}", file=sys.stderr, flush=True)
 
     def advance(record: Record) -> None:
         nonlocal said, last

@@ -120,7 +120,7 @@ def sparkline(values: Sequence[float], width: int = 220, height: int = 36) -> Ra
 
 def fit_html(fit: Any) -> str:
     """A `plait.Fit`: the model, how the fit went, its factors."""
-    bounds = [record.bound for record in fit.history]
+    bounds = [record.bound for record in fit.history if not record.warm_up]
     seconds = sum(record.seconds for record in fit.history)
     words = {"vb": "evidence bound", "em": "log-likelihood", "map": "log joint density"}
     about = {
@@ -129,7 +129,7 @@ def fit_html(fit: Any) -> str:
         "entities": _sizes({axis: len(fit.labels[axis]) for axis in fit.model.axes}),
         "known links": _sizes({name: len(known) for name, known in fit.known.items()}),
         words.get(fit.method, "bound"): Raw(f"{escape(number(fit.bound))} &#160; {sparkline(bounds)}"),
-        "sweeps": f"{fit.history[-1].sweep:,} in {seconds:,.2f} s",
+        "sweeps": f"{max(fit.history[-1].sweep, 0):,} in {seconds:,.2f} s",
         "stopped": fit.stop,
         "seed": str(fit.seed),
     }

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from plait.data.bind import BoundRelation, Data
 from plait.errors import BoundWarning, GivenRowsWarning, NoLinksWarning, RankWarning
 from plait.infer.popularity import popularity_bound
-from plait.infer.problem import Problem
+from plait.infer.problem import Method, Problem
 from plait.infer.run import Outcome
 from plait.warn import Trap
 
@@ -87,15 +87,15 @@ def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
     )
 
 
-def bound_traps(problem: Problem, outcome: Outcome, adapted: Collection[str]) -> Iterator[Trap]:
-    """A fit that explains less than popularity does."""
+def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Collection[str]) -> Iterator[Trap]:
+    """A fit that explains less than popularity does; its problem may have begun as one of EM."""
     last = outcome.state.history[-1]
-    if not _comparable(problem) or not (outcome.stop.startswith("converged") or last.sweep >= LONG):
+    if method == "map" or not _comparable(problem) or not (outcome.stop.startswith("converged") or last.sweep >= LONG):
         return
-    alone = popularity_bound(problem, outcome.state, adapted)
+    alone = popularity_bound(problem, method, outcome.state, adapted)
     if last.bound < alone - NATS - SHARE * abs(alone):
-        word = "log-likelihood" if problem.method == "em" else "bound"
-        adapt = "" if adapted or problem.method == "em" else ', or adapt="factor"'
+        word = "log-likelihood" if method == "em" else "bound"
+        adapt = "" if adapted or method == "em" else ', or adapt="factor"'
         yield Trap(
             BoundWarning,
             ", ".join(part.name for part in problem.parts),
@@ -110,4 +110,4 @@ def _comparable(problem: Problem) -> bool:
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
     links = sum(len(part.nonzeros.values) for part in problem.parts)
-    return problem.method != "map" and not given and max(ranks, default=1) > 1 and links >= FEWEST
+    return not given and max(ranks, default=1) > 1 and links >= FEWEST

@@ -7,7 +7,7 @@ import pytest
 import plait
 import plait.infer.counts
 from tests import oracle
-from tests.cases import starts, state_of
+from tests.cases import own_bounds, starts, state_of
 from tests.models import MODELS
 
 CP3, CP5 = MODELS["cp3"], MODELS["cp5"]
@@ -27,8 +27,9 @@ def finite(fit):
         assert np.isfinite(prior.concentration).all(), name
         assert np.isfinite(prior.mean).all(), name
     assert all(np.isfinite(record.bound) for record in fit.history)
-    falls = -np.diff([record.bound for record in fit.history])
-    assert falls.max(initial=0.0) <= 1e-7 * (1 + max(abs(record.bound) for record in fit.history))
+    warm_up = [record.bound for record in fit.history if record.warm_up]
+    for bounds in (warm_up, own_bounds(fit)):
+        assert -np.diff(bounds).min(initial=0.0) <= 1e-7 * (1 + np.abs(bounds).max(initial=0.0))
     return fit
 
 

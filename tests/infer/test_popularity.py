@@ -54,4 +54,4 @@ def popularity(text, data, **arguments):
     """As after a fit of rank 4 that made two sweeps."""
     task = prepare(text, data, Arguments(rank=4, seed=0, **arguments))
     fit = plait.fit(text, data, rank=4, seed=0, sweeps=2, progress=False, **arguments)
-    return popularity_bound(task.problem, fit.state, task.loop.ties)
+    return popularity_bound(task.problem, fit.method, fit.state, task.loop.ties)

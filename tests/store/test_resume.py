@@ -75,9 +75,9 @@ def test_fit_with_pruning_and_adaptation_goes_on_bit_equal(adapt, tmp_path):
     rng = np.random.default_rng(4)
     X = rng.poisson(np.outer(rng.gamma(0.5, 1.0, 30), rng.gamma(0.5, 1.0, 20))).astype(float)
     settings = {"rank": 6, "seed": 4, "tol": 0.0, "prune": True, "adapt": adapt}
-    whole = plait.fit(TEXT, {"X": X}, sweeps=70, **settings)
+    whole = plait.fit(TEXT, {"X": X}, sweeps=70, start="random", **settings)
     for cut in (11, 21, 22, 40):
-        plait.fit(TEXT, {"X": X}, sweeps=cut, checkpoint=tmp_path / str(cut), **settings)
+        plait.fit(TEXT, {"X": X}, sweeps=cut, start="random", checkpoint=tmp_path / str(cut), **settings)
         same_bits(plait.fit(TEXT, {"X": X}, sweeps=70, init=tmp_path / str(cut), **settings), whole)
     if adapt == "component":
         assert whole.rank["r"] < 3, "nothing was pruned: the test shows less than it says"
@@ -112,11 +112,11 @@ def test_run_killed_again_and_again_ends_bit_equal(tmp_path):
     settings = {"rank": 8, "sweeps": 120, "seed": 2, "tol": 0.0, "threads": 2}
     whole = plait.fit(TEXT, {"X": counts(rows=400, columns=300)}, **settings)
     run, rng = tmp_path / "run", np.random.default_rng(0)
-    cuts = 0
+    cuts, path = 0, os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
     for _ in range(40):
         begun = (run / "manifest.json").exists()
         command = [sys.executable, "-c", KILLED, str(run), str(run) if begun else ""]
-        with subprocess.Popen(command, cwd=os.getcwd(), env=os.environ | {"PYTHONPATH": os.getcwd()}) as process:
+        with subprocess.Popen(command, cwd=os.getcwd(), env=os.environ | {"PYTHONPATH": path}) as process:
             if cuts < 4:
                 while process.poll() is None and not _moved(run, begun):
                     time.sleep(0.01)
@@ -139,31 +139,40 @@ def _moved(run, begun):
 # --- when checkpoints are written
 
 
-def test_unfinished_run_loads_and_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("start", "last", "saved", "place"),
+    [("random", 7, 6, "after sweep 6"), ("em", 7, 7, "after sweep 7"), ("em", -45, -47, "of the warm-up")],
+)
+def test_unfinished_run_loads_and_says_so(start, last, saved, place, tmp_path):
     def stop(record):
-        if record.sweep == 7:
+        if record.sweep == last:
             raise KeyboardInterrupt
 
+    plan = plait.Checkpoint(tmp_path, sweeps=3)
     with pytest.raises(KeyboardInterrupt):
-        plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, checkpoint=plait.Checkpoint(tmp_path, sweeps=3), progress=stop)
+        plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, start=start, checkpoint=plan, progress=stop)
     loaded = plait.load(tmp_path)
-    assert loaded.history[-1].sweep == 6
-    assert loaded.stop == "not finished: this is the checkpoint after sweep 6; init= goes on from here."
+    assert loaded.history[-1].sweep == saved
+    assert loaded.stop == f"not finished: this is the checkpoint {place}; init= goes on from here."
     assert len(loaded.top("X", 2)) == 2
 
 
 @pytest.mark.parametrize(
-    ("sweeps", "seconds", "saves"), [(4, None, 4), (None, None, 2), (None, 0.0, 12), (100, 1e9, 2)]
+    ("sweeps", "seconds", "saves"),
+    [(4, None, (4, 17)), (None, None, (2, 2)), (None, 0.0, (12, 62)), (100, 1e9, (2, 2))],
 )
-def test_checkpoints_come_at_the_start_at_intervals_and_at_the_end(sweeps, seconds, saves, tmp_path, monkeypatch):
+@pytest.mark.parametrize("start", ["random", "em"])  # after 10 sweeps, or after 50 and 10
+def test_checkpoints_come_at_the_start_at_intervals_and_at_the_end(
+    start, sweeps, seconds, saves, tmp_path, monkeypatch
+):
     from plait.store import checkpoint as module
 
     seen, save = [], module.save
     monkeypatch.setattr(module, "save", lambda *a, **k: seen.append(a[2].history[-1].sweep) or save(*a, **k))
     plan = plait.Checkpoint(tmp_path, sweeps=sweeps, seconds=seconds)
-    plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=10, tol=0.0, checkpoint=plan)
-    assert len(seen) == saves
-    assert (seen[0], seen[-1]) == (0, 10)
+    plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=10, tol=0.0, checkpoint=plan, start=start)
+    assert len(seen) == saves[start == "em"]
+    assert (seen[0], seen[-1]) == (-50 if start == "em" else 0, 10)
 
 
 def test_folder_that_holds_a_run_is_not_begun_anew(tmp_path):

@@ -14,6 +14,7 @@ from plait.errors import PlaitWarning
 if TYPE_CHECKING:
     from plait.data.bind import Data
     from plait.infer.problem import Problem
+    from plait.prepare import Task
 
 
 def check(
@@ -49,11 +50,11 @@ def check(
             fixed = found.fixed()
         task = prepare(found.model, data, Arguments(fixed=fixed or None, **found.settings))
     with working("measuring"):
-        cost = Cost.of(task.problem, data, task.loop.order if measure else None, accelerate=task.loop.accelerate)
+        cost = Cost.of(task, measure=measure)
     if json:
         emit({"model": str(found.model), **as_document(data, traps), **cost.as_document(), "plan": task.problem.plan})
     else:
-        _print(data, task.problem, cost, found.settings, plan)
+        _print(task, cost, plan)
         for text in warnings_about(data, traps):
             to_stderr("warning", text)
 
@@ -78,17 +79,18 @@ class Cost:
     seconds: float | None
 
     @classmethod
-    def of(cls, problem: "Problem", data: "Data", order: Any, *, accelerate: bool = False) -> "Cost":
+    def of(cls, task: "Task", *, measure: bool) -> "Cost":
         """Memory by adding up, time by measuring: the first sweep compiles, the second one counts."""
         from plait.settings import ARRAYS, arrays_held
 
+        problem, data = _warmed_up(task), task.data
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
         held, factors = _held(data), _sizes(problem, problem.factors)
         trees = _trees(problem, data)
-        seconds = None if order is None else _seconds(problem, order)
+        seconds = _seconds(problem, task.loop.order) if measure else None
         work = 0 if seconds is not None else max(buffers, default=0) + WORK * factors
-        again = (arrays_held(problem.method, accelerate) - ARRAYS) * _sizes(problem, problem.free)
+        again = (arrays_held(problem.method, task.loop.accelerate) - ARRAYS) * _sizes(problem, problem.free)
         peak = _peak(work + LATER[problem.method] * factors + again)
         return cls(held, trees, ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
 
@@ -107,6 +109,15 @@ class Cost:
             "peak_bytes": self.peak,
             "seconds_per_sweep": self.seconds,
         }  # fmt: skip
+
+
+def _warmed_up(task: "Task") -> "Problem":
+    """The problem of the fit's own sweeps, which cost more than those of a warm-up."""
+    import numpy as np
+
+    from plait.infer.start import begin_vb
+
+    return begin_vb(task.problem, np.dtype(task.loop.dtype)) if task.loop.warm_up else task.problem
 
 
 def _sizes(problem: "Problem", names: Iterable[str]) -> int:
@@ -166,10 +177,11 @@ def _seconds(problem: "Problem", order: Any) -> float:
     return time.perf_counter() - began
 
 
-def _print(data: "Data", problem: "Problem", cost: Cost, settings: dict[str, Any], plan: bool) -> None:
+def _print(task: "Task", cost: Cost, plan: bool) -> None:
     from plait.cli.output import out, pairs, size_words
     from plait.cli.understood import relations_table
 
+    data = task.data
     out(f"{data.model}\n", style="cyan")
     relations_table(data)
     out()
@@ -182,15 +194,16 @@ def _print(data: "Data", problem: "Problem", cost: Cost, settings: dict[str, Any
     if cost.peak is not None:
         lines["peak"] = f"about {size_words(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"
     if cost.seconds is not None:
-        sweeps = settings.get("sweeps", 200)
+        sweeps, before = task.loop.sweeps, task.loop.warm_up
         lines["time"] = (
             f"about {_duration(cost.seconds)} a sweep (the second one was measured), "
-            f"at most {_duration(sweeps * cost.seconds)} for {sweeps:,} sweeps"
+            f"at most {_duration((sweeps + before) * cost.seconds)} for {sweeps:,} sweeps"
+            f"{f' and {before} of warm-up' if before else ''}"
         )
     pairs(lines)
     if plan:
         out()
-        out(problem.plan)
+        out(task.problem.plan)
 
 
 def _print_values(data: "Data") -> None:

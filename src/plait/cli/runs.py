@@ -41,7 +41,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
             for name, known in fit.known.items()
         },
         "bound": fit.bound,
-        "sweeps": fit.history[-1].sweep,
+        "sweeps": max(fit.history[-1].sweep, 0),
         "seconds": sum(record.seconds for record in fit.history),
         "finished": header["stop"] is not None,
         "stop": fit.stop,
@@ -91,8 +91,9 @@ def reached(fit: "Fit") -> str:
     """The bound, and what it took: the seconds are those of the sweeps."""
     from plait.cli.output import significant
 
-    sweep, seconds = fit.history[-1].sweep, sum(record.seconds for record in fit.history)
-    return f"{significant(fit.bound)} after {sweep} sweep{'' if sweep == 1 else 's'}, {seconds:.1f} s"
+    last, seconds = fit.history[-1], sum(record.seconds for record in fit.history)
+    place = "in the warm-up" if last.warm_up else f"after {last.sweep} sweep{'' if last.sweep == 1 else 's'}"
+    return f"{significant(fit.bound)} {place}, {seconds:.1f} s"
 
 
 def _prior(fit: "Fit", name: str) -> list[str]:

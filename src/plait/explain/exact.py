@@ -21,6 +21,7 @@ from plait.explain.latent import contracted, gathered, operands
 from plait.infer.parts import go_on
 from plait.infer.problem import Method
 from plait.infer.run import Settings, run
+from plait.infer.start import begin_vb
 from plait.infer.state import Kept, Record, State
 from plait.store.fingerprint import fingerprint
 
@@ -103,6 +104,8 @@ def _settled_mean(fit: "Fit", data: Data, relation: str, cell: Rows, executor: T
     """The mean of a cell once it stands still, as the fit goes on with these data."""
     free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
     problem = go_on(data, fit.state, cast(Method, fit.method), free, fit.exposures, executor)
+    if fit.history[-1].warm_up:
+        problem = begin_vb(problem, np.dtype(fit.settings["dtype"]))
     means: list[float] = []
 
     def keep(state: State) -> None:

@@ -15,7 +15,7 @@ from plait.compile.layout import Layout
 from plait.infer.gamma import Factor
 from plait.infer.hyper import SMALLEST, solve_concentration
 from plait.infer.prior import Prior
-from plait.infer.problem import Problem, Relation
+from plait.infer.problem import Method, Problem, Relation
 from plait.infer.state import State
 
 Array = NDArray[np.float64]
@@ -27,8 +27,8 @@ SWEEPS, WITH_TABLES = 25, 4  # how many are made; fewer where exposures take a p
 class Popularity:
     """The rank-one model of a problem, its factors as vectors (rows,): E and log L, and −KL of each."""
 
-    def __init__(self, problem: Problem, state: State, adapted: Collection[str]) -> None:
-        self.problem, self.adapted = problem, adapted
+    def __init__(self, problem: Problem, method: Method, state: State, adapted: Collection[str]) -> None:
+        self.problem, self.method, self.adapted = problem, method, adapted
         self.relations = [relation for relation in problem.relations if relation.names]
         self.marginals = [_marginals(relation) for relation in self.relations]
         layouts = {name: problem.factors[name].layout for name in problem.free}
@@ -69,7 +69,7 @@ class Popularity:
 
     def _update(self, name: str, exposure: Array) -> None:
         counts = self.counts[name]
-        if self.problem.method == "em":
+        if self.method == "em":
             with np.errstate(divide="ignore", invalid="ignore"):
                 self.means[name] = np.where(exposure > 0, counts / exposure, self.means[name])
                 self.logs[name], self.divergences[name] = np.log(self.means[name]), 0.0
@@ -93,12 +93,13 @@ class Popularity:
         return total
 
 
-def popularity_bound(problem: Problem, state: State, adapted: Collection[str]) -> float:
+def popularity_bound(problem: Problem, method: Method, state: State, adapted: Collection[str]) -> float:
     """The bound that the model without latent indices reaches, or a little less.
 
-    state: how the fit ended, for its priors; adapted: factors whose priors are.
+    method: of the fit, whose problem may have begun as one of EM; state: how it ended, for its priors; adapted: factors
+    whose priors are.
     """
-    model = Popularity(problem, state, adapted)
+    model = Popularity(problem, method, state, adapted)
     tables = any(relation.exposure.trees for relation in model.relations)
     for number in range(WITH_TABLES if tables else SWEEPS):
         model.sweep(adapt=number > 0)

@@ -62,7 +62,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         "ap_corrupt": metrics["average_precision_corrupt_story"],
         "auc_pair": better_than_another_story(fit, relation, links, test, run),
         "seconds": seconds,
-        "sweeps": len(fit.history) - 1,
+        "sweeps": fit.history[-1].sweep,
         "bound": fit.bound,
     }
 

@@ -41,6 +41,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         method="vb" if about["method"].endswith("VB") else "em",
         sweeps=SWEEPS,
         tol=0.0,
+        start="random",  # a warm-up has sweeps of another kind
         seed=about["run"],
         progress=False,
     )

@@ -98,7 +98,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     metrics = plait.evaluate(fit, "tags", test, seed=about["run"])
     figures = {short(name): figure for name, figure in metrics.items() if name.startswith(("roc_auc", "average"))}
     shares = another_artist(fit, data, (links, test), about["elsewhere"], about["run"])
-    return figures | shares | {"seconds": seconds, "sweeps": len(fit.history) - 1, "bound": fit.bound}
+    return figures | shares | {"seconds": seconds, "sweeps": fit.history[-1].sweep, "bound": fit.bound}
 
 
 def fitted(data: LastFM, train: plait.Relation, about: Mapping[str, Any], sweeps: int) -> tuple[plait.Fit, float]:

@@ -109,7 +109,7 @@ def of_fit(fit: plait.Fit, test: pl.DataFrame) -> dict[str, float]:
         "auc": metrics["roc_auc"],
         "ap": metrics["average_precision"],
         "bound": fit.bound,
-        "sweeps": len(fit.history) - 1,
+        "sweeps": fit.history[-1].sweep,
     }
 
 

@@ -62,8 +62,9 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, State, str]:
         header["fingerprint"],
     )  # fmt: skip
     state = _state(model, _arrays(intact(place, header, "state")), header)
-    sweep = state.history[-1].sweep
-    stop = header["stop"] or f"not finished: this is the checkpoint after sweep {sweep}; init= goes on from here."
+    last = state.history[-1]
+    place = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
+    stop = header["stop"] or f"not finished: this is the checkpoint {place}; init= goes on from here."
     return origin, state, stop
 
 
