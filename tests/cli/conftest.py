@@ -55,7 +55,7 @@ likelihood = "bernoulli"
 
 [fit]
 seed = 0
-sweeps = 20
+sweeps = 40
 threads = 1
 """
 CELLS = "user,place,day\nann lee,gym,3\nfay,cafe,1\n"

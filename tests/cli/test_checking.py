@@ -23,8 +23,8 @@ def cost(observed, columns=("i", "j"), accelerate=False, method="vb"):
     cells = rng.permutation(300 * 20)[:2000]
     table = pl.DataFrame({columns[0]: cells // 20, columns[1]: cells % 20, "value": 1 + cells % 3})
     data = plait.Model(MODEL).bind({"X": plait.Relation(table, observed=observed)})
-    problem = prepare(MODEL, data, Arguments(rank=3, seed=0, threads=1, method=method)).problem
-    return Cost.of(problem, data, None, accelerate=accelerate), data
+    task = prepare(MODEL, data, Arguments(rank=3, seed=0, threads=1, method=method, accelerate=accelerate))
+    return Cost.of(task, measure=False), data
 
 
 def test_data_and_trees_are_counted_once():

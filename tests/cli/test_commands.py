@@ -40,7 +40,7 @@ day     —                                    3               0
 memory  about 10 kB while fitting: data 436 B, trees 28 B, factors 9 kB, buffers 768 B
 peak    about <size> of memory for the whole of `plait fit`, with all that it loads
 """
-TIME = "time    about <time> a sweep (the second one was measured), at most <time> for 20 sweeps\n"
+TIME = "time    about <time> a sweep (the second one was measured), at most <time> for 40 sweeps and 50 of warm-up\n"
 PLAN = """
 visits: poisson, 14 entries, 1 threads
   tree user > place > day: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass
@@ -56,23 +56,23 @@ factors: 0.0 MB
 FIT = f"""\
 {RELATIONS}
 model  vb, rank r = 2, seed 0
-bound  -84.5827 after 20 sweeps, <time>
-ended  stopped after 20 sweeps; the last one changed the bound by 4.8e-04 of its size (tol=1e-06).
+bound  -84.577 after 40 sweeps, <time>
+ended  stopped after 40 sweeps; the last one changed the bound by 4.7e-04 of its size (tol=1e-06).
 saved  new run
 
 Next:
   plait top 'new run' visits
   plait top 'new run' visits --given 'user=ann lee'
   plait explain 'new run' visits 'user=ann lee' place=cafe day=1
-  plait resume 'new run' --sweeps 40
+  plait resume 'new run' --sweeps 80
   plait info 'new run'
 """
 INFO = f"""\
 {MODEL}
 method  vb, rank r = 2, seed 0
 axes    user 6, place 3, day 3
-bound   -84.5827 after 20 sweeps, <time>
-ended   stopped after 20 sweeps; the last one changed the bound by 4.8e-04 of its size (tol=1e-06).
+bound   -84.577 after 40 sweeps, <time>
+ended   stopped after 40 sweeps; the last one changed the bound by 4.7e-04 of its size (tol=1e-06).
 saved   run, <size>, by plait {plait.__version__}
 
 relation   likelihood   size        links   sum of values
@@ -82,29 +82,29 @@ friends    bernoulli    6 × 6           7               7
 
 factor   indices     prior concentration   prior mean
 ─────────────────────────────────────────────────────
-U        user, r                   0.642        0.332
+U        user, r                   0.641        0.332
 P        place, r                    0.5        0.999
 D        day, r                      0.5            1
-F        friend, r                  1.13        0.332
+F        friend, r                  1.14        0.332
 """
 PREDICT = """\
 user      place   day     mean       sd   probability   low   high
 ──────────────────────────────────────────────────────────────────
-ann lee   gym     3     0.1707   0.1960        <p>     0      1
-fay       cafe    1     0.5517   0.7524        <p>     0      3
+ann lee   gym     3     0.1705   0.1960        <p>     0      1
+fay       cafe    1     0.5496   0.7495        <p>     0      3
 """
 TOP = """\
 user   place   day     mean       sd   probability   low   high
 ───────────────────────────────────────────────────────────────
-fay    gym     2     1.9176   1.8140        <p>     0      6
-dee    gym     3     1.3849   0.9247        <p>     0      4
-eve    cafe    1     1.2062   0.8207        <p>     0      4
+fay    gym     2     1.9292   1.8258        <p>     0      6
+dee    gym     3     1.3853   0.9250        <p>     0      4
+eve    cafe    1     1.2059   0.8205        <p>     0      4
 """
 GIVEN = """\
 user      place   day     mean       sd   probability   low   high
 ──────────────────────────────────────────────────────────────────
-ann lee   park    2     0.2908   0.2351        <p>     0      1
-ann lee   gym     2     0.2498   0.3048        <p>     0      1
+ann lee   park    2     0.2907   0.2350        <p>     0      1
+ann lee   gym     2     0.2496   0.3047        <p>     0      1
 """
 
 
@@ -135,6 +135,14 @@ def test_check_says_what_was_understood(world):
 @knows_the_peak
 def test_check_prints_the_plan_and_leaves_the_time_out_if_asked(world):
     assert world.stdout("check model.toml --plan --no-time") == lines(CHECK + PLAN)
+
+
+@knows_the_peak
+def test_a_fit_that_starts_at_random_has_no_warm_up(scratch):
+    scratch.write("model.toml", (scratch.folder / "model.toml").read_text() + 'start = "random"\n')
+    assert scratch.stdout("check model.toml").endswith("at most <time> for 40 sweeps")
+    scratch.stdout("fit model.toml -o new")
+    assert plait.load(scratch.folder / "new").history[0].sweep == 0
 
 
 def test_check_as_json_has_everything_that_it_prints(world):

@@ -22,7 +22,7 @@ CONFIGS = {
         "model.toml: there is no key 'fits'.\n"
         "Did you mean 'fit'? Keys are model, rank, relations, exposures, labels, fit.",
     ),
-    "wrong type": (("sweeps = 20", 'sweeps = "20"'), "model.toml: [fit] sweeps must be a whole number, got '20'."),
+    "wrong type": (("sweeps = 40", 'sweeps = "40"'), "model.toml: [fit] sweeps must be a whole number, got '40'."),
     "syntax": (
         ("rank = 2", "rank = = 2"),
         "model.toml, line 6, column 8: invalid value.\nThe file is TOML: see toml.io.",
@@ -246,7 +246,7 @@ def test_wrong_arguments_are_refused_with_a_cure(scratch, command):
     refused(scratch.plait(command), COMMANDS[command])
 
 
-@pytest.mark.parametrize("command", ["top run visits", "info run", "resume run --sweeps 30"])
+@pytest.mark.parametrize("command", ["top run visits", "info run", "resume run --sweeps 50"])
 def test_a_damaged_run_is_refused(scratch, command):
     state = next(path for path in (scratch.folder / "run").iterdir() if path.name.startswith("state"))
     state.write_bytes(state.read_bytes()[:-5] + b"xxxxx")

@@ -14,6 +14,7 @@ import pytest
 import plait
 from plait.cli import links
 from plait.cli.program import verdict
+from plait.infer.run import sweep_once
 from plait.store.folder import manifest
 
 PLAIT = [sys.executable, "-c", "from plait.cli import app; app()"]
@@ -56,6 +57,27 @@ def test_ctrl_c_saves_the_run_and_says_how_to_go_on(scratch):
     assert manifest(scratch.folder / "stopped")["history"][-1][0] == sweeps
     assert scratch.plait(f"resume stopped --sweeps {sweeps + 2}").exit_code == 0
     assert plait.load(scratch.folder / "stopped").history[-1].sweep == sweeps + 2
+
+
+def test_ctrl_c_in_the_warm_up_is_told_and_a_run_goes_on_from_there(scratch, monkeypatch):
+    def interrupted(problem, counted, order):
+        os.kill(os.getpid(), signal.SIGINT)
+        sweep_once(problem, counted, order)
+
+    monkeypatch.setattr(plait.infer.run, "sweep_once", interrupted)
+    result = scratch.plait("fit model.toml -o stopped")
+    monkeypatch.undo()
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert re.search(
+        r"\nbound  \S+ in the warm-up, \S+ s\nended  interrupted in the warm-up; this is the", result.stdout
+    )
+    assert result.stdout.endswith("saved  stopped\n\nNext:\n  plait resume stopped\n")
+    assert "interrupted in the warm-up" in scratch.stdout("info stopped")
+    assert json.loads(scratch.plait("info stopped --json").stdout)["sweeps"] == 0
+    assert scratch.plait("top stopped visits").exit_code == 0
+    assert scratch.plait("resume stopped").exit_code == 0
+    resumed, whole = (plait.load(scratch.folder / name) for name in ("stopped", "run"))
+    assert [record.bound for record in resumed.history] == [record.bound for record in whole.history]
 
 
 def test_ctrl_c_while_files_are_read_saves_nothing(scratch, monkeypatch):
