@@ -1,6 +1,7 @@
 """The public surface of a fit: what it returns, in which order and shape, why it stopped, and how it goes on."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -85,7 +86,7 @@ def test_history_starts_with_the_start_and_ends_with_the_fit(fit):
     assert [*warm_up, *own] == fit.history
     assert own[-1].bound == fit.bound
     assert own[0].change == warm_up[0].change == np.inf  # what is before is not comparable
-    for before, record in [*zip(own, own[1:]), *zip(warm_up, warm_up[1:])]:
+    for before, record in [*pairwise(warm_up), *pairwise(own)]:
         assert record.change == pytest.approx((record.bound - before.bound) / max(abs(record.bound), 1.0))
         assert record.seconds > 0
         assert record.rank == {"r": 2}

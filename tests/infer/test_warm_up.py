@@ -1,5 +1,7 @@
 """VB begins where some sweeps of EM end: the same numbers as by hand, resumable, and better optima."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,21 @@ def test_groups_that_a_random_start_does_not_find_are_found(seed):
     common = {"rank": 8, "seed": seed, "sweeps": 100, "threads": 1}
     warm, random = (plait.fit(TUCKER2, data, start=start, **common) for start in ("em", "random"))
     assert warm.bound > random.bound + 100
+
+
+def test_what_a_fit_cut_in_the_warm_up_says_is_exactly_what_vb_would_find_from_there():
+    data = {"X": counts()}
+    cut = fitted(progress=lambda record: record.sweep < -7)
+    begun = fitted(init=cut, sweeps=0, adapt=None)
+    asked = {"relation": "X", "cell": {"i": 1, "j": 2, "k": 3}, "top": 2, "exact": True, "data": data}
+    here, there = (fit.explain(**asked).to_dict() for fit in (cut, begun))
+    assert [link["exact"] for link in here["links"]] == pytest.approx(
+        [link["exact"] for link in there["links"]], rel=1e-6
+    )
+
+
+def test_a_shown_fit_has_the_curve_of_its_own_sweeps():
+    warm = fitted(adapt=None)
+    own = fitted(adapt=None, init=fitted(method="em", sweeps=WARM_UP))
+    curves = [re.search(r'points="([^"]*)"', fit._repr_html_()).group(1) for fit in (warm, own)]
+    assert curves[0] == curves[1]

@@ -63,8 +63,8 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, State, str]:
     )  # fmt: skip
     state = _state(model, _arrays(intact(place, header, "state")), header)
     last = state.history[-1]
-    place = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
-    stop = header["stop"] or f"not finished: this is the checkpoint {place}; init= goes on from here."
+    when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
+    stop = header["stop"] or f"not finished: this is the checkpoint {when}; init= goes on from here."
     return origin, state, stop
 
 
