@@ -98,7 +98,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     known = given_factors(model, layouts, given.fixed or {})
     origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads, dtype))
     if isinstance(given.init, (str, PathLike)):
-        earlier, state = _earlier(given.init, origin)
+        earlier, state = _earlier(given.init, origin, given.start)
         problem = go_on(bound, state, given.method, free, exposures, executor)
         loop = replace(loop, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
         words = {word: earlier.settings[word] for word in ("start", "adapt_after") if word in earlier.settings}
@@ -151,14 +151,16 @@ def _priors(
     return priors
 
 
-def _earlier(folder: str | PathLike[str], now: Origin) -> tuple[Origin, State]:
+def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tuple[Origin, State]:
     """The run in a folder, if it is one of this very fit: only then can it go on."""
     earlier, state, _ = load(folder)
+    began = earlier.settings.get("start", "random")
     pairs = {
         "model": (str(earlier.model), str(now.model)),
         "method": (earlier.method, now.method),
         "rank": (earlier.settings["rank"], now.settings["rank"]),
         "dtype": (earlier.settings.get("dtype", "float64"), now.settings["dtype"]),
+        "start": (began, start or began),
         "data": (earlier.fingerprint, now.fingerprint),
     }
     for word, (then, here) in pairs.items():
@@ -168,7 +170,7 @@ def _earlier(folder: str | PathLike[str], now: Origin) -> tuple[Origin, State]:
                     f"init: the run in {fspath(folder)} cannot go on, for an older version of Plait made it.\n"
                     f"Fit anew; to start from its factors, say init=plait.load({fspath(folder)!r})."
                 )
-            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype") else ""
+            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype", "start") else ""
             raise SettingError(
                 f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
                 f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."

@@ -1,6 +1,7 @@
 """The arguments of `plait.fit`, checked against model and data before anything is computed."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, get_args
 
 import numpy as np
@@ -103,6 +104,8 @@ def check_start(start: Any, method: str, init: Any, free: Sequence[str]) -> bool
     if start is None:
         return method == "vb" and init is None and bool(free)
     one_of("start", start, STARTS)
+    if isinstance(init, (str, PathLike)):  # a run that goes on has begun
+        return False
     if init is not None:
         raise SettingError("start is given beside init, which says where to start.\nGive one of the two.")
     if start == "em" and method != "vb":

@@ -74,6 +74,15 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, place):
     assert bits(fitted(init=run)) == bits(whole)
 
 
+@pytest.mark.parametrize(("start", "other"), [("em", "random"), ("random", "em")])
+def test_a_run_goes_on_beside_the_word_for_its_start_and_not_beside_another(tmp_path, start, other):
+    whole = fitted(start=start)
+    fitted(start=start, sweeps=12, checkpoint=tmp_path)
+    assert bits(fitted(start=start, init=tmp_path)) == bits(whole)
+    with pytest.raises(plait.SettingError, match=rf"for its start differs \({start} then, {other} now\)"):
+        fitted(start=other, init=tmp_path)
+
+
 def test_floats_begin_where_doubles_do():
     double, single = fitted(), fitted(dtype="float32")
     assert [r.bound for r in single.history if r.warm_up] == [r.bound for r in double.history if r.warm_up]
