@@ -132,10 +132,11 @@ def test_blocks_are_found_with_their_line_output_file_and_reason_to_skip():
     text = "a\n```python\nx = 1\n```\n<!-- skip: needs a cluster -->\n\n```python\ny\n```\n"
     text += "```\nplain\n```\n```text\nz\n```\n```sh\n$ plait info\n```\n<!-- output -->\n```text\nhello\n```\n"
     text += '```toml title="a.toml"\nb = 1\n```\n'
+    hello = text.index("hello")
     assert blocks_of(text) == [
         Block("python", "x = 1\n", 3),
         Block("python", "y\n", 8, "needs a cluster"),
-        Block("sh", "$ plait info\n", 17, prints="hello\n"),
+        Block("sh", "$ plait info\n", 17, prints="hello\n", shown=(hello, hello + 6)),
         Block("toml", "b = 1\n", 24, file="a.toml"),
     ]
 
