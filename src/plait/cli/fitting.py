@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plait.data.bind import Data
     from plait.result import Fit
 
-Sweeps = Annotated[int | None, typer.Option(min=0, help="At most so many sweeps in all.")]
+Sweeps = Annotated[int | None, typer.Option(min=0, help="At most so many sweeps in all, after the warm-up.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a processor.")]
 Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
 
