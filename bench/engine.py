@@ -37,7 +37,7 @@ class Engine:
     def __init__(
         self, case: Case, threads: int | None = None, dtype: str = "float64", data: Data | None = None
     ) -> None:
-        arguments = Arguments(rank=case.rank, seed=0, threads=threads, dtype=dtype)
+        arguments = Arguments(rank=case.rank, seed=0, threads=threads, dtype=dtype, start="random")
         self.task = prepare(case.model, data or bind(case), arguments)
         self.problem = self.task.problem
         self.problem.measure()

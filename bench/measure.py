@@ -119,7 +119,7 @@ def environment(threads: int | None = None) -> dict[str, str]:
     more = {
         "OMP_PROC_BIND": "false",
         "PYTHONWARNINGS": "ignore",
-        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]),
     }
     return {**os.environ, **dict.fromkeys(names, count), **more}
 

@@ -60,7 +60,7 @@ def _grown(given: Any) -> Any:
     """All that happens before the first sweep, reading included."""
     table = plait.read(given) if isinstance(given, Path) else given
     bound = MODEL.bind({"X": plait.Relation(table, observed="listed", value="value")})
-    return prepare(MODEL, bound, Arguments(rank=5, seed=0))
+    return prepare(MODEL, bound, Arguments(rank=5, seed=0, start="random"))
 
 
 def encode(count: int, labels: str, distinct: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def rest(count: int, side: int, links: bool = False) -> dict[str, Any]:
     case = data.cp3(count, side, 5, "listed")
     table = case.relations["X"].table()
     bound = MODEL.bind({"X": plait.Relation(table.drop("value"))}) if links else _bound(case)
-    task = prepare(MODEL, bound, Arguments(rank=5, seed=0))
+    task = prepare(MODEL, bound, Arguments(rank=5, seed=0, start="random"))
     task.problem.measure()
     engine_arrays = arrays_of((task.data.relations, task.problem.relations, task.problem.forest))
     factors = arrays_of(task.problem.factors)
