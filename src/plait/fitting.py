@@ -59,7 +59,7 @@ def fit(
     processors); as many as the machine has, unless given. executor: another place to compute (`plait.execute`). prune
     (VB only): remove components that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long
     as the bound does not fall: often half the sweeps, but the optimum may be another one. start (VB without init):
-    "em", 50 sweeps of maximum likelihood before its own, or "random", none.
+    "em" (unless prune), 50 sweeps of maximum likelihood before its own, or "random", none.
     progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. checkpoint: a folder to save
     the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which stores factors in half the
     memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its size (a smaller tol means

@@ -83,7 +83,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     ranks = settings.ranks(model, given.rank)
     settings.check_tie_indices(model, given.adapt)
     ties = settings.ties(model, given.adapt, given.method, free)
-    warm = settings.check_start(given.start, given.method, given.init, free)
+    warm = settings.check_start(given.start, given.method, given.init, given.prune, free)
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
     loop = Settings(
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,

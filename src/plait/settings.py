@@ -99,10 +99,13 @@ def check_switches(prune: Any, accelerate: Any, method: str) -> None:
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
 
 
-def check_start(start: Any, method: str, init: Any, free: Sequence[str]) -> bool:
-    """Whether EM warms a fit up: VB does by default, unless something else says where it starts."""
+def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str]) -> bool:
+    """Whether EM warms a fit up: VB does by default, unless something else says where it starts.
+
+    Nor where components are to be removed: those that EM has made sharp are seldom given up.
+    """
     if start is None:
-        return method == "vb" and init is None and bool(free)
+        return method == "vb" and init is None and not prune and bool(free)
     one_of("start", start, STARTS)
     if isinstance(init, (str, PathLike)):  # a run that goes on has begun
         return False

@@ -92,7 +92,7 @@ def test_floats_begin_where_doubles_do():
 def test_nothing_is_warmed_up_where_something_else_says_how_to_start():
     fit = fitted(sweeps=3)
     given = {name: fit.factors[name].mean for name in fit.factors}
-    for options in ({"init": fit}, {"init": given}, {"fixed": given}, {"method": "em"}):
+    for options in ({"init": fit}, {"init": given}, {"fixed": given}, {"method": "em"}, {"prune": True}):
         assert not any(record.warm_up for record in fitted(**{"sweeps": 3} | options).history)
 
 
