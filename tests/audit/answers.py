@@ -159,7 +159,7 @@ def top(case: Audited) -> None:
         chosen = indices[: rng.integers(0, len(indices) + 1)]
         place = tuple(int(rng.integers(case.decided.drawn.sizes[i])) if i in chosen else slice(None) for i in indices)
         known, k = bool(rng.random() < 0.3), int(rng.integers(1, 30))
-        allowed = case.problem.exposures(relation) > 0
+        allowed = (case.problem.exposures(relation) > 0) & ~case.observed[relation].closed
         allowed = allowed & (known | ~((X > 0) & (M > 0)))
         rates = every_cell.all_rates(fit, relation)
         column = "mean" if case.decided.likelihood[relation] == "poisson" else "rate"

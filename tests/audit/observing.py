@@ -67,45 +67,52 @@ def _hidden(rng: np.random.Generator, indices: Indices) -> tuple[Indices, float]
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """A relation for Plait; X as the oracle sees it, M, and which cells are hidden by NaN or by a table."""
+    """A relation for Plait; X as the oracle sees it, M, and which cells are hidden by NaN or by a table.
+
+    closed: those that a rule hides, a table over some of the indices.
+    """
 
     relation: plait.Relation
     X: Dense
     M: Dense
     hidden: Dense
+    closed: Dense
 
 
 def observe(
     way: Way, indices: Indices, axes: Mapping[str, str], X: Dense, likelihood: str, rng: np.random.Generator
 ) -> Observed:
     """X seen in this way; axes: of every index, for those that share one share who is seen."""
-    hidden, tables = _missing(way, indices, X.shape, rng)
+    hidden, closed, tables = _missing(way, indices, X.shape, rng)
     options = {"missing": tables or None, "universe": way.universe, "likelihood": likelihood, "observed": way.observed}
     if not way.table:
         gaps = rng.random(X.shape) < way.gaps
         zero = 1.0 if isinstance(way.observed, str) else way.observed
         M = way.weight * np.where(gaps | hidden, 0.0, np.where(X > 0, 1.0, zero))
         relation = plait.Relation(np.where(gaps, np.nan, X), weight=way.weight, **options)
-        return Observed(relation, X, M, gaps | hidden)
+        return Observed(relation, X, M, gaps | hidden, closed)
     listed = (X > 0) | (rng.random(X.shape) < way.zeros)
     own = rng.choice(CELL_WEIGHTS, X.shape)
     columns = dict(zip(indices, np.nonzero(listed))) | {way.value: X[listed]} | ({"w": own[listed]} if way.own else {})
     relation = plait.Relation(pl.DataFrame(columns), value=way.value, weight="w" if way.own else way.weight, **options)
     M = _table_weights(way, indices, axes, X, listed, hidden, own)
-    return Observed(relation, X, M, hidden)
+    return Observed(relation, X, M, hidden, closed)
 
 
 def _missing(
     way: Way, indices: Indices, shape: tuple[int, ...], rng: np.random.Generator
-) -> tuple[Dense, list[pl.DataFrame]]:
-    """The cells that tables hide, and the tables."""
-    hidden, tables = np.zeros(shape, bool), []
+) -> tuple[Dense, Dense, list[pl.DataFrame]]:
+    """The cells that tables hide, those that do so by a rule, and the tables."""
+    hidden, closed, tables = np.zeros(shape, bool), np.zeros(shape, bool), []
     for over, fraction in way.hidden:
         places = [indices.index(index) for index in over]
         part = rng.random([shape[place] for place in places]) < fraction
         tables.append(pl.DataFrame(dict(zip(over, np.nonzero(part)))))
-        hidden |= part.reshape([size if place in places else 1 for place, size in enumerate(shape)])
-    return hidden, tables
+        part = part.reshape([size if place in places else 1 for place, size in enumerate(shape)])
+        hidden |= part
+        if len(over) < len(indices):
+            closed |= part
+    return hidden, closed, tables
 
 
 def _table_weights(

@@ -166,6 +166,7 @@ def _ranks(case: Audited, fit: plait.Fit, relation: str, links: np.ndarray, rank
     """Every link among all entities of one axis, without the other links; ties have their expected rank."""
     indices = case.model.equation(relation).indices
     place, known = indices.index(rank), case.problem.X[relation] * (case.problem.M[relation] > 0) > 0
+    known = known | case.observed[relation].closed  # neither counts as a rival
     cells = cells_of(known.shape)
     score = fit.predict(relation, pl.DataFrame(dict(zip(indices, cells.T))))["mean"].to_numpy().reshape(known.shape)
     ranks = []
