@@ -255,6 +255,8 @@ class Fit:
     def __str__(self) -> str:
         if self.method != "vb":
             return repr(self)
+        if self.history[-1].warm_up:
+            return f"{self!r}\nIts bound is the log-likelihood that the warm-up has reached: it compares with no other."
         return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt=."
 
     def _repr_html_(self) -> str:

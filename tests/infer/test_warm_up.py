@@ -71,6 +71,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, place):
         assert (fit.factors["A"].concentration > 0).all()
     if place < 0:
         assert "in the warm-up" in cut.stop
+        assert "compares with no other" in str(cut)
     assert bits(fitted(init=run)) == bits(whole)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plait.data.exactly import add_up
 from plait.data.fibres import Fibres
-from plait.data.terms import Term
+from plait.data.terms import Term, same_vector
 from plait.data.weights import Weights
 
 Floats = NDArray[np.float64]
@@ -149,17 +149,13 @@ def _cut(walks: Sequence[_Walk], index: str, size: int, plain: Floats | None, bo
         if index in walk.term.table_indices:
             which, _, rows = walk.children()
             keys.append(which * size + rows)
-        elif not _alike(walk.term.vectors.get(index), plain):  # nodes do not weigh entities as this term does
+        elif not same_vector(walk.term.vectors.get(index), plain):  # nodes do not weigh entities as this term does
             keys.append((np.flatnonzero(walk.at >= 0)[:, None] * size + np.arange(size)).ravel())
     singles = np.unique(np.concatenate(keys))
     which, rows = np.divmod(singles, size)
     gap_boxes, begin, end = _gaps(which, rows, size, boxes)
     gaps, nodes = _nodes(begin, end, leaves(size))
     return np.concatenate([which, gap_boxes[gaps]]), np.concatenate([rows, size + nodes])
-
-
-def _alike(a: Floats | None, b: Floats | None) -> bool:
-    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 def _gaps(which: Rows, rows: Rows, size: int, boxes: int) -> tuple[Rows, Rows, Rows]:

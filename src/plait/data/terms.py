@@ -142,7 +142,7 @@ def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
     """a + b as one term; None if they are too different."""
     if a.table_indices != b.table_indices:
         return None
-    different = [index for index in sizes if not _same_vector(a.vectors.get(index), b.vectors.get(index))]
+    different = [index for index in sizes if not same_vector(a.vectors.get(index), b.vectors.get(index))]
     c, p, q = _common(a.coefficient, b.coefficient)
     if a.table is not None and b.table is not None:
         alike = not different and p * q > 0
@@ -161,7 +161,8 @@ def _common(a: float, b: float) -> tuple[float, float, float]:
     return (a, 1.0, b / a) if abs(a) == abs(b) else (1.0, a, b)
 
 
-def _same_vector(a: Floats | None, b: Floats | None) -> bool:
+def same_vector(a: Floats | None, b: Floats | None) -> bool:
+    """Whether two vectors of a term are equal; None is a term without one."""
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
@@ -197,7 +198,7 @@ def _opposite(a: Term, b: Term, sizes: Mapping[str, int]) -> bool:
     return (
         a.table_indices == b.table_indices
         and a.coefficient * b.coefficient < 0
-        and all(_same_vector(a.vectors.get(index), b.vectors.get(index)) for index in sizes)
+        and all(same_vector(a.vectors.get(index), b.vectors.get(index)) for index in sizes)
     )
 
 
