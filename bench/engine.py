@@ -5,7 +5,7 @@ import polars as pl
 import plait
 from bench.data import Case
 from plait.data.bind import Data
-from plait.infer.run import sweep_once
+from plait.infer.steps import sweep_once
 from plait.prepare import Arguments, prepare
 
 

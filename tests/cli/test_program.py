@@ -14,7 +14,7 @@ import pytest
 import plait
 from plait.cli import links
 from plait.cli.program import verdict
-from plait.infer.run import sweep_once
+from plait.infer.steps import sweep_once
 from plait.store.folder import manifest
 
 PLAIT = [sys.executable, "-c", "from plait.cli import app; app()"]
@@ -64,7 +64,7 @@ def test_ctrl_c_in_the_warm_up_is_told_and_a_run_goes_on_from_there(scratch, mon
         os.kill(os.getpid(), signal.SIGINT)
         sweep_once(problem, counted, order)
 
-    monkeypatch.setattr(plait.infer.run, "sweep_once", interrupted)
+    monkeypatch.setattr(plait.infer.steps, "sweep_once", interrupted)
     result = scratch.plait("fit model.toml -o stopped")
     monkeypatch.undo()
     assert (result.exit_code, result.stderr) == (1, "")

@@ -167,7 +167,7 @@ def _peak(more: int) -> int | None:
 
 
 def _seconds(problem: "Problem", order: Any) -> float:
-    from plait.infer.run import sweep_once
+    from plait.infer.steps import sweep_once
 
     problem.measure()
     began = 0.0

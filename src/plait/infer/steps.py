@@ -1,0 +1,147 @@
+"""What takes a loop from one state to the next: steps of one subject each, which a course puts in order.
+
+A step changes where the loop stands and nothing else. It looks at the last record for the number of the sweep before,
+so a course that is taken up in its midst goes on as if it had not been left.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plait.errors import FitError
+from plait.infer.accelerate import Momentum
+from plait.infer.counts import Counted
+from plait.infer.hyper import adapt
+from plait.infer.problem import Problem
+from plait.infer.prune import prune
+from plait.infer.start import begin_vb
+from plait.infer.state import Record, State, Trail
+
+PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
+
+
+@dataclass
+class Place:
+    """Where a loop stands: its problem, the counts there, how it got there, and when the sweep under way began."""
+
+    problem: Problem
+    counted: Sequence[Counted]
+    history: list[Record] = field(default_factory=list)
+    pause: int = 0
+    trail: Trail = field(default_factory=Trail)
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def sweep(self) -> int:
+        """The number of the last sweep."""
+        return self.history[-1].sweep
+
+    def state(self) -> State:
+        """All that the loop needs to go on from here."""
+        return self.problem.state(self.history, self.pause, self.trail)
+
+
+Step = Callable[[Place], None]
+
+
+def adapting(ties: Mapping[str, str | Sequence[str]], after: int) -> Step:
+    """New priors, from some sweep on."""
+
+    def step(place: Place) -> None:
+        if place.sweep >= after:
+            adapt(place.problem, ties)
+
+    return step
+
+
+def sweeping(order: str) -> Step:
+    """Every free factor updated once."""
+
+    def step(place: Place) -> None:
+        sweep_once(place.problem, place.counted, order)
+
+    return step
+
+
+def sweep_once(problem: Problem, counted: Sequence[Counted], order: str) -> None:
+    """Update every free factor once; per factor, with counts taken anew before each."""
+    for position, name in enumerate(problem.free):
+        if position and order == "per-factor":
+            counted = [relation.count(problem.factors, (name,), bound=False) for relation in problem.relations]
+        problem.update(name, counted)
+
+
+def ending_warm_up(dtype: str) -> Step:
+    """From the last sweep of EM to a problem of VB around its points."""
+
+    def step(place: Place) -> None:
+        if place.sweep == -1:
+            place.problem = begin_vb(place.problem, np.dtype(dtype))
+            place.problem.measure()
+
+    return step
+
+
+def count(place: Place) -> None:
+    """The counts of the new state."""
+    place.counted = ()  # so that their arrays can be used again
+    place.counted, place.trail = place.problem.count(), Trail()
+
+
+def leaping(momentum: Momentum, tol: float, sweeps: int) -> Step:
+    """The counts of the new state, or of one beyond it."""
+
+    def step(place: Place) -> None:
+        place.counted = ()
+        place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
+        place.trail = momentum.trail
+
+    return step
+
+
+def pruning(after: int, momentum: Momentum | None) -> Step:
+    """Components that explain nothing removed; momentum begins anew, for the problem has another shape."""
+
+    def step(place: Place) -> None:
+        place.pause -= 1
+        if place.sweep < after or place.pause > 0:
+            return
+        if (smaller := prune(place.problem, place.counted)) is None:
+            place.pause = PRUNE_PAUSE
+        else:
+            place.problem, place.counted = smaller
+            if momentum:
+                momentum.forget()
+                place.trail = momentum.trail
+
+    return step
+
+
+def recording(warm_up: int) -> Step:
+    """One record more; the first is that of the start, numbered from the warm-up below 0."""
+
+    def step(place: Place) -> None:
+        seconds = time.perf_counter() - place.began
+        place.history.append(_record(place.problem, place.counted, place.history, warm_up, seconds))
+
+    return step
+
+
+def _record(
+    problem: Problem, counted: Sequence[Counted], history: list[Record], warm_up: int, seconds: float
+) -> Record:
+    bound, sweep = problem.bound(counted), history[-1].sweep + 1 if history else -warm_up
+    if not math.isfinite(bound):
+        raise FitError(
+            f"the bound is {bound} after {len(history)} sweeps.\n"
+            f"Values or weights beyond what {problem.numbers} can hold? Scale them down."
+        )
+    compares = history and (sweep != 0 or not history[-1].warm_up)
+    change = (bound - history[-1].bound) / (abs(bound) or 1.0) if compares else math.inf
+    rank = {
+        i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent
+    }
+    return Record(sweep, bound, change, seconds, rank)
