@@ -13,7 +13,8 @@ import plait
 from bench import measure
 from plait.data.known import Known
 from plait.data.labels import Labels
-from plait.result import Fit, Posterior
+from plait.fitted import Posterior
+from plait.result import Fit
 
 SIZES = {"user": 9583, "story": 44005, "comment": 241_800}
 RANK = 20

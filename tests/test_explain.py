@@ -19,7 +19,7 @@ from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.explain.entities import _largest
 from plait.explain.latent import Block, components, contracted, log_sum
-from plait.result import Posterior
+from plait.fitted import Posterior
 from tests.cases import make
 from tests.models import MODELS
 

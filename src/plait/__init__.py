@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from plait.evaluation import LeakWarning, Metrics, Split, evaluate, hide
     from plait.explain import Explanation
     from plait.files import read, write
+    from plait.fitted import Posterior
     from plait.fitting import fit
     from plait.infer.prior import Gamma
     from plait.progress import Progress
-    from plait.result import Fit, Posterior, load
+    from plait.result import Fit, load
     from plait.store.checkpoint import Checkpoint
 
 __version__ = "0.1.0.dev0"
@@ -93,7 +94,7 @@ _LAZY = {
     "Gamma": "plait.infer.prior",
     "LeakWarning": "plait.evaluation",
     "Metrics": "plait.evaluation",
-    "Posterior": "plait.result",
+    "Posterior": "plait.fitted",
     "Progress": "plait.progress",
     "Relation": "plait.data",
     "Split": "plait.evaluation",

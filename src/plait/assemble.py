@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.data.bind import Data
+from plait.data.blocks import Forest
 from plait.data.exposure import Exposures
 from plait.errors import FitError, SettingError
 from plait.execute import Executor
 from plait.infer.gamma import Factor, point, posterior
-from plait.infer.parts import part_of
 from plait.infer.prior import Prior
-from plait.infer.problem import Method, Problem
+from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
 from plait.model import Model
@@ -29,19 +29,20 @@ def make_problem(
     data: Data,
     layouts: Mapping[str, Layout],
     method: Method,
-    priors: dict[str, Prior],
+    priors: Mapping[str, Prior],
     exposures: Exposures,
     given: Mapping[str, Factor],
     init: Fit | Mapping[str, Any] | None,
+    dtype: np.dtype[Any],
+    parts: Sequence[Part],
     seed: int,
     executor: Executor,
-    dtype: np.dtype[Any],
+    forest: Forest,
 ) -> Problem:
     """Everything that the loop works on, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
-    parts = [part_of(data, name, exposures) for name in data.model.relations]
-    problem = Problem(method, parts, {**given, **starts}, free, priors, executor)
+    problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest)
     match_totals(problem, random)
     return problem
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from plait.assemble import naming_links
 from plait.data.bind import Data
+from plait.ensemble import Runner
 from plait.execute import Executor
 from plait.infer.prior import Gamma
 from plait.infer.problem import Method
-from plait.infer.run import run
 from plait.model import Model
 from plait.prepare import DEFAULT_PRIOR, Arguments, prepare
 from plait.progress import Callback, Progress, as_progress, watching
@@ -44,6 +44,8 @@ def fit(
     prune: bool = False,
     accelerate: bool = False,
     start: str | None = None,
+    restarts: int = 1,
+    keep: str | None = None,
 ) -> Fit:
     """Fit a model to data and return the posterior.
 
@@ -64,18 +66,21 @@ def fit(
     the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which stores factors in half the
     memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its size (a smaller tol means
     little); not for EM, whose entries fall below what floats hold. What a Fit hands out are doubles.
+
+    restarts: fit so many times, from seeds of which `seed` is the first. keep: with several, "average" (the default)
+    answers from the mixture of all of them (`fit.members`) and shows the factors of the one with the best bound; "best"
+    keeps that one alone.
     """
     arguments = Arguments(
         rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
-        accelerate, start,
+        accelerate, start, restarts, keep,
     )  # fmt: skip
     saving, report = as_checkpoint(checkpoint), as_progress(progress)
     task = prepare(model, data, arguments)
     saver = None if saving is None else Saver(saving, task.origin, cast(Any, init) if task.begun else None)
-    keep = saver.keep if saver else lambda state: None
-    with watching(report, sweeps) as watch, naming_links(task.data):
-        outcome = run(task.problem, task.loop, watch, keep, task.begun)
+    with watching(report, sweeps, restarts) as watch, naming_links(task.data):
+        ran = Runner(task, watch, saver).run()
     if saver:
-        saver.finish(outcome.state, outcome.stop)
-    warn_of(bound_traps(task.problem, cast(Method, method), outcome, task.loop.ties))
-    return Fit.of(task.origin, outcome.state, outcome.stop)
+        saver.finish(ran.members, ran.stop)
+    warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
+    return Fit.of(task.origin, ran.members, ran.stop)

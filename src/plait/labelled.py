@@ -7,7 +7,8 @@ import numpy as np
 from plait.errors import PlaitError, SettingError
 
 if TYPE_CHECKING:
-    from plait.result import Fit, Posterior
+    from plait.fitted import Posterior
+    from plait.result import Fit
 
 PARTS = ("sd", "concentration", "scale")
 

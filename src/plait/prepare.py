@@ -1,8 +1,9 @@
 """From the arguments of `plait.fit` to a problem ready for its first sweep, or for its next."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from os import PathLike, fspath
 from typing import Any, cast
@@ -13,12 +14,14 @@ from plait import settings
 from plait.assemble import check_alike, given_factors, make_problem, warm_priors
 from plait.compile.layout import Layout
 from plait.data.bind import Data, bind
+from plait.data.blocks import Forest
 from plait.data.exposure import Exposures, bind_exposures
 from plait.data.known import Known
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
+from plait.fitted import Member, Origin
 from plait.infer.gamma import Factor
-from plait.infer.parts import go_on
+from plait.infer.parts import go_on, parts_of
 from plait.infer.prior import Gamma, Prior
 from plait.infer.problem import Method, Problem
 from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, WARM_UP, Order, Settings
@@ -27,9 +30,8 @@ from plait.model import Model
 from plait.model.traps import model_traps
 from plait.result import Fit
 from plait.store.fingerprint import fingerprint
-from plait.store.folder import VERSION, manifest
+from plait.store.folder import manifest
 from plait.store.load import load
-from plait.store.origin import Origin
 from plait.traps import given_traps, link_traps, rank_traps
 from plait.warn import warn_of
 
@@ -57,17 +59,32 @@ class Arguments:
     prune: Any = False
     accelerate: Any = False
     start: Any = None
+    restarts: Any = 1
+    keep: Any = None
+
+
+Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
 
 
 @dataclass(frozen=True)
 class Task:
-    """A fit that has not run: the data, the loop's problem and settings, and the state it goes on from, if any."""
+    """A fit that has not run: the data, the settings of the loop, and its members by their seeds.
+
+    begun: states that members go on from, by seed. begin: the problem of a member; they share parts and trees.
+    """
 
     data: Data
-    problem: Problem
     loop: Settings
     origin: Origin
-    begun: State | None
+    seeds: tuple[int, ...]
+    begun: Mapping[int, State]
+    begin: Begin
+    executor: Executor
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem of the first member."""
+        return self.begin(self.seeds[0], self.executor)
 
 
 def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments) -> Task:
@@ -78,6 +95,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     settings.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
     settings.check_helpers(given.executor, given.threads)
     settings.check_switches(given.prune, given.accelerate, given.method)
+    settings.check_restarts(given.restarts, given.keep, given.init)
     named = settings.fixed_names(model, given.fixed)
     free = tuple(name for name in model.factors if name not in named)
     ranks = settings.ranks(model, given.rank)
@@ -92,25 +110,43 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     executor: Executor = given.executor or Threads(given.threads)
     bound = _bind(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
-    settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate))
+    settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate, given.restarts))
     _warn(bound, {} if given.prune else ranks, named)
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
-    origin = _origin(bound, given, exposures, known, settings.as_words(ranks, loop, executor.threads, dtype))
+    words = settings.as_words(ranks, loop, executor.threads, dtype) | settings.restart_words(given.restarts, given.keep)
+    origin = _origin(bound, given, exposures, known, words)
+    begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):
-        earlier, state = _earlier(given.init, origin, given.start)
-        problem = go_on(bound, state, given.method, free, exposures, executor)
+        earlier, members = _earlier(given.init, origin, given.start)
+        begun = {member.seed: member.state for member in members}
         loop = replace(loop, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
         words = {word: earlier.settings[word] for word in ("start", "adapt_after") if word in earlier.settings}
-        return Task(bound, problem, loop, replace(origin, seed=earlier.seed, settings=origin.settings | words), state)
+        origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
+        warm = origin.settings["start"] == "em"
+        loop = replace(loop, warm_up=WARM_UP if warm else 0)
     if isinstance(given.init, Fit):
         check_alike(given.init, layouts, free)
     priors = _priors(bound, given, layouts, free, tuple(ties))
     settings.check_floats(dtype, given.method, priors)
     method = cast(Method, "em" if warm else given.method)
     stored = np.dtype(np.float64) if warm else dtype  # EM's entries fall below what floats hold
-    problem = make_problem(bound, layouts, method, priors, exposures, known, given.init, origin.seed, executor, stored)
-    return Task(bound, problem, loop, origin, None)
+    init = given.init if not begun else None
+    make = partial(make_problem, bound, layouts, method, priors, exposures, known, init, stored)
+    parts, forest = parts_of(bound, exposures), Forest()
+
+    def begin(seed: int, executor: Executor) -> Problem:
+        if seed in begun:
+            return go_on(parts, begun[seed], given.method, free, executor, forest)
+        return make(parts, seed, executor, forest)
+
+    return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
+
+
+def member_seeds(seed: int, count: int) -> tuple[int, ...]:
+    """The seeds of the members of an ensemble; the first is that of a single fit."""
+    others = [np.random.SeedSequence(seed, spawn_key=(n,)).generate_state(1, np.uint64)[0] for n in range(1, count)]
+    return (seed, *(int(other >> np.uint64(1)) for other in others))
 
 
 def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
@@ -151,9 +187,9 @@ def _priors(
     return priors
 
 
-def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tuple[Origin, State]:
+def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tuple[Origin, list[Member]]:
     """The run in a folder, if it is one of this very fit: only then can it go on."""
-    earlier, state, _ = load(folder)
+    earlier, members, _ = load(folder)
     began = earlier.settings.get("start", "random")
     pairs = {
         "model": (str(earlier.model), str(now.model)),
@@ -165,7 +201,7 @@ def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tup
     }
     for word, (then, here) in pairs.items():
         if then != here:
-            if word == "data" and manifest(folder)["version"] < VERSION:
+            if word == "data" and manifest(folder)["version"] < 2:
                 raise SettingError(
                     f"init: the run in {fspath(folder)} cannot go on, for an older version of Plait made it.\n"
                     f"Fit anew; to start from its factors, say init=plait.load({fspath(folder)!r})."
@@ -175,4 +211,4 @@ def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tup
                 f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
                 f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."
             )
-    return earlier, state
+    return earlier, members

@@ -54,10 +54,10 @@ def as_progress(given: "Progress | bool | Callback | None") -> Progress:
 
 
 @contextmanager
-def watching(progress: Progress, sweeps: int) -> Iterator[Watch]:
-    """A watcher for the loop, with its bar and its Ctrl-C handler while it runs."""
+def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watch]:
+    """A watcher for the loops of all members, with its bar and its Ctrl-C handler while they run."""
     show = sys.stderr.isatty() if progress.bar is None else progress.bar
-    with _bar(sweeps, show) as advance, _interrupts(progress.interrupt) as interrupted:
+    with _bar(sweeps, members, show) as advance, _interrupts(progress.interrupt) as interrupted:
 
         def watch(record: Record) -> str | None:
             advance(record)
@@ -71,7 +71,7 @@ def watching(progress: Progress, sweeps: int) -> Iterator[Watch]:
 
 
 @contextmanager
-def _bar(sweeps: int, show: bool) -> Iterator[Callable[[Record], None]]:
+def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], None]]:
     if not show:
         yield lambda record: None
         return
@@ -87,26 +87,26 @@ def _bar(sweeps: int, show: bool) -> Iterator[Callable[[Record], None]]:
 
     console = Console(stderr=True)
     if console.is_dumb_terminal:  # nothing can move there
-        with _lines(sweeps) as advance:
+        with _lines(sweeps, members) as advance:
             yield advance
         return
     wide = console.width >= 80  # else the bar would leave no room for the numbers
     columns = (TextColumn("sweep"), MofNCompleteColumn(), *([BarColumn()] if wide else []))
     times = (TimeElapsedColumn(), *([TimeRemainingColumn()] if wide else []))
     with Progress(*columns, TextColumn("{task.description}"), *times, console=console, transient=True) as bar:
-        task = bar.add_task("compiling", total=sweeps)
+        task, done = bar.add_task("compiling", total=sweeps * members), 0
 
         def advance(record: Record) -> None:
+            nonlocal done
             bound, change = _reached(record)
-            bar.update(
-                task, completed=max(record.sweep, 0), description=f"{bound}{change}" if console.width >= 60 else bound
-            )
+            done = done + (record.sweep > 0) if members > 1 else max(record.sweep, 0)
+            bar.update(task, completed=done, description=f"{bound}{change}" if console.width >= 60 else bound)
 
         yield advance
 
 
 @contextmanager
-def _lines(sweeps: int) -> Iterator[Callable[[Record], None]]:
+def _lines(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
     """A plain line every few seconds, and one at the end."""
     said, last = time.monotonic(), None
 

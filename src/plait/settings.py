@@ -20,6 +20,7 @@ from plait.model import Factor, Model
 Tie = str | Sequence[str]
 
 STARTS = ("em", "random")
+KEEPS = ("average", "best")
 DTYPES = ("float64", "float32")
 FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
 ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
@@ -97,6 +98,26 @@ def check_switches(prune: Any, accelerate: Any, method: str) -> None:
             raise SettingError(f"{name} must be True or False, got {value!r}.")
     if prune and method != "vb":
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
+
+
+def check_restarts(restarts: Any, keep: Any, init: Any) -> None:
+    """How many members there are, and what is kept of them; each must have a start of its own."""
+    _whole("restarts", restarts, 1)
+    if keep is not None:
+        one_of("keep", keep, KEEPS)
+        if restarts == 1:
+            raise SettingError(
+                f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave keep out."
+            )
+    if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
+        raise SettingError(
+            f"restarts={restarts} is given beside init, from which all of them would start alike.\nGive one of the two."
+        )
+
+
+def restart_words(restarts: int, keep: str | None) -> dict[str, Any]:
+    """How many members a fit has, and what it answers from, as words of its settings."""
+    return {"restarts": int(restarts), "keep": keep or KEEPS[0]}
 
 
 def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str]) -> bool:
@@ -179,9 +200,13 @@ def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Lay
     return result
 
 
-def arrays_held(method: str, accelerate: bool) -> int:
-    """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time."""
-    return ARRAYS + (0 if not accelerate else 2 if method == "vb" else 1)
+def arrays_held(method: str, accelerate: bool, restarts: int = 1) -> int:
+    """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time.
+
+    Members that have run leave C, D and log L (of a point Z).
+    """
+    own = 2 if method == "vb" else 1
+    return ARRAYS + (own if accelerate else 0) + (restarts - 1) * (3 if method == "vb" else 1)
 
 
 def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.dtype[Any], arrays: int) -> None:

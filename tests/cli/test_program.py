@@ -54,7 +54,7 @@ def test_ctrl_c_saves_the_run_and_says_how_to_go_on(scratch):
     sweeps = int(re.search(r"ended  interrupted after (\d+) sweeps; this is the fit so far.\n", out)[1])
     assert (code, err) == (1, "")
     assert out.endswith("saved  stopped\n\nNext:\n  plait resume stopped\n")
-    assert manifest(scratch.folder / "stopped")["history"][-1][0] == sweeps
+    assert manifest(scratch.folder / "stopped")["members"][0]["history"][-1][0] == sweeps
     assert scratch.plait(f"resume stopped --sweeps {sweeps + 2}").exit_code == 0
     assert plait.load(scratch.folder / "stopped").history[-1].sweep == sweeps + 2
 

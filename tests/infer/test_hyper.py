@@ -201,7 +201,7 @@ def test_scaled_starts_under_one_prior_report_the_same_prior_once_converged():
 def test_fixing_the_gauge_changes_neither_the_bound_nor_predictions(name, monkeypatch):
     case = make(name, "missing_cells", "bernoulli")
     fixed = case.fit(sweeps=25, adapt="component")
-    monkeypatch.setattr(plait.result, "_log_scales", lambda *arguments: {})
+    monkeypatch.setattr(plait.fitted, "_log_scales", lambda *arguments: {})
     plain = case.fit(sweeps=25, adapt="component")
     assert any(not np.allclose(fixed.factors[f].mean, plain.factors[f].mean, rtol=1e-3) for f in case.model.factors)
     assert case.objective(fixed) == pytest.approx(case.objective(plain), rel=1e-11)

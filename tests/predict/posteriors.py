@@ -6,7 +6,7 @@ import numpy as np
 
 import plait
 from plait.data.labels import Labels
-from plait.result import Posterior
+from plait.fitted import Posterior
 from tests.models import SIZES
 
 EQUATIONS = {

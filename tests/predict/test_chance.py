@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import plait
+from plait.fitted import Posterior
 from plait.predict import chance, draws, pieces, products
 from plait.predict.chance import columns, score
-from plait.result import Posterior
 from tests.cases import make
 from tests.models import MODELS
 from tests.predict.posteriors import all_rows, cp_fit, rate_draws, scaled, with_posteriors

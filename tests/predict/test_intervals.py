@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from plait.fitted import Posterior
 from plait.predict import products
 from plait.predict.chance import columns
-from plait.result import Posterior
 from tests.cases import make
 from tests.predict.posteriors import (
     all_rows,

@@ -13,7 +13,7 @@ import plait
 from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.execute import Reference
-from plait.result import Posterior
+from plait.fitted import Posterior
 from plait.search import branch, top, tree
 from plait.search.best import Best
 from plait.search.boxes import RowBoxes

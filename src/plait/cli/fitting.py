@@ -120,8 +120,9 @@ def _refuse_other_run(run: Path, force: bool) -> None:
 def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     """Why a run is complete; None where there are sweeps to do."""
     from plait.cli.runs import in_words
+    from plait.store.load import sweeps_done
 
-    stop, done = header["stop"], header["history"][-1][0]
+    stop, done = header["stop"], sweeps_done(header)
     limit = config.settings.get("sweeps", 200)
     further = f"Go further with --sweeps {2 * max(limit, done, 1)}."
     if stop is None or stop.startswith("interrupted"):

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.bind import BoundRelation, Data, bind
+from plait.data.blocks import Forest
 from plait.data.fibres import Fibres
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
 from plait.explain.latent import contracted, gathered, operands
-from plait.infer.parts import go_on
+from plait.infer.parts import go_on, parts_of
 from plait.infer.problem import Method
 from plait.infer.run import Settings, run
 from plait.infer.start import begin_vb
@@ -103,7 +104,8 @@ def _without_link(relation: BoundRelation, number: int, without: Without) -> Bou
 def _settled_mean(fit: "Fit", data: Data, relation: str, cell: Rows, executor: Threads) -> float:
     """The mean of a cell once it stands still, as the fit goes on with these data."""
     free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
-    problem = go_on(data, fit.state, cast(Method, fit.method), free, fit.exposures, executor)
+    parts = parts_of(data, fit.exposures)
+    problem = go_on(parts, fit.state, cast(Method, fit.method), free, executor, Forest())
     if fit.history[-1].warm_up:
         problem = begin_vb(problem, np.dtype(fit.settings["dtype"]))
     means: list[float] = []

@@ -1,5 +1,6 @@
 """From bound data to the parts of a problem; and the problem of a loop that goes on."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from plait.compile.step import Kind
 from plait.data.bind import BoundRelation, Data
+from plait.data.blocks import Forest
 from plait.data.exposure import Exposures
 from plait.errors import DataError
 from plait.execute import Executor
@@ -17,14 +19,18 @@ from plait.infer.state import State
 Array = NDArray[np.float64]
 
 
+def parts_of(data: Data, exposures: Exposures) -> list[Part]:
+    """All relations as inference needs them."""
+    return [part_of(data, name, exposures) for name in data.model.relations]
+
+
 def go_on(
-    data: Data, state: State, method: Method, free: tuple[str, ...], exposures: Exposures, executor: Executor
+    parts: Sequence[Part], state: State, method: Method, free: tuple[str, ...], executor: Executor, forest: Forest
 ) -> Problem:
     """The problem of a loop that was interrupted, at the state it was left in."""
-    parts = [part_of(data, name, exposures) for name in data.model.relations]
     factors = {name: kept.factor() for name, kept in state.factors.items()}
     method = "em" if state.history[-1].warm_up else method
-    return Problem(method, parts, factors, free, dict(state.priors), executor)
+    return Problem(method, parts, factors, free, dict(state.priors), executor, forest)
 
 
 def part_of(data: Data, name: str, exposures: Exposures) -> Part:

@@ -1,7 +1,7 @@
 """Everything the loop needs to go on from where it stands, so that an interrupted fit ends like one that was not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -89,3 +89,14 @@ class State:
     history: Sequence[Record]
     pause: int
     trail: Trail
+
+    def copy(self) -> "State":
+        """The same in arrays of its own, which no update changes."""
+        factors = {name: Kept(kept.layout, *map(_copied, kept[1:])) for name, kept in self.factors.items()}
+        before = {name: [array.copy() for array in arrays] for name, arrays in self.trail.before.items()}
+        trail = self.trail._replace(before=before)
+        return replace(self, factors=factors, history=list(self.history), trail=trail)
+
+
+def _copied(array: Array | None) -> Array | None:
+    return None if array is None else array.copy()

@@ -2,17 +2,16 @@
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from plait.errors import SettingError, StoreError
-from plait.infer.state import State
+from plait.fitted import Member, Origin
 from plait.machine import path_fault
 from plait.store.folder import MANIFEST, manifest
-from plait.store.origin import Origin
 from plait.store.save import save
 
 
@@ -53,7 +52,7 @@ def as_checkpoint(given: Any) -> Checkpoint | None:
 
 
 class Saver:
-    """Keeps a fit's states in the checkpoint's folder; `continued`: the folder that the fit went on from, if any."""
+    """Keeps the members of a fit in the checkpoint's folder; `continued`: the folder that it went on from, if any."""
 
     def __init__(self, checkpoint: Checkpoint, origin: Origin, continued: str | PathLike[str] | None) -> None:
         self.checkpoint, self.origin = checkpoint, origin
@@ -70,31 +69,28 @@ class Saver:
             )
         # A run that Python goes on with keeps what the command line wrote beside it.
         self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
-        self._last: tuple[int, float] | None = None  # sweep and time of the last save
+        self._last: tuple[int, float] | None = None  # sweeps and time of the last save
+        self._sweeps = 0
 
-    def keep(self, state: State) -> None:
-        """Save if it is time to."""
-        sweep, now = state.history[-1].sweep, time.monotonic()
+    def keep(self, members: Callable[[], Sequence[Member]]) -> None:
+        """Save if it is time to; called once a sweep. members: what there is to save."""
+        self._sweeps += 1
         if self._last is None:  # the first one tells at once whether the folder can be written
-            self._save(state, None)
+            self._save(members(), None)
         else:
             sweeps, seconds = self.checkpoint.sweeps, self.checkpoint.seconds
-            over = sweeps is not None and sweep - self._last[0] >= sweeps
-            if not over and not (seconds is not None and now - self._last[1] >= seconds):
+            over = sweeps is not None and self._sweeps - self._last[0] >= sweeps
+            if not over and not (seconds is not None and time.monotonic() - self._last[1] >= seconds):
                 return
-            self._try(state, None)
-        self._last = (sweep, time.monotonic())
+            self.finish(members(), None)
+        self._last = (self._sweeps, time.monotonic())
 
-    def finish(self, state: State, stop: str) -> None:
-        """Save the end of the fit."""
-        self._try(state, stop)
-
-    def _save(self, state: State, stop: str | None) -> None:
-        save(self.checkpoint.folder, self.origin, state, stop, extra=self.extra)
-
-    def _try(self, state: State, stop: str | None) -> None:
-        """A full disk must not cost the fit itself."""
+    def finish(self, members: Sequence[Member], stop: str | None) -> None:
+        """Save; a full disk must not cost the fit itself."""
         try:
-            self._save(state, stop)
+            self._save(members, stop)
         except StoreError as error:
             warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
+
+    def _save(self, members: Sequence[Member], stop: str | None) -> None:
+        save(self.checkpoint.folder, self.origin, members, stop, extra=self.extra)

@@ -19,7 +19,7 @@ from plait.errors import StoreError
 from plait.machine import path_fault
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "plait-run", 2  # since 2 fingerprints are made in another way, and arrays may be floats
+FORMAT, VERSION = "plait-run", 3  # 2: fingerprints made in another way, arrays may be floats; 3: several members
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json)")  # what a save that was cut off may leave behind
 NOT_OURS = "Name a run that plait made, or another folder."
 

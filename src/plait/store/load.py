@@ -19,19 +19,19 @@ from plait.data.labels import Labels
 from plait.data.terms import Table, Term
 from plait.data.weights import Weights
 from plait.errors import PlaitError, StoreError
+from plait.fitted import Member, Origin
 from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.model import Model
 from plait.model.model import Equation
 from plait.store.folder import MANIFEST, intact, manifest
-from plait.store.origin import Origin
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def load(folder: str | PathLike[str]) -> tuple[Origin, State, str]:
-    """What a folder holds: the origin of the fit, the state of its loop, and why it stopped."""
+def load(folder: str | PathLike[str]) -> tuple[Origin, list[Member], str | None]:
+    """What a folder holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
     refuse_in_fork("plait.load")
     header = manifest(folder)
     try:
@@ -47,7 +47,7 @@ def load(folder: str | PathLike[str]) -> tuple[Origin, State, str]:
         ) from error
 
 
-def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, State, str]:
+def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member], str | None]:
     model = Model(header["model"])
     axes = {axis: _labels(axis, intact(place, header, f"labels-{n}-{axis}")) for n, axis in enumerate(model.axes)}
     labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
@@ -61,11 +61,24 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, State, str]:
         model, header["method"], header["seed"], labels, header["likelihood"], exposures, known, header["settings"],
         header["fingerprint"],
     )  # fmt: skip
-    state = _state(model, _arrays(intact(place, header, "state")), header)
-    last = state.history[-1]
-    when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
-    stop = header["stop"] or f"not finished: this is the checkpoint {when}; init= goes on from here."
-    return origin, state, stop
+    members = []
+    for name, course in courses(header).items():
+        state = _state(model, _arrays(intact(place, header, name)), course)
+        members.append(Member(course["seed"], state, course["stop"]))
+    return origin, members, header["stop"]
+
+
+def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The members of a run by the name of their file; runs of earlier versions had one, in the header itself."""
+    if header["version"] < 3:
+        return {"state": header}
+    return {f"state-{n}": course for n, course in enumerate(header["members"])}
+
+
+def sweeps_done(header: Mapping[str, Any]) -> int:
+    """How many sweeps all members of a run have done; one that has not begun has done none."""
+    found, wanted = courses(header), header["settings"].get("restarts", 1)
+    return min(int(course["history"][-1][0]) for course in found.values()) if len(found) >= wanted else 0
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -130,7 +143,7 @@ def _terms(name: str, outline: list[dict[str, Any]], arrays: Arrays) -> tuple[Te
     return tuple(terms)
 
 
-def _state(model: Model, arrays: Arrays, header: Mapping[str, Any]) -> State:
+def _state(model: Model, arrays: Arrays, course: Mapping[str, Any]) -> State:
     factors, priors, exposed = {}, {}, {}
     for name in model.factors:
         parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
@@ -144,8 +157,8 @@ def _state(model: Model, arrays: Arrays, header: Mapping[str, Any]) -> State:
             priors[name] = Prior(arrays[f"{name}/prior/concentration"], arrays[f"{name}/prior/mean"])
         if f"{name}/exposed" in arrays:
             exposed[name] = arrays[f"{name}/exposed"]
-    loop = header["loop"]
-    history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in header["history"]]
+    loop = course["loop"]
+    history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in course["history"]]
     trail = _trail(factors, arrays, loop)
     return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail)
 

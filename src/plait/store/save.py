@@ -1,7 +1,7 @@
 """Write a run: factors and priors in safetensors, labels and known links in Parquet, the rest in the manifest."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -14,16 +14,16 @@ from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.data.weights import Weights
 from plait.errors import SettingError
+from plait.fitted import Member, Origin
 from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
 from plait.store.folder import File, publish
-from plait.store.origin import Origin
 
 
 def save(
     folder: str | PathLike[str],
     origin: Origin,
-    state: State,
+    members: Sequence[Member],
     stop: str | None,
     *,
     extra: Mapping[str, Any] | None = None,
@@ -36,10 +36,12 @@ def save(
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SettingError(f"extra cannot be written as JSON: {error}.\nGive plain numbers, texts and lists.") from None
-    publish(folder, _header(origin, state, stop, extra), _files(origin, state))
+    publish(folder, _header(origin, members, stop, extra), _files(origin, members))
 
 
-def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, Any] | None) -> dict[str, Any]:
+def _header(
+    origin: Origin, members: Sequence[Member], stop: str | None, extra: Mapping[str, Any] | None
+) -> dict[str, Any]:
     from plait import __version__
 
     return {
@@ -56,6 +58,17 @@ def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, 
             "names": sorted(origin.exposures.names),
             "relations": {name: _outline(weights) for name, weights in origin.exposures.relations.items()},
         },
+        "members": [_course(member) for member in members],
+        "extra": dict(extra or {}),
+    }
+
+
+def _course(member: Member) -> dict[str, Any]:
+    """How a member got to its state, which is in a file."""
+    state = member.state
+    return {
+        "seed": member.seed,
+        "stop": member.stop,
         "history": [[r.sweep, r.bound, _finite(r.change), r.seconds, r.rank] for r in state.history],
         "loop": {
             "rates": list(state.rates),
@@ -64,7 +77,6 @@ def _header(origin: Origin, state: State, stop: str | None, extra: Mapping[str, 
             "streak": state.trail.streak,
             "leapt": state.trail.leapt,
         },
-        "extra": dict(extra or {}),
     }
 
 
@@ -82,10 +94,13 @@ def _finite(change: float) -> float | None:
     return change if math.isfinite(change) else None
 
 
-def _files(origin: Origin, state: State) -> list[File]:
-    """The state changes with every save; labels, known links and exposures only with the data."""
+def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
+    """States change with every save; labels, known links and exposures only with the data."""
     key = origin.fingerprint
-    files = [File("state", ".safetensors", None, partial(_write_arrays, _state_arrays(state)))]
+    files = [
+        File(f"state-{n}", ".safetensors", None, partial(_write_arrays, _state_arrays(member.state)))
+        for n, member in enumerate(members)
+    ]
     if origin.exposures.relations:
         arrays = _exposure_arrays(origin.exposures.relations)
         files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))

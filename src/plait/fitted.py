@@ -1,0 +1,218 @@
+"""What a fit comes from and what came of it: the record that all questions to a fit are answered from.
+
+An ensemble is several records of one origin. It shows the one with the best bound; what it predicts is the mixture of
+all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.data.bind import Data
+from plait.data.exposure import Exposures
+from plait.data.known import Known
+from plait.data.labels import Labels
+from plait.infer.hyper import gauge
+from plait.infer.prior import Gamma
+from plait.infer.run import ADAPT_AFTER
+from plait.infer.start import around
+from plait.infer.state import Kept, Record, State
+from plait.model import Model
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Model, data as far as they are remembered, and the arguments of the fit; settings hold only what JSON can."""
+
+    model: Model
+    method: str
+    seed: int
+    labels: Mapping[str, Labels]
+    likelihood: dict[str, str]
+    exposures: Exposures
+    known: dict[str, Known]
+    settings: dict[str, Any]
+    fingerprint: str
+
+
+class Member(NamedTuple):
+    """One run of the loop: where its random start began, its state, and why it stopped (None: it goes on)."""
+
+    seed: int
+    state: State
+    stop: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """One factor's posterior, arrays with the axes as written.
+
+    VB: Gamma(concentration, scale). EM, MAP and given factors are points: infinite concentration, scale and sd 0.
+    """
+
+    indices: tuple[str, ...]
+    concentration: Array
+    scale: Array
+    mean: Array
+    geomean: Array
+
+    @cached_property
+    def sd(self) -> Array:
+        """Standard deviation: √concentration · scale."""
+        return (
+            np.zeros(self.mean.shape)
+            if np.isinf(self.concentration).any()
+            else np.sqrt(self.concentration) * self.scale
+        )
+
+    def __repr__(self) -> str:
+        return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"
+
+
+def _posterior(kept: Kept, log_scale: float) -> Posterior:
+    """The public view of a factor, in the gauge."""
+    layout = kept.layout
+    if kept.concentration is None or kept.scale is None or kept.log_geomean is None:
+        assert kept.mean is not None
+        mean = layout.written(kept.mean)
+        arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
+    else:
+        C, D = layout.written(kept.concentration), layout.written(kept.scale) * np.exp(log_scale)
+        arrays = [C, D, C * D, np.exp(layout.written(kept.log_geomean) + log_scale)]
+    arrays = [np.asarray(array) for array in arrays]  # of no index: NumPy makes numbers of sums and products
+    for array in arrays:
+        array.flags.writeable = False
+    return Posterior(layout.indices, *arrays)
+
+
+def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
+    """The gauge of a fit whose priors have been adapted; relations are products of the factors that are not given."""
+    if not adapted or state.history[-1].sweep <= adapt_after:
+        return {}
+    R = np.array([[float(name in equation.factors) for name in adapted] for equation in model.equations])
+    means = []
+    for name in adapted:
+        kept = state.factors[name]
+        assert kept.concentration is not None
+        assert kept.scale is not None
+        rows = kept.layout.unpack(kept.concentration * kept.scale).reshape(kept.layout.rows, -1)
+        seen = state.exposed.get(name, np.ones(len(rows), bool))  # the others only echo the prior
+        means.append(float(rows[seen if seen.any() else slice(None)].mean(dtype=np.float64)))
+    return dict(zip(adapted, gauge(means, R).tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model, without questions to it; `plait.Fit` says what its fields are."""
+
+    model: Model
+    method: str
+    rank: dict[str, int]
+    factors: dict[str, Posterior]
+    prior: dict[str, Gamma]
+    labels: Mapping[str, Labels]
+    bound: float
+    history: list[Record]
+    stop: str
+    seed: int
+    likelihood: dict[str, str]
+    exposures: Exposures
+    known: dict[str, Known]
+    settings: dict[str, Any] = field(repr=False)
+    fingerprint: str = field(repr=False)
+    state: State = field(repr=False)
+    ensemble: tuple[Self, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
+        """The public view of the loops' states: of the one with the best bound, with all of them behind it.
+
+        stop: why the whole fit stopped; None where it was not at its end.
+        """
+        fits = [cls._alone(origin, member) for member in _ready(members)]
+        best = max(fits, key=lambda fit: fit.bound)
+        best = replace(best, stop=stop or unfinished(members[-1].state.history[-1]))
+        if len(fits) == 1 or origin.settings["keep"] == "best":
+            return best
+        return replace(best, seed=origin.seed, ensemble=tuple(fits))
+
+    @classmethod
+    def _alone(cls, origin: Origin, member: Member) -> Self:
+        state, settings = member.state, origin.settings
+        last = state.history[-1]
+        scales = _log_scales(origin.model, state, list(settings["adapt"]), settings.get("adapt_after", ADAPT_AFTER))
+        factors, priors = {}, {}
+        for name in origin.model.factors:
+            if name in state.factors:
+                kept = state.factors[name]
+                if last.warm_up and name in state.divergences:
+                    kept = Kept.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
+                factors[name] = _posterior(kept, scales.get(name, 0.0))
+            if name in state.priors:
+                layout, prior = state.factors[name].layout, state.priors[name]
+                back = [layout.inside.index(index) for index in layout.indices]
+                mean = prior.mean.transpose(back) * np.exp(scales.get(name, 0.0))
+                priors[name] = Gamma(prior.concentration.transpose(back), mean)
+        return cls(
+            origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
+            list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
+            origin.known, origin.settings, origin.fingerprint, state,
+        )  # fmt: skip
+
+    @property
+    def members(self) -> tuple[Self, ...]:
+        """The fits whose mixture answers: those of an ensemble, or this one alone."""
+        return self.ensemble or (self,)
+
+    @property
+    def origin(self) -> Origin:
+        """What the fit comes from."""
+        return Origin(
+            self.model, self.method, self.seed, self.labels, self.likelihood, self.exposures, self.known,
+            self.settings, self.fingerprint,
+        )  # fmt: skip
+
+    def same_rows(self, data: Data, name: str) -> bool:
+        """Whether a factor has the same entities in other data."""
+        axes = {self.model.axis(index) for index in self.model.factor(name).visible}
+        return all(axis in data.labels and self.labels[axis] == data.labels[axis] for axis in axes)
+
+    def aligned(self, data: Data, layouts: Mapping[str, Layout]) -> dict[str, Any]:
+        """Starting points for a fit of other data: rows by name; a new entity starts as the average one."""
+        result: dict[str, Any] = {}
+        for name, factor in self.factors.items():
+            if name in layouts and layouts[name].indices == factor.indices:
+                result[name] = factor if self.same_rows(data, name) else self._moved(data, factor)
+        return result
+
+    def _moved(self, data: Data, factor: Posterior) -> Posterior:
+        C, D, mean, geomean = factor.concentration, factor.scale, factor.mean, factor.geomean
+        for axis, index in enumerate(factor.indices):
+            if index in data.sizes:
+                rows = self.labels[index].encode(data.labels[index].names, unknown="mark")
+                C, D, mean, geomean = (_rows(array, rows, axis) for array in (C, D, mean, geomean))
+        return Posterior(factor.indices, C, D, mean, geomean)
+
+
+def unfinished(last: Record) -> str:
+    """What stands for a stop where the loop was not at its end."""
+    when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
+    return f"not finished: this is the checkpoint {when}; init= goes on from here."
+
+
+def _ready(members: Sequence[Member]) -> Sequence[Member]:
+    """The members of an ensemble that can answer: one that is still warming up compares with no other."""
+    return [m for m in members if not m.state.history[-1].warm_up] or members[:1]
+
+
+def _rows(array: Array, rows: NDArray[np.int64], axis: int) -> Array:
+    """Rows by number along an axis; −1 takes the average over the axis."""
+    average = array.mean(axis=axis, keepdims=True)
+    return np.take(np.concatenate([array, average], axis=axis), rows, axis=axis)
