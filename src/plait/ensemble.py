@@ -18,7 +18,7 @@ SMALL = 1 << 18  # entries times columns of a pass, below which a member cannot 
 
 
 class Ran(NamedTuple):
-    """What came of the members that have begun: their ends in order, why they stopped; the best one's problem and end."""
+    """What came of the members that have begun: their ends in order, why they stopped; the best one of them."""
 
     members: list[Member]
     stop: str

@@ -26,6 +26,10 @@ class Fit(Fitted):
     bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
     stop: why it stopped, a sentence. known: the observed links by relation. settings: the arguments of the fit.
     fingerprint: of the data, equal for equal data. state: what the loop would go on from.
+
+    members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
+    `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,
+    `bound`, `history`, is that of the member with the best bound.
     """
 
     def predict(self, relation: str, cells: Any, *, unknown: str = "error") -> Any:
@@ -112,9 +116,16 @@ class Fit(Fitted):
     def __repr__(self) -> str:
         relations = ", ".join(self.model.relations)
         ranks = ", ".join(f"{index}={size}" for index, size in self.rank.items())
-        return f"Fit of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.bound:,.6g}; {self.stop}"
+        fit = "Fit" if len(self.members) == 1 else f"Ensemble of {len(self.members)} fits"
+        return f"{fit} of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.bound:,.6g}; {self.stop}"
 
     def __str__(self) -> str:
+        if len(self.members) > 1:
+            bounds = ", ".join(f"{member.bound:,.6g}" for member in self.members)
+            return (
+                f"{self!r}\nIt predicts by all of them (bounds {bounds}); factors, prior and history are those of "
+                "the best one, and fit.members has the others."
+            )
         if self.method != "vb":
             return repr(self)
         if self.history[-1].warm_up:

@@ -107,7 +107,7 @@ def check_restarts(restarts: Any, keep: Any, init: Any) -> None:
         one_of("keep", keep, KEEPS)
         if restarts == 1:
             raise SettingError(
-                f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave keep out."
+                f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave it out."
             )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise SettingError(

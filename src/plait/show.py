@@ -125,6 +125,7 @@ def fit_html(fit: Any) -> str:
     words = {"vb": "evidence bound", "em": "log-likelihood", "map": "log joint density"}
     about = {
         "method": fit.method,
+        **({"members": f"{len(fit.members)}; shown is the one with the best bound"} if len(fit.members) > 1 else {}),
         "rank": _sizes(fit.rank),
         "entities": _sizes({axis: len(fit.labels[axis]) for axis in fit.model.axes}),
         "known links": _sizes({name: len(known) for name, known in fit.known.items()}),

@@ -32,6 +32,9 @@ def fit(
     rank: Annotated[
         list[str] | None, typer.Option(metavar="N or INDEX=N", help="Size of the latent indices; repeatable.")
     ] = None,
+    restarts: Annotated[
+        int | None, typer.Option(min=1, help="Fit so many times from other starts, and answer from their average.")
+    ] = None,
     threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
     every: Every = 60.0,
@@ -45,6 +48,7 @@ def fit(
     Examples:
       plait fit model.toml -o run
       plait fit model.toml -o run --seed 1 --rank 20 --sweeps 500
+      plait fit model.toml -o run --restarts 5
       plait fit model.toml -o run --rank r=10 --rank s=4 --force
 
     \b
@@ -56,7 +60,9 @@ def fit(
     """
     from plait.config import read_config
 
-    found = read_config(config).changed(seed=seed, sweeps=sweeps, threads=threads, rank=ranks(rank or []))
+    found = read_config(config).changed(
+        seed=seed, sweeps=sweeps, threads=threads, rank=ranks(rank or []), restarts=restarts
+    )
     _refuse_other_run(run, force)
     _compute(found, run, every=every, force=force, as_json=json)
 
@@ -206,7 +212,7 @@ def warnings_on_stderr(as_json: bool) -> Iterator[None]:
 
 def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
     from plait.cli.output import out, pairs
-    from plait.cli.runs import ending, reached
+    from plait.cli.runs import ending, members, reached
     from plait.cli.understood import relations_table
     from plait.store.folder import manifest
 
@@ -216,6 +222,7 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
     pairs(
         {
             "model": f"{fitted.method}, rank {rank}, seed {fitted.seed}",
+            **members(fitted),
             "bound": reached(fitted),
             "ended": ending(fitted, manifest(run)),
             "saved": str(run),

@@ -45,6 +45,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
         "seconds": sum(record.seconds for record in fit.history),
         "finished": header["stop"] is not None,
         "stop": fit.stop,
+        "members": [_member(member) for member in fit.members],
         "settings": fit.settings,
         "fingerprint": fit.fingerprint,
         "plait": header["plait"],
@@ -61,6 +62,7 @@ def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
         {
             "method": f"{fit.method}, rank {ranks}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.labels[axis]):,}" for axis in fit.model.axes),
+            **members(fit),
             "bound": reached(fit),
             "ended": ending(fit, header),
             "saved": f"{run}, {size_words(_size(header))}, by plait {header['plait']}",
@@ -94,6 +96,20 @@ def reached(fit: "Fit") -> str:
     last, seconds = fit.history[-1], sum(record.seconds for record in fit.history)
     place = "in the warm-up" if last.warm_up else f"after {last.sweep} sweep{'' if last.sweep == 1 else 's'}"
     return f"{significant(fit.bound)} {place}, {seconds:.1f} s"
+
+
+def members(fit: "Fit") -> dict[str, str]:
+    """A line on the members of an ensemble; none for a single fit."""
+    from plait.cli.output import significant
+
+    if len(fit.members) == 1:
+        return {}
+    bounds = ", ".join(significant(member.bound) for member in fit.members)
+    return {"members": f"{len(fit.members)}, with bounds {bounds}; what follows is the best one"}
+
+
+def _member(fit: "Fit") -> dict[str, Any]:
+    return {"seed": fit.seed, "bound": fit.bound, "sweeps": max(fit.history[-1].sweep, 0), "stop": fit.stop}
 
 
 def _prior(fit: "Fit", name: str) -> list[str]:

@@ -26,6 +26,8 @@ IN_TOML = (
     (r"Say which: name='([^']*)'", r'Say which: name = "\1" in {table}'),
     (r"\brank=\{'(\w+)': (\d+)\}", r"\1 = \2 in [rank]"),
     (r"\brank=10\b", "rank = 10"),
+    (r"\bkeep='(\w+)'", r'keep = "\1"'),
+    (r"\brestarts=(\d+)", r"restarts = \1"),
     (r"name its cell in missing=", 'name its cell in a file, missing = "…" in {table}'),
     (r"\blikelihood='poisson'", 'likelihood = "poisson"'),
     (r"^labels= ", "[labels] "),

@@ -11,10 +11,9 @@ from plait.data.bind import Data
 from plait.errors import SettingError
 from plait.explain.entities import characterise
 from plait.explain.exact import Without, as_without, losses, same_data
-from plait.explain.latent import Components, components, one_cell
-from plait.explain.links import Touching, counted, sources, touching, used_rows
+from plait.explain.links import Touching
 from plait.explain.report import Entity, Evidence, Explanation, Link, Share
-from plait.explain.response import answers, responsibilities
+from plait.explain.views import Placed, View, joined_shares, views_of
 from plait.model import Equation
 from plait.predict.cells import row_of
 from plait.predict.chance import columns
@@ -40,6 +39,9 @@ def explain(
     The share of a component is Π E / Xhat_E, its part of the predicted mean; for a known link Π L / Xhat_L, its part of
     what was observed. What characterises a component is defined in `plait.explain.entities`, what a known link is
     responsible for in `plait.explain.response`. A known link does not explain itself.
+
+    An ensemble is explained by all its members (`plait.explain.views`): its components are theirs side by side, and
+    what a link or a row is responsible for is their average, by what each adds to the mean.
     """
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
         raise SettingError(f"explain: top must be a whole number, 1 or more, got {top!r}.")
@@ -47,17 +49,16 @@ def explain(
     equation = fit.model.equation(relation)
     row = row_of(fit, relation, cell)
     value = _value(fit, relation, row)
-    blocks = one_cell(fit, equation, row, "mean" if value is None else "geomean")
-    found = components(blocks, equation.latent, max(LISTED, int(top)))
-    groups = counted(fit, touching(fit, used_rows(fit, equation, row)))
-    numbered, others, rest = _reasons(fit, groups, relation, row, int(top))
+    views = views_of(fit, equation, row, "mean" if value is None else "geomean", max(LISTED, int(top)))
+    shares, remainder = joined_shares(views, max(LISTED, int(top)))
+    numbered, others, rest = _reasons(fit, views, relation, row, int(top))
     if without is not None:
         numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
     return Explanation(
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
-        tuple(Share(dict(zip(found.latent, map(int, s))), float(n)) for s, n in zip(found.settings, found.shares)),
-        found.remainder, found.total, _entities(fit, equation, found, row, int(top)),
-        tuple(link for link, _ in numbered), others, rest, _evidence(fit, groups), fit.method, without,
+        tuple(Share(share.setting, share.share) for share in shares), remainder,
+        sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
+        tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
     )  # fmt: skip
 
 
@@ -79,44 +80,43 @@ def _value(fit: "Fit", relation: str, row: Rows) -> float | None:
     return float(known.values[(known.cells == row).all(axis=1)][0])
 
 
-def _entities(fit: "Fit", equation: Equation, found: Components, row: Rows, top: int) -> tuple[Entity, ...]:
-    return tuple(
-        Entity(
-            s.component,
-            s.index,
-            fit.labels[s.index][s.row],
-            s.weight,
-            s.lift,
-            s.rank,
-            len(fit.labels[s.index]),
-            s.of_cell,
-        )
-        for s in characterise(fit, equation, found, row, top, top)
-    )
+def _entities(
+    views: Sequence[View], equation: Equation, leading: Sequence[Placed], row: Rows, top: int
+) -> tuple[Entity, ...]:
+    """Who characterises the leading components, each as its own member has it."""
+    found: list[Entity] = []
+    for view in views:
+        places = [place for place, share in enumerate(leading) if share.view is view]
+        for s in characterise(view.fit, equation, view.found, row, len(places), top) if places else ():
+            labels = view.fit.labels[s.index]
+            name, of = labels[s.row], len(labels)
+            found.append(Entity(places[s.component], s.index, name, s.weight, s.lift, s.rank, of, s.of_cell))
+    return tuple(sorted(found, key=lambda entity: entity.component))
 
 
-def _evidence(fit: "Fit", groups: Sequence[Touching]) -> tuple[Evidence, ...]:
+def _evidence(fit: "Fit", views: Sequence[View]) -> tuple[Evidence, ...]:
     """Every row once, with its links of all relations."""
-    rows = {group.row.factor: group.row for group in groups}
-    counts = {name: sum(len(group.numbers) for group in groups if group.row.factor == name) for name in rows}
-    return tuple(
-        Evidence(name, _names(fit, row.indices, row.rows), *sources(row), counts[name]) for name, row in rows.items()
-    )
+    groups = views[0].groups
+    counts = {group.row.factor: 0 for group in groups}
+    for group in groups:
+        counts[group.row.factor] += len(group.numbers)
+    found = []
+    for name, row in {group.row.factor: group.row for group in groups}.items():
+        data, prior = sum((view.weight * np.array(view.sources(name)) for view in views), np.zeros(2))
+        found.append(Evidence(name, _names(fit, row.indices, row.rows), float(data), float(prior), counts[name]))
+    return tuple(found)
 
 
 def _reasons(
-    fit: "Fit", groups: Sequence[Touching], relation: str, cell: Rows, top: int
+    fit: "Fit", views: Sequence[View], relation: str, cell: Rows, top: int
 ) -> tuple[list[tuple[Link, int]], int, float]:
     """The links most responsible and their numbers; how many others bear on the cell, and what they have together."""
     found: list[tuple[Link, int]] = []
-    count, total, answer = 0, 0.0, answers(fit, groups)
+    count, total, groups = 0, 0.0, views[0].groups
     for name in dict.fromkeys(group.relation for group in groups):
         known, here = fit.known[name], [group for group in groups if group.relation == name]
         numbers = np.unique(np.concatenate([group.numbers for group in here]))
-        strength = np.zeros(len(numbers))
-        for group in here:
-            strength[np.searchsorted(numbers, group.numbers)] += responsibilities(fit, group, answer[group.row.factor])
-        strength = np.minimum(strength, 1.0)  # first order may promise more than all
+        strength = sum((view.weight * view.strengths(name, numbers) for view in views), np.zeros(len(numbers)))
         if name == relation:
             strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
         count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())

@@ -75,9 +75,12 @@ def losses(
     if not links:
         return []
     executor = Threads(fit.settings.get("threads"))
-    before = _settled_mean(fit, data, relation, cell, executor)
-    changed = (_changed(data, *link, without) for link in links)
-    return [1.0 - _settled_mean(fit, other, relation, cell, executor) / before for other in changed]
+
+    def mean(data: Data) -> float:
+        return sum(_settled_mean(member, data, relation, cell, executor) for member in fit.members)
+
+    before = mean(data)
+    return [1.0 - mean(_changed(data, *link, without)) / before for link in links]
 
 
 def _changed(data: Data, name: str, number: int, without: Without) -> Data:

@@ -21,22 +21,30 @@ def samples(fit: "Fit", n: int, seed: int | None = None) -> dict[str, Array]:
     Z ~ Gamma(concentration C, scale D), independent from entry to entry, as the posterior is. Factors known exactly
     (EM, MAP, given ones) repeat their value n times. Equal seeds give equal draws, and of more draws the first are the
     same; streams go by a factor's position in the model, so names do not matter. None draws a seed.
+
+    The members of an ensemble take turns: draw 0 is of the first, draw 1 of the second, and so on. Components that
+    a member has not are 0 in its draws.
     """
     _whole("n", n)
     if seed is not None:
         _whole("seed", seed)
     _check_memory(fit, int(n))
     seed = secrets.randbits(63) if seed is None else int(seed)
-    result = {}
-    for position, name in enumerate(fit.model.factors):
-        if name in fit.factors:
-            posterior = fit.factors[name]
-            generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,)))
-            shape = (int(n), *posterior.mean.shape)
-            if np.isinf(posterior.concentration).any():
-                result[name] = np.array(np.broadcast_to(posterior.mean, shape))
-            else:
-                result[name] = generator.gamma(posterior.concentration, posterior.scale, shape)
+    names = {name: position for position, name in enumerate(fit.model.factors) if name in fit.factors}
+    return {name: _drawn(fit, name, int(n), seed, position) for name, position in names.items()}
+
+
+def _drawn(fit: "Fit", name: str, n: int, seed: int, position: int) -> Array:
+    posteriors = [member.factors[name] for member in fit.members]
+    result = np.zeros((n, *np.max([posterior.mean.shape for posterior in posteriors], axis=0).astype(int)))
+    for turn, posterior in enumerate(posteriors):
+        key = (position, turn) if turn else (position,)
+        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+        own = result[(slice(turn, None, len(posteriors)), *map(slice, posterior.mean.shape))]
+        if np.isinf(posterior.concentration).any():
+            own[...] = posterior.mean
+        else:
+            own[...] = generator.gamma(posterior.concentration, posterior.scale, own.shape)
     return result
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+MEMBER = "member of an ensemble"  # a latent index that no model can have, as it has spaces
 ROOM = 1 << 24  # doubles that a contraction may add: 128 MB
 
 
@@ -77,9 +78,26 @@ def free_axes(axes: Iterable[Axis]) -> list[Axis]:
 
 
 def parts_of(fit: "Fit", equation: Equation, axes: Sequence[Axis]) -> list[Part]:
-    """The posterior means of an equation's factors at the rows of the axes, which cover all its visible indices."""
+    """The posterior means of an equation's factors at the rows of the axes, which cover all its visible indices.
+
+    The mean rate of an ensemble is one equation with a latent index more: its members, side by side.
+    """
     place = {index: n for n, index in enumerate(equation.indices)}
-    return [_part(fit, o, place, axes) for o in equation.occurrences if o.factor in fit.factors]
+    occurrences = [o for o in equation.occurrences if o.factor in fit.factors]
+    if len(fit.members) == 1 or not occurrences:
+        return [_part(fit, o, place, axes) for o in occurrences]
+    parts = [_beside([_part(member, o, place, axes) for member in fit.members]) for o in occurrences]
+    return [Part((), (MEMBER,), np.full(len(fit.members), 1.0 / len(fit.members))), *parts]
+
+
+def _beside(parts: Sequence[Part]) -> Part:
+    """One part of the same factor in all members; components that a member has not are 0 there."""
+    axes, latent = parts[0].axes, parts[0].latent
+    shape = np.max([part.array.shape for part in parts], axis=0).astype(int)
+    array = np.zeros((len(parts), *shape))
+    for own, part in zip(array, parts):
+        own[tuple(slice(size) for size in part.array.shape)] = part.array
+    return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
 def _part(fit: "Fit", occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis]) -> Part:
