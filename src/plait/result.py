@@ -219,6 +219,11 @@ class Fit:
         save(folder, self.origin, self.state, self.stop, extra=extra)
 
     @property
+    def members(self) -> "tuple[Fit, ...]":
+        """The fits that predictions are made of; a single fit is its own only member."""
+        return (self,)
+
+    @property
     def origin(self) -> Origin:
         """What the fit comes from."""
         return Origin(
