@@ -10,7 +10,7 @@ means 0.01–30; the exact value by the quadrature of `products` with a finer st
 may be the quadrature's, and below by up to 0.99. That it is a lower bound was seen, not proved; that 1 − e^−m is never
 too low is Jensen's inequality. The distance between the two is taken as the largest error; where it exceeds TOLERANCE,
 P(x = 0) is computed from the whole distribution: exactly where the components are independent (`products`),
-by shared draws elsewhere (`draws`). Intervals are in `intervals`.
+by shared draws elsewhere (`draws`). Intervals are in `intervals`; an ensemble is the `mixture` of its members.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import DataError, SettingError, suggestion
-from plait.predict import draws, intervals, products
+from plait.predict import draws, intervals, mixture, products
 from plait.predict.cells import rows_of
 from plait.predict.kernels import closed_form
 from plait.predict.moments import mean_rate, moments
@@ -51,11 +51,13 @@ def columns(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str] | None 
     probability: P(x > 0). mean: E[x]. rate: E[λ]. Under Poisson the mean is the rate, sd its standard deviation; low
     and high are quantiles 0.05 and 0.95 of the count x, whole numbers. Under Bernoulli the mean is the probability
     E[1 − e^−λ]; sd, low and high are those of 1 − e^−λ. `variance`, that of the rate, comes only if it is asked for.
+    Of an ensemble all are those of the mixture of its members.
     """
     wanted = names(fit, relation) if wanted is None else wanted
-    if len(rows) <= BLOCK:
+    block = max(1, BLOCK // len(fit.members))
+    if len(rows) <= block:
         return _block(fit, relation, rows, wanted)
-    blocks = [_block(fit, relation, rows[at : at + BLOCK], wanted) for at in range(0, len(rows), BLOCK)]
+    blocks = [_block(fit, relation, rows[at : at + block], wanted) for at in range(0, len(rows), block)]
     return {name: np.concatenate([block[name] for block in blocks]) for name in wanted}
 
 
@@ -64,6 +66,10 @@ def _block(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str]) -> dict
     if set(wanted) <= ({"rate"} if bernoulli else {"rate", "mean"}):
         rate = mean_rate(fit, relation, rows)
         return dict.fromkeys(wanted, rate)
+    if len(fit.members) > 1:
+        needed = mixture.needed(wanted, bernoulli)
+        parts = [_block(member, relation, rows, needed) for member in fit.members]
+        return mixture.columns(fit.members, relation, rows, parts, wanted)
     rate, variance = moments(fit, relation, rows)
     found: dict[str, NDArray[Any]] = {"mean": rate, "rate": rate, "variance": variance}
     if set(wanted) & {"probability", "low", "high", *(("mean",) if bernoulli else ())}:

@@ -1,4 +1,4 @@
-"""Quantiles of counts: the negative binomial that a Gamma-distributed rate gives, and its limit, Poisson."""
+"""Quantiles of counts: the negative binomial that a Gamma-distributed rate gives, its limit, Poisson, and mixtures."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.jit import inlined, kernel
-from plait.predict.kernels import surprise
+from plait.predict.kernels import place, surprise
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -14,6 +14,8 @@ Counts = NDArray[np.int64]
 WALK = 256  # steps from 0 before something cleverer is tried
 NORMAL = 25.0  # dispersion from which on the expansion about a normal is good to one count or a hundredth of an sd
 MOST = 2.0**62
+FEW = 16  # counts of a mixture that are summed one by one
+CLOSE = 0.01  # of the square root of a count: where a search ends
 
 
 @inlined
@@ -111,3 +113,91 @@ def narrow_ends(mean: Array, spread: Array, skewed: Array, noise: float, z: floa
     for n in range(len(mean)):
         low[n] = expanded(-z, mean[n], spread[n], skewed[n], noise)
         high[n] = expanded(z, mean[n], spread[n], skewed[n], noise)
+
+
+@kernel
+def narrow_strata(mean: Array, spread: Array, skewed: Array, z: Array, points: Array) -> None:
+    """Quantiles of rates from three cumulants, points (n, levels); z: the normal's quantiles."""
+    for n in range(len(mean)):
+        for j in range(len(z)):
+            points[n, j] = expanded(z[j], mean[n], spread[n], skewed[n], 0.0)
+
+
+@kernel
+def gamma_strata(mean: Array, variance: Array, table: Array, lowest: int, points: Array) -> None:
+    """Quantiles of Gammas with these moments, points (n, levels), read from a table over the concentration."""
+    for n in range(len(mean)):
+        k, f = place(mean[n] * mean[n] / variance[n], lowest, len(table))
+        for j in range(points.shape[1]):
+            points[n, j] = mean[n] * (table[k, j] + f * (table[k + 1, j] - table[k, j]))
+
+
+@kernel
+def mixture_ends(rates: Array, level: float, low: Counts, high: Counts) -> None:
+    """Quantiles 1 − level and level of counts; rates (n, members, points): equally probable, ascending for a member."""
+    members, points = rates.shape[1:]
+    few, roots, widths = np.empty(FEW), np.empty(members * points), np.empty(members * points)
+    for n in range(len(rates)):
+        sum_few(rates[n], few)
+        if few[FEW - 1] < level:
+            take_roots(rates[n], roots, widths)
+        low[n] = int(min(mixture_quantile(1.0 - level, few, roots, widths), MOST))
+        high[n] = int(min(mixture_quantile(level, few, roots, widths), MOST))
+
+
+@inlined
+def sum_few(rates: Array, few: Array) -> None:
+    """few[k] = P(x ≤ k) of equally probable Poissons."""
+    few[:] = 0.0
+    for member in range(rates.shape[0]):
+        for j in range(rates.shape[1]):
+            rate = rates[member, j]
+            p = math.exp(-rate) / rates.size
+            for k in range(FEW):
+                few[k] += p
+                p *= rate / (k + 1.0)
+    for k in range(1, FEW):
+        few[k] += few[k - 1]
+
+
+@inlined
+def take_roots(rates: Array, roots: Array, widths: Array) -> None:
+    """Cube roots of the rates, and the variance of what each stands for: half the way to its neighbours."""
+    points = rates.shape[1]
+    for i in range(len(roots)):
+        roots[i] = rates[i // points, i % points] ** (1.0 / 3.0)
+    for i in range(len(roots)):
+        before, after = max(i % points - 1, 0), min(i % points + 1, points - 1)
+        gap = (roots[i - i % points + after] - roots[i - i % points + before]) / max(after - before, 1)
+        widths[i] = gap * gap / 12.0
+
+
+@inlined
+def mixture_chance(k: float, roots: Array, widths: Array) -> float:
+    """P(x ≤ k) = P(rate < G) for G a Gamma of concentration k + 1; its cube root is nearly normal."""
+    root = (k + 1.0) ** (1.0 / 3.0)
+    centre, variance = root - 1.0 / (9.0 * root * root), 1.0 / (9.0 * root)
+    total = 0.0
+    for i in range(len(roots)):
+        z = (centre - roots[i]) / math.sqrt(variance + widths[i])
+        if z > -5.0:
+            total += 0.5 * math.erfc(-z * 0.7071067811865476) if z < 5.0 else 1.0
+    return total / len(roots)
+
+
+@inlined
+def mixture_quantile(level: float, few: Array, roots: Array, widths: Array) -> float:
+    """The smallest k with P(x ≤ k) ≥ level. low < k ≤ high always, both whole, and the distance shrinks each time."""
+    for k in range(FEW):
+        if few[k] >= level:
+            return float(k)
+    low, high = FEW - 1.0, 2.0 * FEW
+    while high < MOST and mixture_chance(high, roots, widths) < level:
+        low, high = high, 4.0 * high
+    while high - low > max(1.0, CLOSE * math.sqrt(high)):
+        middle = math.floor(0.5 * (low + high))
+        if mixture_chance(middle, roots, widths) < level:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -30,6 +30,8 @@ FAR = 6.0  # standard deviations of a normal
 CLOSE = 1e-5  # of the answer, where a search ends
 MOST = 2.0**62
 ROOT_HALF = 0.7071067811865476
+NO_PART = 0.003  # standard deviations of the narrow part: what is below is as good as 0 to it
+STRIDE = 0.2  # between two places at which the distribution of B + W is computed, in asinh((y − E[W]) / sd)
 
 
 @kernel
@@ -107,21 +109,24 @@ def integral(z: float, skew: float) -> float:
 
 
 @inlined
-def chance_below(centre: float, sd: float, skew: float, m: float, below: Array) -> float:
-    """P(B < T) for T of this mean, standard deviation and skewness; m: the mean that the grid goes with."""
+def chance_below(centre: float, sd: float, skew: float, m: float, below: Array, first: int) -> float:
+    """P(B < T) for T of this mean, standard deviation and skewness; m: the mean that the grid goes with.
+
+    first: the point below which B is as good as 0.
+    """
     sd = max(sd, 1e-9 * abs(centre), 1e-300)
     least, most = centre - FAR * sd, centre + FAR * sd
-    start = m * math.exp(LEAST)
+    start = m * math.exp(LEAST + first * GAP)
     if most <= 0.0:
         return 0.0
-    q = 0
+    q = first
     if least > start:
         q = int((math.log(least / m) - LEAST) / GAP)
         if q >= POINTS - 1:
             return 1.0
         result = float(below[q])
-    else:  # what is below the grid is 0
-        result = below[0] * normal(centre / sd, skew)
+    else:
+        result = below[first] * normal(centre / sd, skew)
     rate = m * math.exp(LEAST + q * GAP)
     last = integral((centre - rate) / sd, skew)
     while q < POINTS - 1 and rate < most:
@@ -142,14 +147,14 @@ def chance_below(centre: float, sd: float, skew: float, m: float, below: Array) 
 def chance_of_count(k: float, m: float, warm: Array, below: Array) -> float:
     """P(x ≤ k) for k ≥ FEW; warm: mean, variance and third cumulant of the narrow part."""
     sd = math.sqrt(k + 1.0 + warm[1])
-    return chance_below(k + 1.0 - warm[0], sd, (2.0 * (k + 1.0) - warm[2]) / sd**3, m, below)
+    return chance_below(k + 1.0 - warm[0], sd, (2.0 * (k + 1.0) - warm[2]) / sd**3, m, below, 0)
 
 
 @inlined
-def chance_of_rate(y: float, m: float, warm: Array, below: Array) -> float:
+def chance_of_rate(y: float, m: float, warm: Array, below: Array, first: int) -> float:
     """P(rate < y)."""
     sd = math.sqrt(warm[1])
-    return chance_below(y - warm[0], sd, -warm[2] / sd**3 if sd > 0.0 else 0.0, m, below)
+    return chance_below(y - warm[0], sd, -warm[2] / sd**3 if sd > 0.0 else 0.0, m, below, first)
 
 
 @inlined
@@ -203,11 +208,11 @@ def count_quantile(level: float, m: float, warm: Array, below: Array, few: Array
 def rate_quantile(level: float, m: float, warm: Array, below: Array) -> float:
     """The rate that is not exceeded with probability `level`; 0 where it lies below the grid."""
     low, high = m * math.exp(LEAST), m * math.exp(LEAST + STEP * NODES)
-    if chance_of_rate(low, m, warm, below) >= level:
+    if chance_of_rate(low, m, warm, below, 0) >= level:
         return 0.0
     while high > (1.0 + CLOSE) * low:
         middle = math.sqrt(low * high)
-        if chance_of_rate(middle, m, warm, below) < level:
+        if chance_of_rate(middle, m, warm, below, 0) < level:
             low = middle
         else:
             high = middle
@@ -235,3 +240,46 @@ def rate_ends(masses: Array, mean: Array, warm: Array, level: float, low: Array,
         accumulate(masses[n], below)
         low[n] = rate_quantile(1.0 - level, m, narrow, below)
         high[n] = rate_quantile(level, m, narrow, below)
+
+
+@kernel
+def rate_strata(masses: Array, mean: Array, warm: Array, levels: Array, points: Array) -> None:
+    """Quantiles of the rate at ascending levels, points (n, levels); other arguments as in `link_spread`."""
+    below = np.empty(POINTS)
+    for n in range(len(mean)):
+        accumulate(masses[n], below)
+        if warm[n, 1] > 0.0:
+            read_sum(mean[n], warm[n], below, levels, points[n])
+        else:
+            read_grid(mean[n], warm[n, 0], below, levels, points[n])
+
+
+@inlined
+def read_grid(m: float, certain: float, below: Array, levels: Array, points: Array) -> None:
+    """Quantiles of B + W where W is certain."""
+    q = 0
+    for j in range(len(levels)):
+        while q < POINTS - 1 and below[q] < levels[j]:
+            q += 1
+        points[j] = certain
+        if q:
+            more = below[q] - below[q - 1]
+            f = min((levels[j] - below[q - 1]) / more, 1.0) if more > 0.0 else 1.0
+            points[j] += m * math.exp(LEAST + (q - 1 + f) * GAP)
+
+
+@inlined
+def read_sum(m: float, warm: Array, below: Array, levels: Array, points: Array) -> None:
+    """Quantiles of B + W, whose distribution is computed at places that are dense about E[W], geometric above."""
+    sd = math.sqrt(warm[1])
+    first = min(max(int((math.log(NO_PART * sd / m) - LEAST) / GAP), 0), POINTS - 1)
+    x, last, done = math.asinh(-FAR), 0.0, 0
+    end = math.asinh(m * math.exp(LEAST + STEP * NODES) / sd)
+    while done < len(levels):
+        x += STRIDE
+        reached = max(chance_of_rate(warm[0] + sd * math.sinh(x), m, warm, below, first), last) if x < end else 1.0
+        while done < len(levels) and levels[done] <= reached:
+            back = (reached - levels[done]) / (reached - last) if reached > last else 0.0
+            points[done] = max(warm[0] + sd * math.sinh(x - min(back, 1.0) * STRIDE), 0.0)
+            done += 1
+        last = reached

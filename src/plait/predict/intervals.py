@@ -2,9 +2,11 @@
 
 Three ways, each where it is good. A rate that is hardly more skewed than a Gamma with its mean and variance is one; the
 count is then a negative binomial. A narrow rate is expanded about a normal from three cumulants. All others are put on
-a logarithmic grid (`grid`), from which quantiles are read (`ends`).
+a logarithmic grid (`grid`), from which quantiles are read (`ends`). By the same three ways a rate is represented by
+equally probable points, of which mixtures are made (`mixture`).
 """
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +32,10 @@ WIDE = 0.5  # relative variance from which on two moments say little about the l
 NARROW = 1 / 8  # relative variance below which a rate may be too narrow for the grid
 SKEWED = 1.2  # skewness up to which an expansion about a normal is good
 PIECE = 1 << 13  # cells that a thread takes at a time
+STRATA = (
+    30  # points of a rate, at (j + ½)/STRATA: 1 − LEVEL and LEVEL are among them, so members that agree lose nothing
+)
+LOWEST, HIGHEST = -12, 14  # the table of Gamma points: C from 2^LOWEST to 2^HIGHEST, beyond which it is nearly normal
 
 
 def of_counts(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
@@ -65,6 +71,25 @@ def of_links(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array
     at = np.flatnonzero(others)
     _, sd[at], low[at], high[at] = _on_grid(fit, relation, rows[at], noise=0.0)
     return sd, -np.expm1(-low), -np.expm1(-high)
+
+
+def strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, noise: float) -> tuple[Array, Array]:
+    """The rate at cells given by row numbers as equally probable points, (n, STRATA); and the sd of 1 − e^−λ, (n,).
+
+    noise: 1 where counts are wanted, to which rates far below one event do not matter (the sd is then 0); 0 for links.
+    """
+    points, sd = np.repeat(mean[:, None], STRATA, axis=1), np.zeros(len(mean))
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise)
+    uncertain = np.sqrt(variance) > 1e-6 * mean
+    sharp = like_gamma & uncertain & (np.sqrt(variance) * 2 ** (HIGHEST // 2) <= mean)
+    points[narrow | sharp] = _expanded(narrow | sharp, mean, variance, skewed)
+    wide = like_gamma & uncertain & ~sharp
+    points[wide] = _gammas(mean[wide], variance[wide])
+    if not noise:
+        ends.gamma_spreads(mean, np.where(others, 0.0, variance), sd)
+    at = np.flatnonzero(others)
+    points[at], sd[at] = _strata_on_grid(fit, relation, rows[at], noise)
+    return points, sd
 
 
 def misses(fit: "Fit", relation: str, rows: Rows) -> Array:
@@ -114,15 +139,62 @@ def _narrow(mean: Array, variance: Array, skewed: Array, noise: float) -> tuple[
     return low, high
 
 
+@cache
+def levels() -> tuple[Array, Array]:
+    """Where the points of a rate lie, (STRATA,), and the normal's quantiles there; read-only, as kernels take it."""
+    from scipy.special import ndtri
+
+    middles = (np.arange(STRATA) + 0.5) / STRATA
+    z = np.asarray(ndtri(middles))
+    for array in (middles, z):
+        array.flags.writeable = False
+    return middles, z
+
+
+@cache
+def gamma_table() -> Array:
+    """Points of a Gamma with mean 1, for C = 2^e (1 + k/16): (rows, STRATA)."""
+    from scipy.special import gammaincinv
+
+    octaves = 2.0 ** np.arange(LOWEST, HIGHEST, dtype=float)
+    C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**HIGHEST)[:, None]
+    table = np.asarray(gammaincinv(C, levels()[0]) / C)
+    table.flags.writeable = False
+    return table
+
+
+def _expanded(chosen: Marks, mean: Array, variance: Array, skewed: Array) -> Array:
+    points = np.empty((np.count_nonzero(chosen), STRATA))
+    m = mean[chosen]
+    counts.narrow_strata(m, variance[chosen] / m**2, skewed[chosen], levels()[1], points)
+    return points
+
+
+def _gammas(mean: Array, variance: Array) -> Array:
+    points = np.empty((len(mean), STRATA))
+    counts.gamma_strata(mean, variance, gamma_table(), LOWEST, points)
+    return points
+
+
+def _strata_on_grid(fit: "Fit", relation: str, rows: Rows, noise: float) -> tuple[Array, Array]:
+    """Points of the rate, and the standard deviation of e^−λ (of links only)."""
+    points, miss, sd = np.zeros((len(rows), STRATA)), np.zeros(len(rows)), np.zeros(len(rows))
+
+    def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
+        ends.rate_strata(masses, mean, warm, levels()[0], points[lo:hi])
+        if not noise:
+            ends.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
+
+    _put_on_grid(fit, relation, rows, noise, finish)
+    return points, sd
+
+
 def _on_grid(
     fit: "Fit", relation: str, rows: Rows, noise: float, quantiles: bool = True
 ) -> tuple[Array, Array, Any, Any]:
     """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
     miss, sd = np.zeros(len(rows)), np.zeros(len(rows))
     low, high = np.zeros((2, len(rows)), np.int64 if noise else np.float64)
-    if not len(rows):
-        return miss, sd, low, high
-    parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
 
     def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
         ends.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
@@ -130,8 +202,16 @@ def _on_grid(
             read: Any = ends.count_ends if noise else ends.rate_ends
             read(masses, mean, warm, LEVEL, low[lo:hi], high[lo:hi])
 
+    _put_on_grid(fit, relation, rows, noise, finish)
+    return miss, sd, low, high
+
+
+def _put_on_grid(fit: "Fit", relation: str, rows: Rows, noise: float, finish: draws.Finish) -> None:
+    """The rate of every cell on a logarithmic grid, given to `finish` in pieces."""
+    if not len(rows):
+        return
+    parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
     if products.is_product(parts):
         products.on_grid(parts, V, noise, finish)
     else:
         draws.on_grid(parts, V, finish)
-    return miss, sd, low, high

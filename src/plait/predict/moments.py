@@ -1,7 +1,7 @@
 """Cells -> mean and variance of the rate, exact for every equation; in pieces, so memory stays flat."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,11 @@ WIDE = 1 << 19  # doubles of the widest intermediate of a general equation
 
 
 def mean_rate(fit: "Fit", relation: str, rows: Rows) -> Array:
-    """V · Xhat_E at cells given by row numbers; rows (n, order) -> (n,). −1 takes the prior."""
-    return _moments(fit, relation, rows, variance=False)[0]
+    """V · Xhat_E at cells given by row numbers; rows (n, order) -> (n,). −1 takes the prior.
+
+    Of an ensemble: the mean over its members.
+    """
+    return average(_moments(member, relation, rows, variance=False)[0] for member in fit.members)
 
 
 def moments(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
@@ -34,15 +37,41 @@ def moments(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
 
     var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)². Groups of factors without a
     common latent index are independent: Var XY = Var X (E[Y]² + Var Y) + E[X]² Var Y. No term is ever subtracted.
+
+    Of an ensemble: those of the mixture of its members.
     """
-    return _moments(fit, relation, rows, variance=True)
+    return pooled(_moments(member, relation, rows, variance=True) for member in fit.members)
+
+
+def average(arrays: Iterable[Array]) -> Array:
+    """The mean of some arrays of one shape, exactly that of each where they are equal."""
+    found: Array | None = None
+    for count, array in enumerate(arrays, 1):
+        found = array if found is None else found + (array - found) / count
+    assert found is not None
+    return found
+
+
+def pooled(moments: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Mean and variance of an equally weighted mixture: the mean of variances and the variance of means."""
+    means, variances = zip(*moments)
+    mean = average(means)
+    if len(means) == 1:
+        return mean, variances[0]
+    with np.errstate(over="ignore"):  # points of EM may be too far apart to be squared
+        return mean, average(variances) + average([(each - mean) ** 2 for each in means])
 
 
 def rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
     """The mean rate with one index running over all its entities; rows (n, order) -> (n, size of the index).
 
-    The row numbers of that index are not looked at. The result is held whole, so the caller keeps n small.
+    The row numbers of that index are not looked at. The result is held whole, so the caller keeps n small. Of an
+    ensemble: the mean over its members.
     """
+    return average(_rates_along(member, relation, rows, index) for member in fit.members)
+
+
+def _rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
     size = len(fit.labels[index])
     parts = operands(fit, relation, rows, running=index)
     running = any(index in operand.latent for operand in parts)  # else only an exposure has it, or nothing

@@ -1,0 +1,116 @@
+"""Predictions of an ensemble: the mixture of its members' posteriors, all equally probable.
+
+Means and probabilities are means over members. The variance is the mean of variances plus the variance of means. For
+quantiles each member's rate is represented by equally probable points (`intervals.strata`); the points of all members
+together represent the mixture: its counts are a mixture of as many Poissons, its probabilities are 1 − e^−point.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.predict import counts, intervals
+from plait.predict.intervals import LEVEL, STRATA
+from plait.predict.moments import average, pooled
+from plait.predict.pieces import in_pieces
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Columns = dict[str, NDArray[Any]]
+
+ROOM = 1 << 22  # points held at a time
+PIECE = 1 << 9  # cells that a thread takes at a time
+
+
+def needed(wanted: Sequence[str], bernoulli: bool) -> tuple[str, ...]:
+    """The columns of each member that the wanted ones of their mixture are made of."""
+    by_moments = {"rate", "variance"} if bernoulli else {"rate", "variance", "mean", "sd"}
+    return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability")
+
+
+def columns(
+    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
+) -> Columns:
+    """The wanted columns of the mixture at cells given by row numbers; parts: what is `needed` of its members."""
+    bernoulli = members[0].likelihood[relation] == "bernoulli"
+    rate, variance = pooled((part["rate"], part["variance"]) for part in parts)
+    found: Columns = {"mean": rate, "rate": rate, "variance": variance}
+    if "probability" in parts[0]:
+        found["probability"] = average(part["probability"] for part in parts)
+    if bernoulli:
+        found["mean"] = found.get("probability", rate)
+        if set(wanted) & {"sd", "low", "high"}:
+            found["sd"], found["low"], found["high"] = _of_links(members, relation, rows, parts)
+    else:
+        found["sd"] = np.sqrt(variance)
+        if set(wanted) & {"low", "high"}:
+            nothing = 1 - found["probability"]
+            found["low"], found["high"] = _of_counts(members, relation, rows, parts, nothing)
+    return {name: found[name] for name in wanted}
+
+
+def _of_counts(
+    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+) -> tuple[Rows, Rows]:
+    """Quantiles 1 − LEVEL and LEVEL of the count, (n,) each; nothing: P(x = 0), by which both are 0 or not."""
+    low, high = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for cells in _pieces(np.flatnonzero(nothing < LEVEL), members):
+        points, _ = _points(members, relation, rows, parts, cells, noise=1.0)
+        least, most = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64)
+
+        def work(lo: int, hi: int, points: Array = points, least: Rows = least, most: Rows = most) -> None:
+            counts.mixture_ends(points[lo:hi], LEVEL, least[lo:hi], most[lo:hi])
+
+        in_pieces(work, len(cells), PIECE)
+        low[cells], high[cells] = np.maximum(least, 1), np.maximum(most, 1)
+    low[nothing >= 1 - LEVEL] = 0
+    return low, high
+
+
+def _of_links(
+    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns]
+) -> tuple[Array, Array, Array]:
+    """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    sd, low, high = np.empty((3, len(rows)))
+    for cells in _pieces(np.arange(len(rows)), members):
+        points, sds = _points(members, relation, rows, parts, cells, noise=0.0)
+        sd[cells] = np.sqrt(pooled((part["probability"][cells], s**2) for part, s in zip(parts, sds))[1])
+        ordered = np.sort(points.reshape(len(cells), -1), axis=1)
+        low[cells], high[cells] = (-np.expm1(-_quantile(ordered, level)) for level in (1 - LEVEL, LEVEL))
+    return sd, low, high
+
+
+def _pieces(cells: Rows, members: Sequence["Fit"]) -> list[Rows]:
+    """Cells in runs whose points fit into ROOM."""
+    size = max(1, ROOM // (len(members) * STRATA))
+    return [cells[at : at + size] for at in range(0, len(cells), size)]
+
+
+def _points(
+    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, noise: float
+) -> tuple[Array, list[Array]]:
+    """Points of every member's rate, (cells, members, points), and the standard deviation of 1 − e^−λ of each."""
+    if not any(part["variance"][cells].any() for part in parts):  # EM, MAP: one point says it all
+        return np.stack([part["rate"][cells] for part in parts], axis=1)[:, :, None], [np.zeros(len(cells))] * len(
+            parts
+        )
+    points, sds = np.empty((len(cells), len(members), STRATA)), []
+    for n, (member, part) in enumerate(zip(members, parts)):
+        moments = part["rate"][cells], part["variance"][cells]
+        points[:, n], sd = intervals.strata(member, relation, rows[cells], *moments, noise)
+        sds.append(sd)
+    return points, sds
+
+
+def _quantile(points: Array, level: float) -> Array:
+    """The quantile of equally probable points, ascending in rows; each is the middle of its share of the mass."""
+    last = points.shape[1] - 1
+    at = min(max(level * (last + 1) - 0.5, 0.0), float(last))
+    before = int(at)
+    after = min(before + 1, last)
+    return np.asarray(points[:, before] + (at - before) * (points[:, after] - points[:, before]))
