@@ -168,7 +168,7 @@ def test_checkpoints_come_at_the_start_at_intervals_and_at_the_end(
     from plait.store import checkpoint as module
 
     seen, save = [], module.save
-    monkeypatch.setattr(module, "save", lambda *a, **k: seen.append(a[2].history[-1].sweep) or save(*a, **k))
+    monkeypatch.setattr(module, "save", lambda *a, **k: seen.append(a[2][0].state.history[-1].sweep) or save(*a, **k))
     plan = plait.Checkpoint(tmp_path, sweeps=sweeps, seconds=seconds)
     plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=10, tol=0.0, checkpoint=plan, start=start)
     assert len(seen) == saves[start == "em"]
@@ -189,10 +189,10 @@ def test_disk_that_fills_up_later_costs_a_warning_and_not_the_fit(tmp_path, monk
 
     save = module.save
 
-    def filling(folder, origin, state, stop, **named):
-        if state.history[-1].sweep > 4:
+    def filling(folder, origin, members, stop, **named):
+        if members[0].state.history[-1].sweep > 4:
             raise StoreError("the run cannot be saved: No space left on device.")
-        save(folder, origin, state, stop, **named)
+        save(folder, origin, members, stop, **named)
 
     monkeypatch.setattr(module, "save", filling)
     plan = plait.Checkpoint(tmp_path, sweeps=2)

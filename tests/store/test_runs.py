@@ -216,8 +216,8 @@ DAMAGE = {
         "{run}/manifest.json: this is not the manifest of a run of Plait.",
     ),
     "newer": (
-        lambda run: change(run / "manifest.json", version=3),
-        "{run}: the run has format version 3, but this Plait knows versions up to 2.\nUpgrade Plait",
+        lambda run: change(run / "manifest.json", version=4),
+        "{run}: the run has format version 4, but this Plait knows versions up to 3.\nUpgrade Plait",
     ),
     "entry gone": (
         lambda run: change(run / "manifest.json", files={}),
@@ -242,7 +242,7 @@ def test_damaged_or_foreign_folder_is_refused(damage, fit, tmp_path):
 
 @pytest.mark.parametrize("harm", ["gone", "cut", "bit"])
 def test_damage_to_any_file_is_found(harm, fit, tmp_path):
-    for name in ("state", "labels-0-user", "known-0-visits", "known-1-friends", "exposures"):
+    for name in ("state-0", "labels-0-user", "known-0-visits", "known-1-friends", "exposures"):
         run = tmp_path / name
         fit.save(run)
         path = run / folders.manifest(run)["files"][name]["file"]

@@ -70,7 +70,7 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
 
 def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The members of a run by the name of their file; runs of earlier versions had one, in the header itself."""
-    if header["version"] < 3:
+    if "members" not in header:
         return {"state": header}
     return {f"state-{n}": course for n, course in enumerate(header["members"])}
 
