@@ -19,7 +19,7 @@ def compare() -> None:
         data = model.bind(case.data)
         rows = []
         for name, (sweeps, adapt_after) in STARTS.items():
-            fits = [_fit(model, data, case.rank, seed, sweeps, adapt_after) for seed in SEEDS]
+            fits = [fit_from(model, data, case.rank, seed, sweeps, adapt_after) for seed in SEEDS]
             single = [case.judge(links.rates_of(fit)) for fit in fits]
             bounds = [fit.bound for fit in fits]
             cells = [f"{mean(column):.4f}" for column in zip(*single)]
@@ -32,7 +32,7 @@ def _figures(case: links.Case, fits: list[plait.Fit]) -> list[str]:
     return [f"{figure:.4f}" for figure in case.judge(links.mixed(fits))]
 
 
-def _fit(model: plait.Model, data: object, rank: int, seed: int, sweeps: int, adapt_after: int) -> plait.Fit:
+def fit_from(model: plait.Model, data: object, rank: int, seed: int, sweeps: int, adapt_after: int) -> plait.Fit:
     before = plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM
     plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM = sweeps, adapt_after
     try:

@@ -46,7 +46,7 @@ def wait_for_sweeps(run):
 
 def test_ctrl_c_saves_the_run_and_says_how_to_go_on(scratch):
     config = (scratch.folder / "model.toml").read_text()
-    scratch.write("model.toml", f"{config}tol = 0\n")
+    scratch.write("model.toml", f'{config}tol = 0\nstart = "random"\n')
     process = shell(scratch, f"fit model.toml -o stopped {ENDLESS}")
     wait_for_sweeps(scratch.folder / "stopped")
     process.send_signal(signal.SIGINT)
