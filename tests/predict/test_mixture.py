@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from plait.fitted import Posterior
 from plait.predict import chance, counts, intervals, mixture
 from plait.predict.chance import columns, predict, score
 from plait.predict.moments import mean_rate, moments, rates_along
-from plait.result import Posterior
 from tests.cases import make
 from tests.predict.posteriors import (
     all_rows,
