@@ -1,6 +1,12 @@
-"""A million cells with every column: CP-3 of cold, mixed and warm rows, and a Tucker model; seconds and memory."""
+"""A million cells with every column: CP-3 of cold, mixed and warm rows, and a Tucker model; seconds.
 
+Then processor time a cell of one fit beside that of five as an ensemble.
+"""
+
+import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -52,3 +58,28 @@ def compare(cells: int = 1_000_000, side: int = 500) -> None:
             rows.append([name, kind, f"{few:,}", *(times[run].median for run in runs)])
     columns_shown = ["model", "rows", "cells", "all columns", "mean, sd", "mean"]
     measure.show("Prediction: seconds", columns_shown, rows, measure.machine())
+    _compare_ensembles(at[: max(1, cells // 500)])
+
+
+def _compare_ensembles(at: np.ndarray, count: int = 5) -> None:
+    """Processor microseconds a cell for all columns: the mean over single fits, their mixture, and the ratio."""
+    rows = []
+    for name, (text, rank) in MODELS.items():
+        some = at[: max(1, len(at) // 20)] if "Tucker" in name else at
+        for kind in KINDS:
+            fits = [fit_of(text, rank, int(at.max()) + 1, kind, seed) for seed in range(count)]
+            for likelihood in ("poisson", "bernoulli"):
+                members = [replace(fit, likelihood={"X": likelihood}) for fit in fits]
+                whole = SimpleNamespace(likelihood={"X": likelihood}, members=tuple(members))
+                one = sum(_microseconds(member, some) for member in members) / count
+                mixed = _microseconds(whole, some)
+                rows.append([name, kind, likelihood, f"{one:.1f}", f"{mixed:.1f}", f"{mixed / one:.1f}"])
+    shown = ["model", "rows", "likelihood", "one fit", f"{count} members", "ratio"]
+    measure.show("Ensembles: processor µs a cell, all columns", shown, rows, measure.machine())
+
+
+def _microseconds(fit: Any, at: np.ndarray) -> float:
+    columns(fit, "X", at[:10])
+    begin = time.process_time()
+    columns(fit, "X", at)
+    return (time.process_time() - begin) / len(at) * 1e6

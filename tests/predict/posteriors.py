@@ -1,6 +1,7 @@
 """Fits with chosen posteriors, and exact draws of a cell's rate from them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -91,3 +92,8 @@ def rate_draws(fit, relation, row, draws, rng):
         inputs += [rng.gamma(C, D, (draws, *np.shape(C)))]
         inputs += [[0, *(letters.setdefault(index, len(letters) + 1) for index in latent)]]
     return np.einsum(*inputs, [0], optimize=True)
+
+
+def ensemble(fits):
+    """What answers as the mixture of some fits of one model."""
+    return SimpleNamespace(**vars(fits[0]) | {"members": tuple(fits)})

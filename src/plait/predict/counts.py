@@ -133,48 +133,70 @@ def gamma_strata(mean: Array, variance: Array, table: Array, lowest: int, points
 
 
 @kernel
-def mixture_ends(rates: Array, level: float, low: Counts, high: Counts) -> None:
-    """Quantiles 1 − level and level of counts; rates (n, members, points): equally probable, ascending for a member."""
-    members, points = rates.shape[1:]
-    few, roots, widths = np.empty(FEW), np.empty(members * points), np.empty(members * points)
+def mixture_ends(rates: Array, about: Array, level: float, low: Counts, high: Counts) -> None:
+    """Quantiles 1 − level and level of counts whose rates are equally probable Gammas, low and high (n,).
+
+    rates (n, members, points): their means, ascending for each member. about (n, members): their variances.
+    """
+    most = rates.shape[1] * rates.shape[2]
+    few, all_roots, all_widths = np.empty(FEW), np.empty(most), np.empty(most)
     for n in range(len(rates)):
-        sum_few(rates[n], few)
+        points = rates.shape[2] if any_apart(rates[n]) else 1
+        few[:] = 0.0
+        roots, widths = all_roots[: rates.shape[1] * points], all_widths[: rates.shape[1] * points]
+        for member in range(rates.shape[1]):
+            add_few(rates[n, member, :points], about[n, member], few)
+        for k in range(FEW):
+            few[k] = few[k] / len(roots) + (few[k - 1] if k else 0.0)
         if few[FEW - 1] < level:
-            take_roots(rates[n], roots, widths)
+            for member in range(rates.shape[1]):
+                mine = slice(member * points, (member + 1) * points)
+                take_roots(rates[n, member, :points], about[n, member], roots[mine], widths[mine])
         low[n] = int(min(mixture_quantile(1.0 - level, few, roots, widths), MOST))
         high[n] = int(min(mixture_quantile(level, few, roots, widths), MOST))
 
 
 @inlined
-def sum_few(rates: Array, few: Array) -> None:
-    """few[k] = P(x ≤ k) of equally probable Poissons."""
-    few[:] = 0.0
+def any_apart(rates: Array) -> bool:
+    """Whether the points of any member, (members, points), are not all the same."""
+    apart = False
     for member in range(rates.shape[0]):
-        for j in range(rates.shape[1]):
-            rate = rates[member, j]
-            p = math.exp(-rate) / rates.size
-            for k in range(FEW):
-                few[k] += p
-                p *= rate / (k + 1.0)
-    for k in range(1, FEW):
-        few[k] += few[k - 1]
+        apart |= rates[member, 0] != rates[member, -1]
+    return apart
 
 
 @inlined
-def take_roots(rates: Array, roots: Array, widths: Array) -> None:
-    """Cube roots of the rates, and the variance of what each stands for: half the way to its neighbours."""
-    points = rates.shape[1]
-    for i in range(len(roots)):
-        roots[i] = rates[i // points, i % points] ** (1.0 / 3.0)
-    for i in range(len(roots)):
-        before, after = max(i % points - 1, 0), min(i % points + 1, points - 1)
-        gap = (roots[i - i % points + after] - roots[i - i % points + before]) / max(after - before, 1)
-        widths[i] = gap * gap / 12.0
+def add_few(rates: Array, about: float, few: Array) -> None:
+    """few[k] += P(x = k) of negative binomials (Poissons where nothing is about their rates)."""
+    for j in range(len(rates)):
+        rate = rates[j]
+        p = math.exp(-surprise(rate, about))
+        r = about / rate if rate > 0.0 else 0.0
+        step = rate / (1.0 + r)  # p_(k+1) / p_k = (rate + k r) / (1 + r) / (k + 1)
+        for k in range(FEW):
+            few[k] += p
+            p *= step / (k + 1.0)
+            step += r / (1.0 + r)
+
+
+@inlined
+def take_roots(rates: Array, about: float, roots: Array, widths: Array) -> None:
+    """Mean and variance of the cube root of what each rate stands for: a Gamma, and half the way to its neighbours."""
+    last = len(rates) - 1
+    for j in range(len(rates)):
+        roots[j] = rates[j] ** (1.0 / 3.0)
+    for j in range(len(rates)):
+        gap = (roots[min(j + 1, last)] - roots[max(j - 1, 0)]) / max(min(j + 1, last) - max(j - 1, 0), 1)
+        widths[j] = gap * gap / 12.0
+    for j in range(len(rates)):
+        spread = min(about / (rates[j] * rates[j]), 1.0) / 9.0 if rates[j] > 0.0 else 0.0
+        widths[j] += spread * roots[j] * roots[j]
+        roots[j] *= 1.0 - spread
 
 
 @inlined
 def mixture_chance(k: float, roots: Array, widths: Array) -> float:
-    """P(x ≤ k) = P(rate < G) for G a Gamma of concentration k + 1; its cube root is nearly normal."""
+    """P(x ≤ k) = P(rate < G) for G a Gamma of concentration k + 1; cube roots of Gammas are nearly normal."""
     root = (k + 1.0) ** (1.0 / 3.0)
     centre, variance = root - 1.0 / (9.0 * root * root), 1.0 / (9.0 * root)
     total = 0.0

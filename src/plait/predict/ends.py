@@ -254,6 +254,16 @@ def rate_strata(masses: Array, mean: Array, warm: Array, levels: Array, points: 
             read_grid(mean[n], warm[n, 0], below, levels, points[n])
 
 
+@kernel
+def count_strata(masses: Array, mean: Array, warm: Array, levels: Array, points: Array, about: Array) -> None:
+    """The same for counts, to which W is its mean, and a variance about every point: about (n,)."""
+    below = np.empty(POINTS)
+    for n in range(len(mean)):
+        accumulate(masses[n], below)
+        read_grid(mean[n], warm[n, 0], below, levels, points[n])
+        about[n] = warm[n, 1]
+
+
 @inlined
 def read_grid(m: float, certain: float, below: Array, levels: Array, points: Array) -> None:
     """Quantiles of B + W where W is certain."""

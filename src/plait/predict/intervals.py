@@ -35,7 +35,7 @@ PIECE = 1 << 13  # cells that a thread takes at a time
 STRATA = (
     30  # points of a rate, at (j + ½)/STRATA: 1 − LEVEL and LEVEL are among them, so members that agree lose nothing
 )
-LOWEST, HIGHEST = -12, 14  # the table of Gamma points: C from 2^LOWEST to 2^HIGHEST, beyond which it is nearly normal
+LOWEST, HIGHEST = 0, 14  # the table of a Gamma's points: C from 2^LOWEST to 2^HIGHEST, beyond which it is nearly normal
 
 
 def of_counts(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
@@ -73,22 +73,44 @@ def of_links(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array
     return sd, -np.expm1(-low), -np.expm1(-high)
 
 
-def strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, noise: float) -> tuple[Array, Array]:
-    """The rate at cells given by row numbers as equally probable points, (n, STRATA); and the sd of 1 − e^−λ, (n,).
+def count_strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """The rate at cells given by row numbers as equally probable Gammas: means, (n, STRATA), and a variance, (n,).
 
-    noise: 1 where counts are wanted, to which rates far below one event do not matter (the sd is then 0); 0 for links.
+    They are good for the count: rates far below one event are not told apart. A rate close to a Gamma is one.
     """
-    points, sd = np.repeat(mean[:, None], STRATA, axis=1), np.zeros(len(mean))
-    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise)
-    uncertain = np.sqrt(variance) > 1e-6 * mean
-    sharp = like_gamma & uncertain & (np.sqrt(variance) * 2 ** (HIGHEST // 2) <= mean)
-    points[narrow | sharp] = _expanded(narrow | sharp, mean, variance, skewed)
-    wide = like_gamma & uncertain & ~sharp
-    points[wide] = _gammas(mean[wide], variance[wide])
-    if not noise:
-        ends.gamma_spreads(mean, np.where(others, 0.0, variance), sd)
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=1.0)
+    points, about = np.repeat(mean[:, None], STRATA, axis=1), np.where(like_gamma, variance, 0.0)
+    points[narrow] = _narrow_strata(mean[narrow], variance[narrow], skewed[narrow])
     at = np.flatnonzero(others)
-    points[at], sd[at] = _strata_on_grid(fit, relation, rows[at], noise)
+    found, more = np.empty((len(at), STRATA)), np.empty(len(at))
+
+    def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
+        ends.count_strata(masses, whole, warm, levels()[0], found[lo:hi], more[lo:hi])
+
+    _put_on_grid(fit, relation, rows[at], 1.0, finish)
+    points[at], about[at] = found, more
+    return points, about
+
+
+def link_strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """The rate at cells given by row numbers as equally probable points, (n, STRATA), and the sd of 1 − e^−λ, (n,)."""
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
+    points, sd = np.repeat(mean[:, None], STRATA, axis=1), np.zeros(len(mean))
+    like_gamma &= np.sqrt(variance) > 1e-6 * mean
+    sharp = like_gamma & (np.sqrt(variance) <= mean * 2.0 ** (-HIGHEST / 2))  # beyond the table, and hardly skewed
+    narrow, like_gamma = narrow | sharp, like_gamma & ~sharp
+    points[narrow] = _narrow_strata(mean[narrow], variance[narrow], skewed[narrow])
+    points[like_gamma] = _gamma_strata(mean[like_gamma], variance[like_gamma])
+    ends.gamma_spreads(mean, np.where(others, 0.0, variance), sd)
+    at = np.flatnonzero(others)
+    found, spread, miss = np.empty((len(at), STRATA)), np.empty(len(at)), np.empty(len(at))
+
+    def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
+        ends.rate_strata(masses, whole, warm, levels()[0], found[lo:hi])
+        ends.link_spread(masses, whole, warm, miss[lo:hi], spread[lo:hi])
+
+    _put_on_grid(fit, relation, rows[at], 0.0, finish)
+    points[at], sd[at] = found, spread
     return points, sd
 
 
@@ -163,30 +185,16 @@ def gamma_table() -> Array:
     return table
 
 
-def _expanded(chosen: Marks, mean: Array, variance: Array, skewed: Array) -> Array:
-    points = np.empty((np.count_nonzero(chosen), STRATA))
-    m = mean[chosen]
-    counts.narrow_strata(m, variance[chosen] / m**2, skewed[chosen], levels()[1], points)
+def _narrow_strata(mean: Array, variance: Array, skewed: Array) -> Array:
+    points = np.empty((len(mean), STRATA))
+    counts.narrow_strata(mean, variance / mean**2, skewed, levels()[1], points)
     return points
 
 
-def _gammas(mean: Array, variance: Array) -> Array:
+def _gamma_strata(mean: Array, variance: Array) -> Array:
     points = np.empty((len(mean), STRATA))
     counts.gamma_strata(mean, variance, gamma_table(), LOWEST, points)
     return points
-
-
-def _strata_on_grid(fit: "Fit", relation: str, rows: Rows, noise: float) -> tuple[Array, Array]:
-    """Points of the rate, and the standard deviation of e^−λ (of links only)."""
-    points, miss, sd = np.zeros((len(rows), STRATA)), np.zeros(len(rows)), np.zeros(len(rows))
-
-    def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
-        ends.rate_strata(masses, mean, warm, levels()[0], points[lo:hi])
-        if not noise:
-            ends.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
-
-    _put_on_grid(fit, relation, rows, noise, finish)
-    return points, sd
 
 
 def _on_grid(

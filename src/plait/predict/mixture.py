@@ -1,11 +1,13 @@
 """Predictions of an ensemble: the mixture of its members' posteriors, all equally probable.
 
 Means and probabilities are means over members. The variance is the mean of variances plus the variance of means. For
-quantiles each member's rate is represented by equally probable points (`intervals.strata`); the points of all members
-together represent the mixture: its counts are a mixture of as many Poissons, its probabilities are 1 − e^−point.
+quantiles the rate of each member is represented by equally probable points (`intervals`); those of all members together
+represent the mixture. Its probabilities are 1 − e^−point. Its counts are a mixture of as many negative binomials, for
+a point of a count has a variance: a rate that is close to a Gamma is one point, and what is narrow beside the grid
+widens all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
+Strata = Callable[["Fit", str, Rows, Array, Array], tuple[Array, Array]]
 
 ROOM = 1 << 22  # points held at a time
 PIECE = 1 << 9  # cells that a thread takes at a time
@@ -60,15 +63,19 @@ def _of_counts(
     """Quantiles 1 − LEVEL and LEVEL of the count, (n,) each; nothing: P(x = 0), by which both are 0 or not."""
     low, high = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     for cells in _pieces(np.flatnonzero(nothing < LEVEL), members):
-        points, _ = _points(members, relation, rows, parts, cells, noise=1.0)
-        least, most = np.empty(len(cells), np.int64), np.empty(len(cells), np.int64)
-
-        def work(lo: int, hi: int, points: Array = points, least: Rows = least, most: Rows = most) -> None:
-            counts.mixture_ends(points[lo:hi], LEVEL, least[lo:hi], most[lo:hi])
-
-        in_pieces(work, len(cells), PIECE)
-        low[cells], high[cells] = np.maximum(least, 1), np.maximum(most, 1)
+        points, about = _points(members, relation, rows, parts, cells, intervals.count_strata)
+        low[cells], high[cells] = (np.maximum(end, 1) for end in _count_ends(points, about))
     low[nothing >= 1 - LEVEL] = 0
+    return low, high
+
+
+def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:
+    low, high = np.empty(len(points), np.int64), np.empty(len(points), np.int64)
+
+    def work(lo: int, hi: int) -> None:
+        counts.mixture_ends(points[lo:hi], about[lo:hi], LEVEL, low[lo:hi], high[lo:hi])
+
+    in_pieces(work, len(points), PIECE)
     return low, high
 
 
@@ -78,8 +85,8 @@ def _of_links(
     """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
     sd, low, high = np.empty((3, len(rows)))
     for cells in _pieces(np.arange(len(rows)), members):
-        points, sds = _points(members, relation, rows, parts, cells, noise=0.0)
-        sd[cells] = np.sqrt(pooled((part["probability"][cells], s**2) for part, s in zip(parts, sds))[1])
+        points, sds = _points(members, relation, rows, parts, cells, intervals.link_strata)
+        sd[cells] = np.sqrt(pooled((part["probability"][cells], s**2) for part, s in zip(parts, sds.T))[1])
         ordered = np.sort(points.reshape(len(cells), -1), axis=1)
         low[cells], high[cells] = (-np.expm1(-_quantile(ordered, level)) for level in (1 - LEVEL, LEVEL))
     return sd, low, high
@@ -92,19 +99,13 @@ def _pieces(cells: Rows, members: Sequence["Fit"]) -> list[Rows]:
 
 
 def _points(
-    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, noise: float
-) -> tuple[Array, list[Array]]:
-    """Points of every member's rate, (cells, members, points), and the standard deviation of 1 − e^−λ of each."""
-    if not any(part["variance"][cells].any() for part in parts):  # EM, MAP: one point says it all
-        return np.stack([part["rate"][cells] for part in parts], axis=1)[:, :, None], [np.zeros(len(cells))] * len(
-            parts
-        )
-    points, sds = np.empty((len(cells), len(members), STRATA)), []
+    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, strata: Strata
+) -> tuple[Array, Array]:
+    """Points of every member's rate, (cells, members, STRATA), and what else `strata` says of it, (cells, members)."""
+    points, more = np.empty((len(cells), len(members), STRATA)), np.empty((len(cells), len(members)))
     for n, (member, part) in enumerate(zip(members, parts)):
-        moments = part["rate"][cells], part["variance"][cells]
-        points[:, n], sd = intervals.strata(member, relation, rows[cells], *moments, noise)
-        sds.append(sd)
-    return points, sds
+        points[:, n], more[:, n] = strata(member, relation, rows[cells], part["rate"][cells], part["variance"][cells])
+    return points, more
 
 
 def _quantile(points: Array, level: float) -> Array:

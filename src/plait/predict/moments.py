@@ -59,7 +59,7 @@ def pooled(moments: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
     if len(means) == 1:
         return mean, variances[0]
     with np.errstate(over="ignore"):  # points of EM may be too far apart to be squared
-        return mean, average(variances) + average([(each - mean) ** 2 for each in means])
+        return mean, average(variances) + np.sum([(each - mean) ** 2 for each in means], axis=0) / len(means)
 
 
 def rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
