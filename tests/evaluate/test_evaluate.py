@@ -380,6 +380,12 @@ def test_a_column_of_known_links_that_is_not_understood_is_refused():
     )
 
 
+def test_known_links_without_one_of_the_indices_are_refused():
+    with pytest.raises(DataError) as caught:
+        plait.evaluate(given(S, KNOWN), "R", TEST, known=[TEST, pl.DataFrame({"h": [0]})])
+    assert str(caught.value) == "known[1]: there is no column 't'; got 'h'.\nR needs h, t."
+
+
 # --- ranking, by hand
 #
 # Scores of four tails for each of three heads; * a known link, + a test link:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.relation import Relation
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.tested import read_known, read_test
@@ -84,7 +83,7 @@ def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, option
     axes = ranked_axes(options.rank, indices)
     count = _drawn_each(options, has_zeros=bool((values == 0).any()))
     tested = rows[values > 0]
-    others = [*(view.known() for view in views), *(read_known(fit, relation, table) for table in _known(options))]
+    others = [*(view.known() for view in views), *_known(fit, relation, options.known)]
     axis_names = [fit.model.axis(index) for index in indices]
     links = Links(fit.known[relation], np.concatenate([tested, *others]), axis_names)
     notes: list[str] = []
@@ -153,12 +152,13 @@ def _first(k: Any, axes: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({int(one) for one in given}))
 
 
-def _known(options: Options) -> tuple[Any, ...]:
-    """The tables of further known links."""
-    known = options.known
+def _known(fit: "Fit", relation: str, known: Any) -> list[Rows]:
+    """The links of each table of further known ones."""
     if known is None:
-        return ()
-    return tuple(known) if isinstance(known, (list, tuple)) and not isinstance(known, Relation) else (known,)
+        return []
+    if not isinstance(known, (list, tuple)):
+        return [read_known(fit, relation, known, "known")]
+    return [read_known(fit, relation, table, f"known[{n}]") for n, table in enumerate(known)]
 
 
 def _is_whole(number: Any) -> bool:

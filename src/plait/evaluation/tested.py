@@ -46,16 +46,19 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Floats]:
     return rows, values
 
 
-def read_known(fit: "Fit", relation: str, known: Any) -> Rows:
-    """The links (n, order) of a table of further known ones; those of entities that the fit does not know left out."""
+def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
+    """The links (n, order) of a table of further known ones; those of entities that the fit does not know left out.
+
+    what: the table in errors.
+    """
     if not isinstance(known, Relation):
         known = Relation(as_frame(known).to_native())
     if is_array(known.data):
-        rows, values = _of_array(fit, relation, known, "known")
+        rows, values = _of_array(fit, relation, known, what)
     else:
-        rows, values, _ = _of_table(fit, relation, known, "known", unknown="prior")
+        rows, values, _ = _of_table(fit, relation, known, what, unknown="prior")
     rows = rows[(values > 0) & (rows >= 0).all(axis=1)]
-    return rows[~_not_tested(fit, relation, known, "known").contain(rows)]
+    return rows[~_not_tested(fit, relation, known, what).contain(rows)]
 
 
 # --- tables
@@ -70,7 +73,7 @@ def _of_table(
     named = _index_columns(frame.columns, indices, test.columns or {}, known.columns, what)
     value = _value_column(frame.columns, list(named.values()), test.value, known.value, what)
     cells = frame.select(*named.values()).rename({c: i for i, c in named.items()}) if named else frame
-    _, rows = rows_of(fit, relation, cells, unknown=unknown)
+    _, rows = rows_of(fit, relation, cells, unknown=unknown, what="cells" if what == "test" else what)
     if value is None:
         return rows, np.ones(len(rows)), None
     return rows, number_array(frame.get_column(value), f"{what}, column {quoted(value)}"), value
