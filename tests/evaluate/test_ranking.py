@@ -77,7 +77,7 @@ EQUATIONS = {
 }
 
 
-def sparse_fit(name, seed, *, cold=True):
+def sparse_fit(name, seed, *, cold=True, restarts=1):
     """A Bernoulli fit of few links, and links of which some are of entities without data."""
     rng = np.random.default_rng(seed)
     shape = (12, 6, 15)
@@ -88,15 +88,15 @@ def sparse_fit(name, seed, *, cold=True):
     train, test = plait.hide(relation, fraction=0.3, by=by, seed=seed, labels=dict(zip("ijk", map(range, shape))))
     text, rank = EQUATIONS[name]
     labels = dict(zip("ijk", map(range, shape)))
-    fit = plait.fit(text, {"X": train}, rank=rank, sweeps=8, seed=seed, labels=labels)
+    fit = plait.fit(text, {"X": train}, rank=rank, sweeps=8, seed=seed, labels=labels, restarts=restarts)
     return fit, test.filter(pl.col("value") > 0)
 
 
-@pytest.mark.parametrize("cold", [True, False])
+@pytest.mark.parametrize(("cold", "restarts"), [(True, 1), (False, 1), (True, 3)])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", EQUATIONS)
-def test_ranks_are_those_of_scoring_every_candidate_exactly(monkeypatch, name, seed, cold):
-    fit, test = sparse_fit(name, seed, cold=cold)
+def test_ranks_are_those_of_scoring_every_candidate_exactly(monkeypatch, name, seed, cold, restarts):
+    fit, test = sparse_fit(name, seed, cold=cold, restarts=restarts)
     scored = []
     scores = View.scores
     monkeypatch.setattr(View, "scores", lambda self, cells: scored.append(len(cells)) or scores(self, cells))
