@@ -170,3 +170,28 @@ def test_a_bar_can_be_forced_and_does_not_touch_stdout(capfd):
     X = np.random.default_rng(0).poisson(2.0, (6, 5)).astype(float)
     plait.fit(TEXT, {"X": X}, rank=2, seed=0, sweeps=5, progress=True)
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("short", [0.0, 60.0])
+def test_a_bar_of_counted_work_appears_where_it_takes_long_only(monkeypatch, capsys, short):
+    from plait import progress
+
+    monkeypatch.setattr(progress, "SHORT", short)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress.counting("ranking", 10, True) as advance:
+        advance(4)
+        advance(6)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("ranking" in said.err) == (short == 0)
+
+
+def test_counted_work_says_nothing_in_a_pipe(monkeypatch, capsys):
+    from plait import progress
+
+    monkeypatch.setattr(progress, "SHORT", 0.0)
+    for show in (None, False):
+        with progress.counting("ranking", 2, show) as advance:
+            advance(2)
+    assert capsys.readouterr() == ("", "")

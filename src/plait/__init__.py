@@ -33,7 +33,7 @@ from plait.model import Model
 
 if TYPE_CHECKING:
     from plait.data import Exposure, Relation
-    from plait.evaluation import LeakWarning, Metrics, Split, evaluate, hide
+    from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
     from plait.explain import Explanation
     from plait.files import read, write
     from plait.fitted import Posterior
@@ -49,6 +49,7 @@ __all__ = [
     "BoundWarning",
     "Checkpoint",
     "ClosedWarning",
+    "Comparison",
     "DataError",
     "EventAxisWarning",
     "Explanation",
@@ -77,6 +78,7 @@ __all__ = [
     "SpellingWarning",
     "Split",
     "StoreError",
+    "compare",
     "evaluate",
     "fit",
     "hide",
@@ -88,6 +90,7 @@ __all__ = [
 # Loaded when first used: numba and polars take longer to import than `plait --help` should.
 _LAZY = {
     "Checkpoint": "plait.store.checkpoint",
+    "Comparison": "plait.evaluation",
     "Explanation": "plait.explain",
     "Exposure": "plait.data",
     "Fit": "plait.result",
@@ -98,6 +101,7 @@ _LAZY = {
     "Progress": "plait.progress",
     "Relation": "plait.data",
     "Split": "plait.evaluation",
+    "compare": "plait.evaluation",
     "evaluate": "plait.evaluation",
     "fit": "plait.fitting",
     "hide": "plait.evaluation",

@@ -1,4 +1,4 @@
-"""What a person sees while a fit runs, and what Ctrl-C does.
+"""What a person sees while a fit runs or a test is ranked, and what Ctrl-C does.
 
 On a terminal a bar on stderr (lines where nothing can move, TERM=dumb), in a pipe nothing, a callable for anything
 else. A callable gets every `Record`; returning False stops the fit.
@@ -20,6 +20,7 @@ from plait.infer.state import Record
 
 Callback = Callable[[Record], Any]
 SECONDS = 5.0  # between two lines on a terminal that has no bar
+SHORT = 0.5  # seconds for which nobody needs a bar
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,37 @@ def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watc
             return None
 
         yield watch
+
+
+@contextmanager
+def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar for work of `total` parts, told of each so many that are done; it appears when the work takes long.
+
+    show: True, False, or None for "on a terminal only".
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda more: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    began, started = time.monotonic(), False
+    columns = (TextColumn(what), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=total)
+
+    def advance(more: int) -> None:
+        nonlocal started
+        bar.advance(task, more)
+        if not started and time.monotonic() - began >= SHORT:
+            started = True
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        if started:
+            bar.stop()
 
 
 @contextmanager

@@ -361,6 +361,19 @@ def test_evaluate_prints_the_metrics(world, fit):
     assert json.loads(world.plait(f"{arguments} --json").stdout) == expected.to_dict()
 
 
+def test_evaluate_looks_at_the_first_k_and_filters_by_known_files(scratch, fit):
+    scratch.write("links.csv", "user,place,day\nann lee,gym,3\nfay,park,2\n")
+    scratch.write("one.csv", "who,place,day,plays\nann lee,cafe,3,1\n")
+    scratch.write("two.csv", "user,place,day\nfay,gym,2\nzoe,cafe,3\n")
+    test = pl.read_csv(scratch.folder / "links.csv")
+    known = [{"user": ["ann lee", "fay"], "place": ["cafe", "gym"], "day": [3, 2]}]
+    expected = plait.evaluate(fit, "visits", test, rank="place", k=[1, 2], known=known)
+    arguments = "evaluate run visits links.csv --rank place -k 1 -k 2 --known one.csv --known two.csv"
+    assert scratch.stdout(arguments) == str(expected)
+    assert json.loads(scratch.plait(f"{arguments} --json").stdout) == expected.to_dict()
+    assert expected["mrr"] > plait.evaluate(fit, "visits", test, rank="place")["mrr"]
+
+
 def test_evaluate_takes_another_column_of_values(scratch, fit):
     scratch.write("test.csv", "user,place,day,times\nann lee,cafe,3,2\neve,gym,3,0\n")
     found = json.loads(scratch.plait("evaluate run visits test.csv --value times --json").stdout)

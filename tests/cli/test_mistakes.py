@@ -165,6 +165,13 @@ COMMANDS = {
         "worded.csv: column 'times' is not used, and there is no column of values.\n"
         "Drop it, or say that it holds the values: --value times."
     ),
+    "evaluate run visits test.csv --known test.csv --known worded.csv": (
+        "worded.csv: column 'times' is not used, and there is no column of values.\n"
+        "Drop it, or say that it holds the values: --value times."
+    ),
+    "evaluate run visits test.csv -k 3": (
+        "-k is 3, but nothing is ranked.\nSay on which index the first 3 are looked at: --rank INDEX"
+    ),
     "evaluate run visits test.csv --value plaid": (
         "test.csv: there is no column 'plaid'; the table has 'user', 'place', 'day', 'plays'.\n"
         "Did you mean 'plays'? --value names the column of values."

@@ -292,6 +292,100 @@ def test_what_cannot_be_drawn_is_left_out_with_a_note():
     assert "1 of the test links would be known links with any t: not corrupted there" in some.notes
 
 
+# --- within queries
+
+
+def test_figures_within_queries_are_the_mean_of_those_of_each(fits):
+    fit, test = fits["poisson"]
+    found = plait.evaluate(fit, "X", test)
+    scored = test.with_columns(score=fit.predict("X", test.drop("value"))["mean"], link=pl.col("value") > 0)
+    for index in INDICES:
+        others = [i for i in INDICES if i != index]
+        queries = [own for _, own in scored.group_by(others) if own["link"].n_unique() == 2]
+        for name, of in (("roc_auc", roc_auc_score), ("average_precision", average_precision_score)):
+            figures = [of(own["link"].to_numpy(), own["score"].to_numpy()) for own in queries]
+            assert found[f"{name}_within_{index}"] == pytest.approx(np.mean(figures))
+            error = np.std(figures, ddof=1) / np.sqrt(len(figures))
+            assert found.errors[f"{name}_within_{index}"] == pytest.approx(error)
+
+
+def test_within_a_query_of_one_link_it_is_how_often_the_link_beats_its_corruption():
+    # Whoever has larger rates altogether: pooled, the links of h0 lose to the corruptions of h1.
+    fit = given(np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), [(0, 1), (1, 0), (0, 0)])
+    test = pl.DataFrame({"h": [0, 1], "t": [2, 2]})
+    found = plait.evaluate(fit, "R", test, nonlinks=30)
+    assert found["roc_auc_corrupt_t"] < 0.8
+    assert found["roc_auc_corrupt_within_t"] == 1
+    assert found["average_precision_corrupt_within_t"] == 1
+
+
+def test_where_no_query_has_both_kinds_a_note_says_so():
+    fit = given(np.ones((2, 2)), [(0, 0)])
+    found = plait.evaluate(fit, "R", pl.DataFrame({"h": [0, 1], "t": [1, 0], "value": [1, 0]}))
+    assert "roc_auc_within_h" not in found
+    assert "roc_auc_within_h and average_precision_within_h are left out: no query has both" in found.notes
+
+
+# --- further known links
+
+
+def test_further_known_links_are_left_out_of_rankings():
+    fit = given(S, KNOWN)
+    alone = plait.evaluate(fit, "R", TEST[:1], rank="t")
+    assert alone["mean_rank"] == 1.5  # tied with t2
+    known = pl.DataFrame({"h": [0], "t": [2]})
+    with_known = plait.evaluate(fit, "R", TEST[:1], rank="t", known=known)
+    assert with_known["mean_rank"] == 1
+    assert with_known["mean_rank_raw"] == alone["mean_rank_raw"]
+    several = [pl.DataFrame({"h": [2], "t": [0]}), {"h": [0], "t": [2]}]
+    assert dict(plait.evaluate(fit, "R", TEST[:1], rank="t", nonlinks=0, known=several)) == dict(
+        plait.evaluate(fit, "R", TEST[:1], rank="t", nonlinks=0, known=known)
+    )
+
+
+def test_further_known_links_are_never_drawn_as_non_links():
+    # (0, 1) is tested, (0, 0) and (1, 1) are known, so (1, 0) alone can be drawn.
+    fit = given(np.array([[1.0, 2.0], [3.0, 4.0]]), [(0, 0), (1, 1)])
+    test = pl.DataFrame({"h": [0], "t": [1]})
+    assert "roc_auc_uniform" in plait.evaluate(fit, "R", test)
+    found = plait.evaluate(fit, "R", test, known=pl.DataFrame({"h": [1], "t": [0]}))
+    assert not [name for name in found if "auc" in name]
+
+
+def test_zeros_unknown_names_and_what_is_hidden_of_known_links_say_nothing():
+    fit = given(S, KNOWN)
+    plain = dict(plait.evaluate(fit, "R", TEST, rank=True))
+    zeros = pl.DataFrame({"h": [0, 99], "t": [2, 1], "value": [0, 1]})
+    assert dict(plait.evaluate(fit, "R", TEST, rank=True, known=zeros)) == plain
+    hidden = plait.Relation(pl.DataFrame({"h": [0], "t": [2]}), hidden=pl.DataFrame({"h": [0]}))
+    assert dict(plait.evaluate(fit, "R", TEST, rank=True, known=hidden)) == plain
+
+
+def test_known_links_may_be_an_array_and_tested_ones_among_them():
+    fit = given(S, KNOWN)
+    every = np.zeros(S.shape)
+    for h, t in [*KNOWN, *TEST.rows(), (0, 2)]:
+        every[h, t] = 1
+    found = plait.evaluate(fit, "R", TEST, rank="t", known=plait.Relation(every))
+    assert found["mean_rank"] == 1
+    assert not any("known to the fit" in note for note in found.notes)
+
+
+def test_a_column_of_known_links_that_is_not_understood_is_refused():
+    with pytest.raises(DataError) as caught:
+        plait.evaluate(given(S, KNOWN), "R", TEST, known=pl.DataFrame({"h": [0], "t": [2], "when": [3]}))
+    assert str(caught.value) == (
+        "known: column 'when' is not used, and there is no column of values.\n"
+        "Drop it, or say that it holds the values: plait.Relation(known, value='when')."
+    )
+
+
+def test_known_links_without_one_of_the_indices_are_refused():
+    with pytest.raises(DataError) as caught:
+        plait.evaluate(given(S, KNOWN), "R", TEST, known=[TEST, pl.DataFrame({"h": [0]})])
+    assert str(caught.value) == "known[1]: there is no column 't'; got 'h'.\nR needs h, t."
+
+
 # --- ranking, by hand
 #
 # Scores of four tails for each of three heads; * a known link, + a test link:
@@ -409,12 +503,15 @@ def test_metrics_print_as_an_aligned_table_and_are_plain_for_json(fits):
     at = lines.index("  calibration")
     assert len({len(line) for line in lines[1:at]}) == 1
     assert [line.split()[0] for line in lines[1:at]] == list(found)
+    assert [line.split()[2:] for line in lines[1:at]] == [["±", f"{found.errors[name]:,.4f}"] for name in found]
     assert lines[at + 1].split() == ["bin", "cells", "predicted", "observed"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"] == dict(found)
+    assert plain["errors"] == found.errors
     assert len(plain["calibration"]) == len(found.calibration)
     assert repr(found) == str(found)
     assert f"{found['roc_auc']:.4g}" in found._repr_html_()
+    assert f"± {found.errors['roc_auc']:.4f}" in found._repr_html_()
 
 
 @pytest.mark.parametrize(("own", "words"), [([0], "1 of 5 test links is"), ([0, 1], "2 of 6 test links are")])
@@ -454,8 +551,10 @@ def test_calibration_is_a_table_of_bins(fits):
     assert table.columns == ["bin", "cells", "predicted", "observed"]
     p = fit.predict("X", test.drop("value"))["probability"]
     first = table.row(0, named=True)
-    inside = (p > float(first["bin"][:3])) & (p <= float(first["bin"][4:]))
-    assert first["cells"] == inside.sum()
+    inside = p <= p.sort()[first["cells"] - 1]
+    assert first["cells"] == inside.sum() == round(len(p) / 15)
+    low, high = (p.filter(inside).min(), p.filter(inside).max())
+    assert first["bin"] == f"{low:.3g}–{high:.3g}"
     assert first["predicted"] == pytest.approx(p.filter(inside).mean())
     assert first["observed"] == pytest.approx(test.filter(inside)["value"].mean())
 

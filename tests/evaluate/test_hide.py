@@ -498,7 +498,7 @@ WRONG = {
     ),
     "by misspelt": (
         lambda: plait.hide(T, fraction=0.5, by="link"),
-        "by is 'link'.\nDid you mean 'links'? It is 'cells', 'links', 'thin', or a tuple of indices such as "
+        "by is 'link'.\nDid you mean 'links'? It is 'cells', 'links', 'thin', 'time', or a tuple of indices such as "
         "(\"index\", 'user').",
     ),
     "by a number": (

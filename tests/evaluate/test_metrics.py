@@ -5,16 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
-    brier_score_loss,
-    mean_absolute_error,
     mean_squared_error,
     roc_auc_score,
 )
 
 from plait.evaluation import metrics
+from plait.evaluation.ranking import count_rivals
 
 
 @st.composite
@@ -38,12 +36,10 @@ def test_ranking_of_cells_is_that_of_scikit_learn(case):
 
 @given(scored())
 @settings(max_examples=200, deadline=None)
-def test_probabilities_and_errors_are_judged_as_by_scikit_learn(case):
+def test_errors_are_judged_as_by_scikit_learn(case):
     link, probability = case
-    assert metrics.brier(link, probability) == pytest.approx(brier_score_loss(link, probability), abs=1e-12)
     values = 3.0 * link
     assert metrics.rmse(values, probability) == pytest.approx(np.sqrt(mean_squared_error(values, probability)))
-    assert metrics.mae(values, probability) == pytest.approx(mean_absolute_error(values, probability))
 
 
 def test_rates_too_large_to_be_squared_are_judged_all_the_same():
@@ -55,16 +51,46 @@ def test_rates_too_large_to_be_squared_are_judged_all_the_same():
     assert np.isfinite(logs).all()
 
 
-@given(scored(), st.integers(1, 12))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 15), st.integers(15, 80))
+@settings(max_examples=100, deadline=None)
+def test_calibration_without_ties_has_bins_of_equal_numbers_in_the_order_of_probabilities(seed, bins, n):
+    rng = np.random.default_rng(seed)
+    probability, link = rng.permutation(np.arange(n) / n), rng.random(n) < 0.3
+    ours = metrics.calibration(link, probability, bins)
+    assert len(ours.cells) == bins
+    assert np.ptp(ours.cells) <= 1
+    parts = np.split(np.argsort(probability), np.cumsum(ours.cells)[:-1])
+    np.testing.assert_allclose(ours.predicted, [probability[part].mean() for part in parts])
+    np.testing.assert_allclose(ours.observed, [link[part].mean() for part in parts])
+    np.testing.assert_array_equal(ours.low, [probability[part].min() for part in parts])
+    np.testing.assert_array_equal(ours.high, [probability[part].max() for part in parts])
+    assert ours.error == pytest.approx(sum(abs((probability - link)[part].sum()) for part in parts) / n)
+
+
+@given(scored(), st.integers(1, 15))
 @settings(max_examples=200, deadline=None)
-def test_calibration_is_that_of_scikit_learn(case, bins):
+def test_equal_probabilities_stay_in_one_bin_of_the_calibration(case, bins):
     link, probability = case
     ours = metrics.calibration(link, probability, bins)
-    observed, predicted = calibration_curve(link, probability, n_bins=bins, strategy="uniform")
-    np.testing.assert_allclose(ours.observed, observed, atol=1e-12)
-    np.testing.assert_allclose(ours.predicted, predicted, atol=1e-12)
     assert ours.cells.sum() == len(link)
-    assert ours.error == pytest.approx(np.sum(ours.cells * np.abs(predicted - observed)) / len(link))
+    assert (ours.low[1:] > ours.high[:-1]).all()
+    for value in np.unique(probability):
+        assert len(np.unique(ours.place[probability == value])) == 1
+    inside = [(probability >= low) & (probability <= high) for low, high in zip(ours.low, ours.high)]
+    np.testing.assert_allclose(ours.observed, [link[own].mean() for own in inside])
+    np.testing.assert_allclose(ours.predicted, [probability[own].mean() for own in inside])
+
+
+@given(scored(), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=200, deadline=None)
+def test_figures_within_groups_are_those_of_scikit_learn_in_each(case, groups, seed):
+    link, score = case
+    group = np.random.default_rng(seed).integers(0, groups, len(link))
+    auc, precision = metrics.within(link, score, group)
+    both = [g for g in range(groups) if 0 < link[group == g].sum() < (group == g).sum()]
+    mine = [(link[group == g], score[group == g]) for g in both]
+    np.testing.assert_allclose(auc, [roc_auc_score(*own) for own in mine], atol=1e-12)
+    np.testing.assert_allclose(precision, [average_precision_score(*own) for own in mine], atol=1e-12)
 
 
 def test_a_perfectly_calibrated_forecast_has_no_calibration_error():
@@ -136,12 +162,19 @@ RANKS = {
 }
 
 
+def counted(scores, target, removed):
+    """Ranks of one candidate in each row, by the kernel that counts its rivals."""
+    rows, found = np.arange(len(scores)), np.zeros((len(scores), 4), np.int64)
+    count_rivals(np.asarray(scores, float), rows, np.asarray(removed), rows, np.asarray(target), metrics.TIED, found)
+    return metrics.ranks(found[:, 0], found[:, 1]), metrics.ranks(found[:, 2], found[:, 3])
+
+
 @pytest.mark.parametrize("name", RANKS)
 def test_a_rank_is_what_one_counts_by_hand(name):
     scores, true, out, rank = RANKS[name]
-    removed = np.isin(np.arange(5), out)[None, :]
-    found = metrics.ranks(np.array([scores], float), np.array([true]), removed if out else None)
-    assert found[0] == rank
+    filtered, raw = counted([scores], [true], np.isin(np.arange(5), out)[None, :])
+    assert filtered[0] == rank
+    assert out or raw[0] == rank
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 9))
@@ -151,27 +184,19 @@ def test_a_rank_is_the_mean_of_the_best_and_the_worst(seed, n, m):
     scores, target = rng.integers(0, 4, (n, m)).astype(float), rng.integers(0, m, n)
     removed = rng.random((n, m)) < 0.3
     removed[np.arange(n), target] = False
-    for row, rank in enumerate(metrics.ranks(scores, target, removed)):
-        left = scores[row][~removed[row]]
+    for row, (filtered, raw) in enumerate(zip(*counted(scores, target, removed))):
         own = scores[row, target[row]]
-        assert rank == ((left > own).sum() + 1 + (left >= own).sum()) / 2
-
-
-def test_ranks_leave_their_arguments_alone():
-    removed = np.array([[True, True, False]])
-    metrics.ranks(np.array([[1.0, 2.0, 3.0]]), np.array([0]), removed)
-    assert removed.tolist() == [[True, True, False]]
+        for rank, left in ((filtered, scores[row][~removed[row]]), (raw, scores[row])):
+            assert rank == ((left > own).sum() + 1 + (left >= own).sum()) / 2
 
 
 def test_rank_figures_by_hand():
     # Ranks 1, 2.5, 4 and 20.
-    figures = metrics.rank_figures(np.array([1, 2.5, 4, 20]))
-    assert figures == pytest.approx(
-        {
-            "mrr": (1 + 0.4 + 0.25 + 0.05) / 4,
-            "hits_at_1": 0.25,
-            "hits_at_3": 0.5,
-            "hits_at_10": 0.75,
-            "mean_rank": 27.5 / 4,
-        }
-    )
+    values = metrics.rank_values(np.array([1, 2.5, 4, 20]))
+    assert {name: value.tolist() for name, value in values.items()} == {
+        "mrr": [1, 0.4, 0.25, 0.05],
+        "hits_at_1": [1, 0, 0, 0],
+        "hits_at_3": [1, 1, 0, 0],
+        "hits_at_10": [1, 1, 1, 0],
+        "mean_rank": [1, 2.5, 4, 20],
+    }

@@ -1,11 +1,15 @@
 """The command evaluate."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from plait.cli.options import Columns, Delimiter, Header, Json, RelationName, RunFolder, Score, Unquoted, reading
+
+if TYPE_CHECKING:
+    from plait.cli.cells import Cells
+    from plait.result import Fit
 
 
 def evaluate(
@@ -14,6 +18,13 @@ def evaluate(
     test: Annotated[Path, typer.Argument(metavar="TEST", help="A table with a column for each index, and values.")],
     rank: Annotated[
         list[str] | None, typer.Option("--rank", metavar="INDEX", help="Rank links on this index; repeatable.")
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("-k", min=1, help="Recall, NDCG, … of the first so many; needs --rank; repeatable."),
+    ] = None,
+    known: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Further links that are no candidates; repeatable.")
     ] = None,
     score: Score = "mean",
     value: Annotated[
@@ -32,6 +43,7 @@ def evaluate(
     \b
     Examples:
       plait evaluate run visits test.csv
+      plait evaluate run visits test.csv --rank place -k 10 --known valid.csv
       plait evaluate run visits test.csv --rank place --rank user --json
     """
     import warnings
@@ -44,15 +56,23 @@ def evaluate(
     fit = plait.load(run)
     options = reading(columns, delimiter, header, unquoted)
     cells = read_cells(fit, run, relation, str(test), options)
-    if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
-        value = cells.value  # the config of an earlier version's run knows it, the fit does not
-    tested = cells.table if value is None else plait.Relation(cells.table, value=value)
-    with of_cells(cells, prior=False), warnings.catch_warnings():
+    others = [read_cells(fit, run, relation, str(path), options) for path in known or ()]
+    with of_cells(cells, prior=False, known=others), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.LeakWarning)  # the notes among the figures say it
         found = plait.evaluate(
-            fit, relation, tested, score=score, rank=rank or None, nonlinks=nonlinks, seed=seed
+            fit, relation, _relation(fit, relation, cells, value), score=score, rank=rank or None, k=k or None,
+            nonlinks=nonlinks, known=[_relation(fit, relation, own, value) for own in others], seed=seed,
         )  # fmt: skip
     if json:
         emit(found.to_dict())
     else:
         out(str(found))
+
+
+def _relation(fit: "Fit", relation: str, cells: "Cells", value: str | None) -> Any:
+    """A table of cells, and which column has the values, as far as anybody said."""
+    import plait
+
+    if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
+        value = cells.value  # the config of an earlier version's run knows it, the fit does not
+    return cells.table if value is None else plait.Relation(cells.table, value=value)

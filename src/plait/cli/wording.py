@@ -73,7 +73,8 @@ OF_RUNS = (
         r"Fit again with labels=\{'(\w+)': \[…\]\} and its exposure",
         r"Fit again with \1 = […] in [labels] of the config, and its exposure",
     ),
-    (r"plait\.Relation\(test, value='([^']*)'\)", r"--value \1"),
+    (r"plait\.Relation\((?:test|known\[\d+\]), value='([^']*)'\)", r"--value \1"),
+    (r"^k is \[(.*?)\](.*)\n(.*)rank=…", r"-k is \1\2\n\3--rank INDEX"),
     (r"\bvalue= names", "--value names"),
     (r'Fit with method="vb"', 'Fit with method = "vb" in [fit] of the config'),
 )
@@ -177,18 +178,19 @@ def _replaced(message: str, patterns: Sequence[tuple[str, str]]) -> str:
 
 
 @contextmanager
-def of_cells(cells: Cells, *, prior: bool = True) -> Iterator[None]:
+def of_cells(cells: Cells, *, prior: bool = True, known: Sequence[Cells] = ()) -> Iterator[None]:
     """Errors about a table of cells name the file it was read from, and the command's own options.
 
-    prior: whether the command can score unknown names by the prior.
+    prior: whether the command can score unknown names by the prior. known: tables of further known links.
     """
     try:
         yield
     except (DataError, SettingError) as error:
         message = str(error)
-        if message.startswith(("cells", "test")):
-            message = _with_lines(message, lambda row: line_of_source(cells.path, row, cells.options))
-            message = re.sub(r"^(cells|test)( of \w+)?", lambda _: cells.path, message)
+        if found := re.match(r"(cells|test|known\[(\d+)\])( of \w+)?", message):
+            table = cells if found[2] is None else known[int(found[2])]
+            message = table.path + message.removeprefix(found[0])
+            message = _with_lines(message, lambda row: line_of_source(table.path, row, table.options))
             message = re.sub(*LINE_FIRST, message)
         if not prior:
             message = re.sub(PRIOR, r"\1.", message)

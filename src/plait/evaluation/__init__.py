@@ -1,9 +1,11 @@
 """From data to figures: hide a part of the links, fit the rest, and measure how well the hidden are predicted."""
 
+from plait.evaluation.comparing import compare
+from plait.evaluation.comparison import Comparison
 from plait.evaluation.evaluating import evaluate
 from plait.evaluation.hiding import hide
 from plait.evaluation.report import Metrics
 from plait.evaluation.split import Split
 from plait.evaluation.twins import LeakWarning
 
-__all__ = ["LeakWarning", "Metrics", "Split", "evaluate", "hide"]
+__all__ = ["Comparison", "LeakWarning", "Metrics", "Split", "compare", "evaluate", "hide"]

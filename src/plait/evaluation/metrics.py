@@ -14,6 +14,9 @@ TIED = 1e-12
 # Beyond this probability 1 − p has lost its digits, and the closed form of P(x = 0) takes over.
 NEARLY_SURE = 0.999
 
+# Of the calibration.
+BINS = 15
+
 
 def roc_auc(link: Flags, score: Floats) -> float:
     """The probability that a link scores above a non-link, ties counting half; link, score (n,), both kinds present."""
@@ -35,11 +38,6 @@ def average_precision(link: Flags, score: Floats) -> float:
     return float(np.sum(found * hits[last] / (last + 1)) / hits[-1])
 
 
-def brier(link: Flags, probability: Floats) -> float:
-    """Mean of (probability − link)²."""
-    return float(np.mean((probability - link) ** 2))
-
-
 def rmse(values: Floats, mean: Floats) -> float:
     """√ mean (mean − value)²; in units of the largest, for EM may predict 1e200."""
     errors = np.abs(mean - values)
@@ -47,17 +45,12 @@ def rmse(values: Floats, mean: Floats) -> float:
     return float(unit * np.sqrt(np.mean((errors / unit) ** 2))) if unit > 0 else 0.0
 
 
-def mae(values: Floats, mean: Floats) -> float:
-    """Mean of |mean − value|."""
-    return float(np.mean(np.abs(mean - values)))
-
-
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Cells by their predicted probability, in bins of equal width that hold any; arrays (bins,).
+    """Cells by their predicted probability, in bins of as equal numbers as ties allow; arrays (bins,).
 
-    low, high: a bin holds low < probability ≤ high (and 0 is in the first); cells: how many; predicted: their mean
-    probability; observed: the share of links among them.
+    low, high: the least and the greatest probability in a bin; cells: how many; predicted: their mean probability;
+    observed: the share of links among them. place (n,): the bin of each cell.
     """
 
     low: Floats
@@ -65,6 +58,7 @@ class Calibration:
     cells: NDArray[np.int64]
     predicted: Floats
     observed: Floats
+    place: NDArray[np.int64]
 
     @property
     def error(self) -> float:
@@ -72,15 +66,45 @@ class Calibration:
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.cells))
 
 
-def calibration(link: Flags, probability: Floats, bins: int = 10) -> Calibration:
-    """How often cells of a predicted probability are links; link, probability (n,)."""
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    place = np.searchsorted(edges[1:-1], probability)
-    cells = np.bincount(place, minlength=bins)
-    some = np.flatnonzero(cells)
-    predicted = np.bincount(place, probability, bins)[some] / cells[some]
-    observed = np.bincount(place, link, bins)[some] / cells[some]
-    return Calibration(edges[some], edges[some + 1], cells[some], predicted, observed)
+def calibration(link: Flags, probability: Floats, bins: int = BINS) -> Calibration:
+    """How often cells of a predicted probability are links; link, probability (n,).
+
+    In the order of their probabilities the first n/bins cells are the first bin, and so on; equal probabilities stay
+    together, in the bin of the middle one. A bin that this leaves empty is not there.
+    """
+    _, which, count = np.unique(probability, return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - (count + 1) / 2  # of the places 0 … n − 1
+    _, place = np.unique((middle * bins / len(probability)).astype(np.int64)[which], return_inverse=True)
+    cells = np.bincount(place)
+    low, high = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
+    np.minimum.at(low, place, probability)
+    np.maximum.at(high, place, probability)
+    predicted, observed = (np.bincount(place, x) / cells for x in (probability, link))
+    return Calibration(low, high, cells, predicted, observed, place)
+
+
+def within(link: Flags, score: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """ROC AUC and average precision inside every group that has links and non-links; all (n,), groups from 0.
+
+    Ties are treated as in `roc_auc` and `average_precision`. Groups in order of their numbers, others left out.
+    """
+    links = np.bincount(group, link).astype(np.int64)
+    others = np.bincount(group) - links
+    order = np.lexsort((-score, group))
+    hit, down, own = link[order], score[order], group[order]
+    end = np.append((np.diff(down) != 0) | (np.diff(own) != 0), True)
+    last = np.flatnonzero(end)  # of every tie
+    own = own[last]
+    # Links and cells of the group down to the end of the tie: those of earlier groups are taken away.
+    hits, cells = np.cumsum(hit)[last], last + 1
+    T = hits - np.append(0, np.cumsum(links))[own]
+    size = cells - np.append(0, np.cumsum(links + others))[own]
+    found = np.diff(hits, prepend=0)
+    missed = np.diff(cells, prepend=0) - found
+    both = (links > 0) & (others > 0)
+    above = np.bincount(own, missed * (T - found / 2.0), len(links))[both]  # links above a non-link, ties half
+    precise = np.bincount(own, found * T / size, len(links))[both]
+    return above / (links[both] * others[both]), precise / links[both]
 
 
 def log_probability(values: Floats, mean: Floats, variance: Floats, probability: Floats) -> Floats:
@@ -123,24 +147,12 @@ def _log_counts(x: Floats, mean: Floats, variance: Floats) -> Floats:
     return np.where(spread, binomial, poisson)
 
 
-def ranks(scores: Floats, target: NDArray[np.int64], removed: Flags | None = None) -> Floats:
-    """The rank of one candidate among all of its row, 1 the best; ties by their expected rank.
-
-    scores (n, m); target (n,) the column of the true one; removed (n, m) candidates that do not count (the target
-    always does). rank = 1 + (candidates above) + (candidates tied, without itself) / 2: the mean of the optimistic
-    and the pessimistic rank.
-    """
-    rows = np.arange(len(scores))
-    own = scores[rows, target][:, None]
-    margin = TIED * np.abs(own)
-    counted = np.ones(scores.shape, bool) if removed is None else ~removed
-    counted[rows, target] = False
-    above = np.count_nonzero((scores > own + margin) & counted, axis=1)
-    not_below = np.count_nonzero((scores >= own - margin) & counted, axis=1)
-    return np.asarray(1.0 + (above + not_below) / 2.0)
+def ranks(above: NDArray[np.int64], tied: NDArray[np.int64]) -> Floats:
+    """Ranks (n,) of cells with so many rivals above and tied, 1 the best: the mean of the best and the worst."""
+    return np.asarray(1.0 + above + tied / 2.0)
 
 
-def rank_figures(positions: Floats) -> dict[str, float]:
-    """mrr, hits_at_1, hits_at_3, hits_at_10 and mean_rank of ranks (n,)."""
-    hits = {f"hits_at_{k}": float(np.mean(positions <= k)) for k in (1, 3, 10)}
-    return {"mrr": float(np.mean(1.0 / positions)), **hits, "mean_rank": float(np.mean(positions))}
+def rank_values(positions: Floats) -> dict[str, Floats]:
+    """What mrr, hits_at_1, hits_at_3, hits_at_10 and mean_rank are the means of, for ranks (n,)."""
+    hits = {f"hits_at_{k}": (positions <= k).astype(np.float64) for k in (1, 3, 10)}
+    return {"mrr": 1.0 / positions, **hits, "mean_rank": positions}

@@ -1,76 +1,130 @@
-"""The rank of test links among all entities of an axis, raw and filtered."""
+"""Where test links stand among all entities of an axis: how many rivals are above, and how many are tied.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+Links that share everything but the entity on the axis are one query, whose candidates are scored once. A probability
+that only the whole distribution tells (`predict.chance`) is costly, but all that counts is how it compares with those
+of the query's links, and it always lies between two bounds that are cheap: only where one of these lies between the
+bounds, too, a candidate is scored exactly. And entities without data, of which a fit says the same, are scored once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.keys import columns_of, pack_pair, search
-from plait.evaluation.metrics import rank_figures, ranks
+from plait.data.keys import columns_of, pack, pack_pair, search
+from plait.evaluation.metrics import TIED
 from plait.evaluation.nonlinks import Links
-
-if TYPE_CHECKING:
-    from plait.result import Fit
+from plait.evaluation.view import View
+from plait.jit import kernel
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Advance = Callable[[int], None]  # told of so many links more
 
 # Scores held at a time.
 PIECE = 2**22
 
 
-def ranking(fit: "Fit", relation: str, cells: Rows, axes: Sequence[str], links: Links, score: str) -> dict[str, float]:
-    """Figures of the ranks of links (n, order) on these axes, given their other entities.
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Links on one axis; all (n,).
 
-    mrr, hits_at_1, hits_at_3, hits_at_10, mean_rank: filtered, without the candidates that are links too or closed by a
-    rule; the same with _raw: among all. By axis as mrr[tail] where there are several, and over all ranks.
+    query: the number of each link's query. score: its own. above, tied: how many rivals are above or tied, other links
+    and closed cells not counting; raw_above, raw_tied: among all candidates.
     """
-    figures: dict[str, float] = {}
-    everything: dict[str, list[Floats]] = {"": [], "_raw": []}
-    for axis in axes:
-        for suffix, positions in zip(everything, positions_on(fit, relation, cells, axis, links, score)):
-            everything[suffix].append(positions)
-            if len(axes) > 1:
-                own = rank_figures(positions)
-                figures |= {f"{name}{suffix}[{axis}]": figure for name, figure in own.items()}
-    for suffix, parts in everything.items():
-        over_all = rank_figures(np.concatenate(parts))
-        figures |= {f"{name}{suffix}": figure for name, figure in over_all.items()}
-    return figures
+
+    query: Rows
+    score: Floats
+    above: Rows
+    tied: Rows
+    raw_above: Rows
+    raw_tied: Rows
 
 
-def positions_on(fit: "Fit", relation: str, cells: Rows, axis: str, links: Links, score: str) -> tuple[Floats, Floats]:
-    """Filtered and raw ranks (n,) of links (n, order) on one axis."""
-    place = fit.model.equation(relation).indices.index(axis)
-    size = links.shape[place]
-    filtered, raw = np.empty(len(cells)), np.empty(len(cells))
-    step = max(PIECE // size, 1)
-    for start in range(0, len(cells), step):
-        part = slice(start, start + step)
-        scores = scores_along(fit, relation, cells[part], axis, score)
-        target = cells[part, place]
-        raw[part] = ranks(scores, target)
-        filtered[part] = ranks(scores, target, no_rivals(links, cells[part], place))
-    return filtered, raw
+def ranked(view: View, cells: Rows, place: int, links: Links, advance: Advance = lambda more: None) -> Ranked:
+    """Where links (n, order) stand among all entities at this place, given their other entities."""
+    query, first = queries(cells, place, links.shape)
+    order = np.argsort(query, kind="stable")
+    begin = np.searchsorted(query[order], np.arange(len(first) + 1))
+    own, counts = view.scores(cells), np.zeros((len(cells), 4), np.int64)
+    step = max(PIECE // links.shape[place], 1)
+    for start in range(0, len(first), step):
+        some = slice(start, start + step)
+        asked, mine = cells[first[some]], order[begin[start] : begin[min(start + step, len(first))]]
+        there, target = query[mine] - start, cells[mine, place]
+        scores, same = _scores(view, asked, place, there, own[mine])
+        found = np.zeros((len(mine), 4), np.int64)
+        count_rivals(scores, same[there], no_rivals(links, asked, place), there, target, TIED, found)
+        counts[mine] = found
+        advance(len(mine))
+    return Ranked(query, own, *np.ascontiguousarray(counts.T))
 
 
-def scores_along(fit: "Fit", relation: str, cells: Rows, axis: str, score: str) -> Floats:
-    """The scores (n, size) of cells (n, order) with one entity running over all of its axis."""
-    if score == "rate" or (score == "mean" and fit.likelihood[relation] == "poisson"):
-        from plait.predict.moments import rates_along
-
-        return rates_along(fit, relation, cells, axis)
-    from plait.predict.chance import score as score_cells
-
-    place = fit.model.equation(relation).indices.index(axis)
-    size = len(fit.labels[axis])
-    candidates = np.repeat(cells, size, axis=0)
-    candidates[:, place] = np.tile(np.arange(size), len(cells))
-    return np.asarray(score_cells(fit, relation, candidates, score)).reshape(len(cells), size)
+def queries(cells: Rows, place: int, shape: tuple[int, ...]) -> tuple[Rows, Rows]:
+    """The query of every cell (n,), numbered by the other entities, and a cell of each query."""
+    others = [k for k in range(len(shape)) if k != place]
+    if not others:
+        return np.zeros(len(cells), np.int64), np.zeros(min(len(cells), 1), np.int64)
+    keys = pack(columns_of(cells[:, others]), [shape[k] for k in others], len(cells))
+    _, first, query = np.unique(keys, return_index=True, return_inverse=True)
+    return query.reshape(-1), first
 
 
-def no_rivals(links: Links, cells: Rows, place: int) -> NDArray[np.bool_]:
+def _scores(view: View, cells: Rows, place: int, there: Rows, own: Floats) -> tuple[Floats, Rows]:
+    """Scores (m, size) that compare with the links' own as the exact ones do, and the row of every query in them.
+
+    cells (queries, order): one of each query; there, own: the query and the score of each link.
+    """
+    if view.by_rate:
+        return view.along(cells, place), np.arange(len(cells))
+    same, first = queries(view.alike(cells), place, view.shape)
+    cells = cells[first]
+    low, high = view.bounds_along(cells, place)
+    open_ = np.zeros(low.shape, bool)
+    mark_open(low, high, same[there], own, TIED, open_)
+    row, entity = np.nonzero(open_)
+    candidates = cells[row]
+    candidates[:, place] = entity
+    low[row, entity] = view.scores(candidates)
+    return low, same
+
+
+@kernel
+def mark_open(low: Floats, high: Floats, row: Rows, own: Floats, tied: float, open_: Flags) -> None:
+    """Mark the candidates (m, size) whose score, between low and high, may be on either side of a link's own.
+
+    row: that of each link.
+    """
+    for n in range(len(own)):
+        q, margin = row[n], tied * abs(own[n])
+        for c in range(low.shape[1]):
+            if low[q, c] < high[q, c] and low[q, c] <= own[n] + margin and high[q, c] >= own[n] - margin:
+                open_[q, c] = True
+
+
+@kernel
+def count_rivals(
+    scores: Floats, row: Rows, removed: Flags, there: Rows, target: Rows, tied: float, found: Rows
+) -> None:
+    """found[n] = rivals of link n above it and tied with it, those not removed; then the same of all.
+
+    scores (m, size), of which link n has row[n]; removed (queries, size), of which it has there[n].
+    """
+    for n in range(len(target)):
+        q, r = there[n], row[n]
+        own = scores[r, target[n]]
+        margin = tied * abs(own)
+        for c in range(scores.shape[1]):
+            if c != target[n] and scores[r, c] >= own - margin:
+                at = 0 if scores[r, c] > own + margin else 1
+                found[n, 2 + at] += 1
+                if not removed[q, c]:
+                    found[n, at] += 1
+
+
+def no_rivals(links: Links, cells: Rows, place: int) -> Flags:
     """Which entities (n, size) at this place do not count beside a cell's own: with them it is a link, or closed."""
     found = also_links(links, cells, place)
     if links.closed:
@@ -80,7 +134,7 @@ def no_rivals(links: Links, cells: Rows, place: int) -> NDArray[np.bool_]:
     return found
 
 
-def also_links(links: Links, cells: Rows, place: int) -> NDArray[np.bool_]:
+def also_links(links: Links, cells: Rows, place: int) -> Flags:
     """Which entities (n, size) at this place make a link of a cell's other entities; its own entity is among them."""
     others = [k for k in range(len(links.shape)) if k != place]
     sizes = [links.shape[k] for k in others]

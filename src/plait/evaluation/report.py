@@ -1,7 +1,7 @@
 """What `plait.evaluate` gives: figures by name, how well probabilities are calibrated, and what is to be known."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ class Metrics(Mapping[str, float]):
 
     calibration: a polars table with the columns bin, cells, predicted (mean probability) and observed (share of links);
     None where the test has no zeros. links, zeros: rows of the test. notes: sentences on what is not among the figures
-    and why, and on what they must not be taken for.
+    and why, and on what they must not be taken for. errors: standard errors by the names of the figures, where the test
+    tells them.
     """
 
     figures: Mapping[str, float]
@@ -25,6 +26,7 @@ class Metrics(Mapping[str, float]):
     zeros: int
     calibration: "pl.DataFrame | None" = None
     notes: tuple[str, ...] = ()
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
         return self.figures[name]
@@ -36,13 +38,14 @@ class Metrics(Mapping[str, float]):
         return len(self.figures)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in plain types, for JSON: relation, links, zeros, metrics, calibration (rows), notes."""
+        """Everything in plain types, for JSON: relation, links, zeros, metrics, errors, calibration (rows), notes."""
         rows = None if self.calibration is None else self.calibration.to_dicts()
         return {
             "relation": self.relation,
             "links": self.links,
             "zeros": self.zeros,
             "metrics": dict(self.figures),
+            "errors": dict(self.errors),
             "calibration": rows,
             "notes": list(self.notes),
         }
@@ -51,33 +54,42 @@ class Metrics(Mapping[str, float]):
         return str(self)
 
     def __str__(self) -> str:
-        width = max(map(len, self.figures), default=0)
-        shown = {name: _shown(figure) for name, figure in self.figures.items()}
-        right = max(map(len, shown.values()), default=0)
-        lines = [self._title(), *(f"  {name:<{width}}  {figure:>{right}}" for name, figure in shown.items())]
+        rows = [(name, shown(figure), error(self.errors.get(name))) for name, figure in self.figures.items()]
+        lines = [self.title(), *(f"  {line}" for line in aligned(rows))]
         if self.calibration is not None:
-            lines += ["  calibration", *(f"    {line}" for line in _aligned(self.calibration))]
+            lines += ["  calibration", *(f"    {line}" for line in aligned(_rows(self.calibration)))]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         from plait.show import note, page, table
 
-        blocks = [table(self._title(), ("figure", ""), list(self.figures.items()))]
+        rows = [(name, figure, error(self.errors.get(name))) for name, figure in self.figures.items()]
+        blocks = [table(self.title(), ("figure", "", ""), rows)]
         if self.calibration is not None:
             blocks.append(table("Calibration", CALIBRATION, self.calibration.rows()))
         return page(*blocks, *map(note, self.notes))
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """The relation, and what the test has of links and zeros."""
         links, zeros = ("" if count == 1 else "s" for count in (self.links, self.zeros))
         return f"{self.relation}: {self.links:,} test link{links}, {self.zeros:,} test zero{zeros}"
 
 
-def _shown(figure: float) -> str:
+def shown(figure: float) -> str:
     """A figure with four decimals, or six digits where it is large."""
     return f"{figure:,.4f}" if abs(figure) < 1000 else f"{figure:,.1f}"
 
 
-def _aligned(calibration: "pl.DataFrame") -> list[str]:
-    cells = [CALIBRATION] + [(b, f"{n:,}", f"{p:.4f}", f"{o:.4f}") for b, n, p, o in calibration.iter_rows()]
-    widths = [max(len(row[k]) for row in cells) for k in range(4)]
-    return [f"{row[0]:<{widths[0]}}  " + "  ".join(f"{row[k]:>{widths[k]}}" for k in (1, 2, 3)) for row in cells]
+def error(of_figure: float | None) -> str:
+    """A standard error behind its figure, if there is one."""
+    return "" if of_figure is None else f"± {shown(of_figure)}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: the first column stands left, the others right; no blanks at the end."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+
+
+def _rows(calibration: "pl.DataFrame") -> list[tuple[str, ...]]:
+    return [CALIBRATION] + [(b, f"{n:,}", f"{p:.4f}", f"{o:.4f}") for b, n, p, o in calibration.iter_rows()]

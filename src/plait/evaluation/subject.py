@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from plait.data.bind import BoundRelation, Data, as_relation, bind
 from plait.data.columns import quoted
 from plait.data.relation import Relation
 from plait.data.tables import column_names, is_table
 from plait.errors import DataError, SettingError, suggestion
+from plait.evaluation.timing import take_times
 from plait.model import Model
 from plait.model.model import RESERVED
 
@@ -18,13 +22,15 @@ class Subject:
     """The relation to split, and those that came with it.
 
     given: the dict that came in, None for a single relation; relations: by name; data: all of them bound. The model of
-    `data` knows the indices and which of them share an axis, and nothing of the user's factors.
+    `data` knows the indices and which of them share an axis, and nothing of the user's factors. times: of the rows of
+    the relation to split, where a column says them.
     """
 
     name: str
     given: Mapping[str, Any] | None
     relations: Mapping[str, Relation]
     data: Data
+    times: NDArray[np.int64] | None = None
 
     @property
     def relation(self) -> Relation:
@@ -46,20 +52,35 @@ class Subject:
 
 
 def understood(
-    data: Any, relation: str | None, model: Model | str | None, labels: Mapping[str, Sequence[Any]] | None
+    data: Any,
+    relation: str | None,
+    model: Model | str | None,
+    labels: Mapping[str, Sequence[Any]] | None,
+    time: str | None = None,
 ) -> Subject:
-    """Read what came in: one relation, or a dict of them of which `relation` names one."""
+    """Read what came in: one relation, or a dict of them of which `relation` names one; time: a column of that one."""
     model = Model(model) if isinstance(model, str) else model
     if model is not None and not isinstance(model, Model):
         raise SettingError(f"model must be a plait.Model or its text, got {type(model).__name__}.")
     given = data if isinstance(data, Mapping) and not is_table(data) else None
     name = _chosen(given, relation, model)
     relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}
+    times = None
+    if time is not None:
+        relations[name], times = take_times(relations[name], name, time, _used(name, relations[name], model))
     indices = {key: _indices(key, value, model) for key, value in relations.items()}
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
     plain = _plain_model(indices, axes)  # the fit that follows will warn
     bound = bind(plain, relations, labels=_declared(labels, axes, model), warn=False)
-    return Subject(name, given, relations, bound)
+    return Subject(name, given, relations, bound, times)
+
+
+def _used(name: str, relation: Relation, model: Model | None) -> tuple[str, ...] | None:
+    """The columns that a relation says it needs; None where all columns of its table are."""
+    columns = relation.columns or {}
+    own = relation.indices if model is None else model.equation(name).indices
+    said = tuple(columns.values()) if own is None else tuple(columns.get(index, index) for index in own)
+    return (*said, *(column for column in (relation.value, relation.weight) if isinstance(column, str)))
 
 
 def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model | None) -> str:

@@ -46,24 +46,41 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Floats]:
     return rows, values
 
 
+def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
+    """The links (n, order) of a table of further known ones; those of entities that the fit does not know left out.
+
+    what: the table in errors.
+    """
+    if not isinstance(known, Relation):
+        known = Relation(as_frame(known).to_native())
+    if is_array(known.data):
+        rows, values = _of_array(fit, relation, known, what)
+    else:
+        rows, values, _ = _of_table(fit, relation, known, what, unknown="prior")
+    rows = rows[(values > 0) & (rows >= 0).all(axis=1)]
+    return rows[~_not_tested(fit, relation, known, what).contain(rows)]
+
+
 # --- tables
 
 
-def _of_table(fit: "Fit", relation: str, test: Relation) -> tuple[Rows, Floats, str | None]:
-    """Cells, values and the column of the latter."""
+def _of_table(
+    fit: "Fit", relation: str, test: Relation, what: str = "test", unknown: str = "error"
+) -> tuple[Rows, Floats, str | None]:
+    """Cells, values and the column of the latter; what: the argument that the table is, for errors."""
     frame, known = as_frame(test.data), fit.known[relation]
     indices = fit.model.equation(relation).indices
-    named = _index_columns(frame.columns, indices, test.columns or {}, known.columns)
-    value = _value_column(frame.columns, list(named.values()), test.value, known.value)
+    named = _index_columns(frame.columns, indices, test.columns or {}, known.columns, what)
+    value = _value_column(frame.columns, list(named.values()), test.value, known.value, what)
     cells = frame.select(*named.values()).rename({c: i for i, c in named.items()}) if named else frame
-    _, rows = rows_of(fit, relation, cells)
+    _, rows = rows_of(fit, relation, cells, unknown=unknown, what="cells" if what == "test" else what)
     if value is None:
         return rows, np.ones(len(rows)), None
-    return rows, number_array(frame.get_column(value), f"test, column {quoted(value)}"), value
+    return rows, number_array(frame.get_column(value), f"{what}, column {quoted(value)}"), value
 
 
 def _index_columns(
-    have: Sequence[str], indices: Sequence[str], said: Mapping[str, str], remembered: Mapping[str, str]
+    have: Sequence[str], indices: Sequence[str], said: Mapping[str, str], remembered: Mapping[str, str], what: str
 ) -> dict[str, str]:
     """Index -> column: as the test says, by the name of the index, or as the data of the fit had it."""
     named: dict[str, str] = {}
@@ -74,32 +91,34 @@ def _index_columns(
             named[index] = found[0]
         elif index in said:
             raise DataError(
-                f"test: there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.\n"
+                f"{what}: there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.\n"
                 f"{suggestion(said[index], have)}columns= names it: give the name of a column of the table."
             )
     return named
 
 
-def _value_column(have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None) -> str | None:
+def _value_column(
+    have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None, what: str
+) -> str | None:
     """The column of values; None where every row is a link."""
     left = [column for column in have if column not in used]
     if said is not None:
         if said not in left:
             raise DataError(
-                f"test: there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.\n"
+                f"{what}: there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.\n"
                 f"{suggestion(said, have)}value= names the column of values."
             )
         return said
     known = [column for column in dict.fromkeys(("value", remembered)) if column in left]
     if len(known) > 1:
         raise DataError(
-            f"test: columns 'value' and {quoted(remembered)} may both hold the values.\n"
-            f"Drop one, or say which does: plait.Relation(test, value={remembered!r})."
+            f"{what}: columns 'value' and {quoted(remembered)} may both hold the values.\n"
+            f"Drop one, or say which does: plait.Relation({what}, value={remembered!r})."
         )
     if left and not known:
         raise DataError(
-            f"test: column {quoted(left[0])} is not used, and there is no column of values.\n"
-            f"Drop it, or say that it holds the values: plait.Relation(test, value={left[0]!r})."
+            f"{what}: column {quoted(left[0])} is not used, and there is no column of values.\n"
+            f"Drop it, or say that it holds the values: plait.Relation({what}, value={left[0]!r})."
         )
     return known[0] if known else None
 
@@ -120,28 +139,29 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
         raise DataError(f"test: {wrong}.\nLeave it out.")
 
 
-def _of_array(fit: "Fit", relation: str, test: Relation) -> tuple[Rows, Floats]:
+def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> tuple[Rows, Floats]:
     """All cells of a dense array but NaN; those that a sparse one stores."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
-    source = test.read("test", indices)
+    source = test.read(what, indices)
     assert isinstance(source, ArraySource)
     if source.shape != shape:
         raise DataError(
-            f"test: the array has shape {source.shape}, but {relation} has {shape}.\nGive one entry a cell, or a table."
+            f"{what}: the array has shape {source.shape}, but {relation} has {shape}.\n"
+            f"Give one entry a cell, or a table."
         )
     if is_sparse(test.data):
         return source.coords.astype(np.int64), source.values
     own = tuple(test.indices or indices)
-    array = np.transpose(as_floats(test.data, "test"), [own.index(index) for index in indices])
+    array = np.transpose(as_floats(test.data, what), [own.index(index) for index in indices])
     there = ~np.isnan(array)
     return np.argwhere(there).reshape(-1, len(indices)), array[there]
 
 
-def _not_tested(fit: "Fit", relation: str, test: Relation) -> Closed:
+def _not_tested(fit: "Fit", relation: str, test: Relation, what: str = "test") -> Closed:
     """The cells that `missing=` and `hidden=` of a test take out of it."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     tables: dict[tuple[str, ...], Rows] = {}
-    for where, labels in (*test.read_missing("test", indices), *test.read_hidden("test", indices)):
+    for where, labels in (*test.read_missing(what, indices), *test.read_hidden(what, indices)):
         over = tuple(index for index in indices if index in labels)
         rows = np.stack([fit.labels[i].encode(labels[i], where=where, unknown="mark") for i in over], axis=1)
         rows = rows[(rows >= 0).all(axis=1)]

@@ -22,22 +22,23 @@ Rows = NDArray[np.int64]
 MOST_COMPARED = 10_000
 
 
-def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") -> tuple[Any, Rows]:
+def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error", what: str = "cells") -> tuple[Any, Rows]:
     """A table of cells as a narwhals frame, and the row numbers of its cells.
 
     cells: any table, or a dict of columns, with a column for each index of the relation; other columns are left alone.
     Rows are (n, order), in the order of the relation's indices. A name that the fit has not seen is an error, or −1
-    where unknown is "prior". A relation without indices has one cell, which a table without columns means.
+    where unknown is "prior". A relation without indices has one cell, which a table without columns means. what: the
+    table in errors.
     """
     if unknown not in ("error", "prior"):
         cure = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
         raise SettingError(f"unknown says what a name means that the fit has not seen, got {unknown!r}.\n{cure}")
     indices = fit.model.equation(relation).indices
     frame = as_frame(cells)
-    _check_columns(frame.columns, relation, indices)
+    _check_columns(frame.columns, relation, indices, what)
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
-    columns = [_encoded(fit.labels[i], frame.get_column(i), f"cells, column {quoted(i)}", unknown) for i in indices]
+    columns = [_encoded(fit.labels[i], frame.get_column(i), f"{what}, column {quoted(i)}", unknown) for i in indices]
     return frame, np.stack(columns, axis=1)
 
 

@@ -24,7 +24,7 @@ from plait.errors import DataError, SettingError, suggestion
 from plait.predict import draws, intervals, mixture, products
 from plait.predict.cells import rows_of
 from plait.predict.kernels import closed_form
-from plait.predict.moments import mean_rate, moments
+from plait.predict.moments import average, mean_rate, moments
 from plait.predict.operands import exposure, operands
 from plait.predict.pieces import in_pieces
 
@@ -92,6 +92,24 @@ def score(fit: "Fit", relation: str, rows: Rows, by: str = "mean") -> Array:
     return np.asarray(columns(fit, relation, rows, (by,))[by], np.float64)
 
 
+def probability_bounds(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
+    """Bounds (n,) between which the column `probability` lies at cells, equal where it costs no more than they do."""
+    low, high = np.empty(len(rows)), np.empty(len(rows))
+    for at in range(0, len(rows), BLOCK):
+        part = slice(at, at + BLOCK)
+        bounds = [_bounds(member, relation, rows[part]) for member in fit.members]
+        low[part], high[part] = (average(own) for own in zip(*bounds))
+    return low, high
+
+
+def _bounds(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
+    """The same of one member, for fewer cells."""
+    mean, variance = moments(fit, relation, rows)
+    miss, doubtful = _closed_form(mean, variance)
+    low = -np.expm1(-miss)
+    return low, np.where(doubtful, -np.expm1(-mean), low)
+
+
 def check_score(by: str) -> None:
     """Refuse a word that is no column of a prediction."""
     known = (*COLUMNS, "rate")
@@ -120,17 +138,23 @@ def predict(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") ->
 
 def _misses(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> Array:
     """−log P(x = 0), (n,)."""
+    miss, doubtful = _closed_form(mean, variance)
+    for large, cells in enumerate(_by_size(doubtful, mean, variance)):
+        if len(cells):
+            better = _whole_misses(fit, relation, rows[cells], bool(large))
+            miss[cells] = np.clip(better, miss[cells], mean[cells])
+    return miss
+
+
+def _closed_form(mean: Array, variance: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """−log P(x = 0) by matched moments, (n,), and where it may be too far off."""
     miss, doubtful = np.empty(len(mean)), np.empty(len(mean), np.bool_)
 
     def work(lo: int, hi: int) -> None:
         closed_form(mean[lo:hi], variance[lo:hi], TOLERANCE, miss[lo:hi], doubtful[lo:hi])
 
     in_pieces(work, len(mean), PIECE)
-    for large, cells in enumerate(_by_size(doubtful, mean, variance)):
-        if len(cells):
-            better = _whole_misses(fit, relation, rows[cells], bool(large))
-            miss[cells] = np.clip(better, miss[cells], mean[cells])
-    return miss
+    return miss, doubtful
 
 
 def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[Rows, Rows]:

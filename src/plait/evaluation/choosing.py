@@ -1,0 +1,301 @@
+"""Which cells of a relation are hidden: at random, the latest, or the last of each entity."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from plait.data.along import along
+from plait.data.arrays import is_sparse
+from plait.data.bind import BoundRelation
+from plait.data.keys import Array, columns_of, find, pack, pack_pair
+from plait.data.tables import TableSource, is_table
+from plait.errors import DataError, SettingError, suggestion
+from plait.evaluation.listing import MOST_CELLS, cells_under, observed_cells
+from plait.evaluation.subject import Subject
+from plait.evaluation.timing import times_at
+
+WORDS = ("cells", "links", "thin", "time")
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What is hidden: coordinates (n, k) by some indices; the cells of the test (m, order); whether zeros are among
+    them; and out of how many cells, links, entities or pairs (what) how many were chosen.
+    """
+
+    hidden: dict[tuple[str, ...], Array]
+    cells: Array
+    with_zeros: bool
+    what: str
+    chosen: int
+    candidates: int
+    observed: float | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is to be hidden: by one of the words, or "slices" or "last" over some indices; how much; by which column."""
+
+    word: str
+    over: tuple[str, ...]
+    fraction: float | None
+    time: str | None
+    count: int
+
+    @property
+    def by(self) -> str | tuple[str, ...]:
+        """As a split tells it."""
+        if self.word == "slices":
+            return self.over
+        return ("last", *self.over) if self.word == "last" else self.word
+
+    @property
+    def share(self) -> float:
+        """The fraction, where there must be one."""
+        assert self.fraction is not None
+        return self.fraction
+
+
+def way_of(by: Any, fraction: Any, time: Any, count: Any, bound: BoundRelation) -> Way:
+    """The arguments of `hide` that say what to hide, checked."""
+    word, over = _by(by, bound)
+    _check_amount(word, by, fraction, count)
+    if word == "time" and time is None:
+        raise SettingError('by="time" needs time=, the column that says when.\nGive time="when", or another column.')
+    if time is not None and word not in ("time", "last"):
+        raise SettingError(
+            f"time is {time!r}, but by={by!r} does not look at it.\n"
+            f'Hide the latest links, by="time", or the last of each entity, by=("last", …).'
+        )
+    return Way(word, over, None if fraction is None else float(fraction), time, 1 if count is None else int(count))
+
+
+def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
+    """One of the words; or "slices" or "last", and the indices whose entities, pairs, … are meant."""
+    if isinstance(by, str):
+        if by not in WORDS:
+            near = suggestion(by, WORDS)
+            example = f'("index", {bound.indices[0]!r})' if bound.indices else '("index", …)'
+            raise SettingError(
+                f"by is {by!r}.\n{near}It is {', '.join(map(repr, WORDS))}, or a tuple of indices such as {example}."
+            )
+        return by, ()
+    given = tuple(by) if isinstance(by, Sequence) else ()
+    word = given[0] if len(given) > 1 and given[0] in ("index", "pair", "last") else None
+    over = given if word is None else given[1:]
+    for index in over:
+        if index not in bound.indices:
+            raise SettingError(
+                f"by names {index!r}, which is no index of {bound.name}.\n"
+                f"{suggestion(index, bound.indices)}It has {', '.join(bound.indices) or 'none'}."
+            )
+    if not over or len(set(over)) < len(over):
+        raise SettingError(f"by is {by!r}.\nName each index once: ('index', 'user') or ('pair', 'user', 'place').")
+    ordered = tuple(index for index in bound.indices if index in over)
+    return ("last" if word == "last" else "slices"), ordered
+
+
+def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
+    """How much to hide: a fraction; of each entity's last links a number."""
+    if word == "last":
+        if fraction is not None:
+            raise SettingError(
+                f"fraction is {fraction!r}, but by={by!r} hides the last link of each.\n"
+                f"Leave it out; count=2 would hide the last two."
+            )
+        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        if count is not None and (not whole or count < 1):
+            raise SettingError(f"count must be a whole number, 1 or more, got {count!r}.")
+        return
+    if count is not None:
+        raise SettingError(f'count is {count!r}, but it is for by=("last", …).\nSay how much to hide by fraction=.')
+    number = isinstance(fraction, (int, float, np.floating)) and not isinstance(fraction, bool)
+    if not number or not 0 < fraction < 1:
+        raise SettingError(f"fraction must be over 0 and under 1, got {fraction!r}.\nGive 0.2 to hide a fifth.")
+
+
+def choose(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    """What to hide of the relation to split."""
+    if not len(subject.bound.links):
+        raise DataError(f"{subject.name}: there is no observed link, so nothing can be tested.\nGive data with links.")
+    ways: dict[str, Callable[[Subject, Way, np.random.Generator], Chosen]] = {
+        "cells": _choose_cells,
+        "links": _choose_links,
+        "thin": _choose_thin,
+        "time": _choose_latest,
+        "last": _choose_last,
+        "slices": _choose_slices,
+    }
+    return ways[way.word](subject, way, rng)
+
+
+def _choose_cells(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    bound = subject.bound
+    cells = observed_cells(bound.weights)
+    if cells is None:
+        raise SettingError(
+            f'by="cells" lists all cells, but {bound.name} has {bound.total_cells:,}, over {MOST_CELLS:,}.\n'
+            f'Use by="thin": it hides links and zeros in equal shares without listing them.'
+        )
+    chosen = cells[_some(len(cells), way.share, rng, f"observed cells of {bound.name}")]
+    return Chosen({bound.indices: chosen}, chosen, True, "observed cells", len(chosen), len(cells))
+
+
+def _choose_links(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    bound = subject.bound
+    count = len(bound.links)
+    chosen = bound.cells[_some(count, way.share, rng, f"links of {bound.name}")]
+    return Chosen({bound.indices: chosen}, chosen, False, "links", len(chosen), count)
+
+
+def _choose_thin(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    relation, name = subject.relation, subject.name
+    if _unlisted_missing(subject):
+        raise SettingError(
+            f'by="thin" weighs the zeros that {name} does not list, but with observed="listed" these are missing.\n'
+            f'Use by="cells": it hides listed cells, however large the tensor.'
+        )
+    if isinstance(relation.weight, str):
+        _refuse_weighted_zeros(subject, '"thin"')
+    links = _choose_links(subject, way, rng)
+    return replace(links, observed=_thinned_weight(subject, way.share))
+
+
+def _thinned_weight(subject: Subject, share: float) -> float:
+    """What zeros weigh when a share of the links is hidden."""
+    observed = subject.relation.observed
+    return (1.0 if isinstance(observed, str) else float(observed)) * (1.0 - share)
+
+
+def _unlisted_missing(subject: Subject) -> bool:
+    """Whether cells that the data do not list are missing, so that none of them is a zero."""
+    relation = subject.relation
+    return relation.observed == "listed" and (is_table(relation.data) or is_sparse(relation.data))
+
+
+# --- by time
+
+
+def _choose_latest(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    """The latest of the links, or of the listed cells where only these are observed; among equal times at random."""
+    cells, what = _candidates(subject, '"time"')
+    number = _how_many(len(cells), way.share, f"{what} of {subject.name}")
+    order = np.lexsort((rng.random(len(cells)), times_at(subject, cells)))
+    return _put_aside(subject, cells, np.sort(order[-number:]), f"{what} (the latest by {way.time})")
+
+
+def _choose_last(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    """The last links of each entity, or some at random where nothing says when; one at least is left."""
+    cells, what = _candidates(subject, '("last", …)')
+    places = [subject.bound.indices.index(index) for index in way.over]
+    sizes = [subject.bound.shape[k] for k in places]
+    entity = np.unique(pack(columns_of(cells[:, places]), sizes, len(cells)), return_inverse=True)[1].reshape(-1)
+    when = np.zeros(len(cells)) if way.time is None else times_at(subject, cells)
+    order = np.lexsort((rng.random(len(cells)), when, entity))
+    have = np.bincount(entity)
+    after = np.cumsum(have)[entity[order]] - np.arange(len(cells))  # 1 for the last of an entity
+    chosen = np.sort(order[(after <= way.count) & (have[entity[order]] > way.count)])
+    each = f"each {' and '.join(way.over)}"
+    if not len(chosen):
+        raise SettingError(
+            f"no {' and '.join(way.over)} of {subject.name} has more than {way.count} of its {what}, so nothing would "
+            f"be left of any.\nGive a smaller count, or more data."
+        )
+    how = f"{way.count} of {each} at random" if way.time is None else f"the last {way.count} of {each} by {way.time}"
+    return _put_aside(subject, cells, chosen, f"{what} ({how})")
+
+
+def _candidates(subject: Subject, by: str) -> tuple[Array, str]:
+    """What has a time: the links, or all listed cells where others are missing; and what they are called."""
+    if _unlisted_missing(subject):
+        cells = observed_cells(subject.bound.weights)
+        assert cells is not None  # they are listed
+        return cells, "listed cells"
+    if isinstance(subject.relation.weight, str):
+        _refuse_weighted_zeros(subject, by)
+    return subject.bound.cells, "links"
+
+
+def _put_aside(subject: Subject, cells: Array, chosen: Array, what: str) -> Chosen:
+    """Listed cells become missing, as all others are; links become zeros like all others, which weigh less (`thin`)."""
+    some, listed = cells[chosen], _unlisted_missing(subject)
+    weight = None if listed else _thinned_weight(subject, len(some) / len(cells))
+    return Chosen({subject.bound.indices: some}, some, listed, what, len(some), len(cells), weight)
+
+
+def beside_decoys(subject: Subject, links: Chosen, rng: np.random.Generator) -> Chosen:
+    """The chosen links and as many zeros: what is hidden in other relations must not tell links from zeros."""
+    bound = subject.bound
+    cells = observed_cells(bound.weights)
+    if cells is None:  # too many to list, so hardly any that is drawn is a link, or missing
+        cells = np.stack([rng.integers(0, size, 4 * len(links.cells)) for size in bound.shape], axis=1)
+        cells = cells[bound.weights.at(cells) > 0].astype(links.cells.dtype)
+    zeros = np.unique(cells[values_at(bound, cells) == 0], axis=0)
+    zeros = zeros[rng.permutation(len(zeros))[: len(links.cells)]]
+    cells = np.unique(np.concatenate([links.cells, zeros]), axis=0)
+    return replace(links, hidden={bound.indices: cells}, cells=cells, with_zeros=True)
+
+
+def _refuse_weighted_zeros(subject: Subject, by: str) -> None:
+    """Listed zeros with weights of their own would not be thinned by the weight of all other zeros."""
+    source = subject.relation.read(subject.name, subject.bound.indices)
+    assert isinstance(source, TableSource)
+    assert source.weights is not None
+    observed = subject.relation.observed
+    zero = 1.0 if isinstance(observed, str) else float(observed)
+    if ((source.values == 0) & (source.weights != zero)).any():
+        raise SettingError(
+            f"by={by} gives all zeros of {subject.name} one weight, but its weight column gives some their own.\n"
+            f'Use by="links", or leave out the rows of zeros.'
+        )
+
+
+def _choose_slices(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
+    bound, over = subject.bound, way.over
+    sizes = [bound.weights.sizes[index] for index in over]
+    if math.prod(sizes) > MOST_CELLS:
+        raise SettingError(
+            f"there are {math.prod(sizes):,} of {', '.join(over)} in {bound.name}, over {MOST_CELLS:,}.\n"
+            f'Hide entities of one index, or use by="thin".'
+        )
+    what = f"entities of {over[0]}" if len(over) == 1 else f"combinations of {', '.join(over)}"
+    candidates = np.argwhere(along(bound.weights, over) > 0)
+    coords = candidates[_some(len(candidates), way.share, rng, f"{what} in {bound.name}")]
+    places = [bound.indices.index(index) for index in over]
+    cells = cells_under(bound.weights, places, coords)
+    test = _links_under(bound, places, coords) if cells is None else cells
+    return Chosen({over: coords}, test, cells is not None, what, len(coords), len(candidates))
+
+
+def _links_under(bound: BoundRelation, places: Sequence[int], coords: Array) -> Array:
+    """The links with one of the coordinates at these places."""
+    cells, sizes = bound.cells, [bound.shape[k] for k in places]
+    mine, theirs = pack_pair(columns_of(cells[:, places]), columns_of(coords), sizes, (len(cells), len(coords)))
+    return cells[find(mine, theirs)[1]]
+
+
+def _some(count: int, fraction: float, rng: np.random.Generator, what: str) -> Array:
+    """Which of so many to hide, in order: exactly the fraction, to the nearest whole number."""
+    return np.sort(rng.choice(count, _how_many(count, fraction, what), replace=False, shuffle=False))
+
+
+def _how_many(count: int, fraction: float, what: str) -> int:
+    chosen = math.floor(fraction * count + 0.5)
+    if chosen == 0 or chosen == count:
+        share = "none" if chosen == 0 else "all"
+        raise SettingError(
+            f"a fraction of {fraction:g} of {count:,} {what} is {share} of them.\n"
+            f"Give a {'larger' if chosen == 0 else 'smaller'} fraction, or more data."
+        )
+    return chosen
+
+
+def values_at(bound: BoundRelation, cells: Array) -> Array:
+    """X at some cells, 0 where there is no link."""
+    counts = (len(cells), len(bound.links))
+    needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
+    at, known = find(needles, keys)
+    return np.where(known, bound.values[at], 0.0)

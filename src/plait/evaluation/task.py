@@ -1,0 +1,166 @@
+"""What is asked of a fit, or of several alike: the test, what else is known, what is drawn, where to rank."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.errors import DataError, SettingError, suggestion
+from plait.evaluation.nonlinks import Links, corrupted, uniform
+from plait.evaluation.tested import read_known, read_test
+from plait.evaluation.view import View
+from plait.settings import one_of
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SCORES = ("mean", "probability", "rate")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `evaluate` and `compare` can be told about how to measure."""
+
+    score: str = "mean"
+    rank: bool | str | Sequence[str] | None = None
+    k: int | Sequence[int] | None = None
+    nonlinks: int | None = None
+    known: Any = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Cells (m, order) that are no links, drawn for the test links; of: which link each is for, None if for all.
+
+    how: "uniform", or "corrupt" at a place.
+    """
+
+    how: str
+    cells: Rows
+    of: Rows | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The test as row numbers (n, order) and values (n,), all links that are known or tested, and what is asked."""
+
+    relation: str
+    indices: tuple[str, ...]
+    rows: Rows
+    values: Floats
+    links: Links
+    drawn: tuple[Drawn, ...]
+    places: tuple[int, ...]
+    first: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def link(self) -> Flags:
+        """Which rows are links."""
+        return self.values > 0
+
+    @property
+    def zeros(self) -> int:
+        """How many rows are zeros."""
+        return int(np.count_nonzero(self.values == 0))
+
+
+def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, options: Options) -> Task:
+    """Read and check the test, with the row numbers of a fit, and draw what is to be drawn; for all views alike."""
+    rows, values = read_test(fit, relation, test)
+    if not (values > 0).any():
+        what = "is empty" if not len(values) else f"has {len(values):,} zeros and no link"
+        raise DataError(f"test of {relation}: it {what}, so nothing can be measured.\nHide more, or give links.")
+    indices = fit.model.equation(relation).indices
+    axes = ranked_axes(options.rank, indices)
+    count = _drawn_each(options, has_zeros=bool((values == 0).any()))
+    tested = rows[values > 0]
+    others = [*(view.known() for view in views), *_known(fit, relation, options.known)]
+    axis_names = [fit.model.axis(index) for index in indices]
+    links = Links(fit.known[relation], np.concatenate([tested, *others]), axis_names)
+    notes: list[str] = []
+    drawn = draw(links, tested, count, indices, np.random.default_rng(options.seed), notes) if count else ()
+    places = tuple(indices.index(axis) for axis in axes)
+    return Task(relation, indices, rows, values, links, drawn, places, _first(options.k, axes), tuple(notes))
+
+
+def check_options(options: Options) -> None:
+    """Refuse what is wrong whatever the test."""
+    one_of("score", options.score, SCORES)
+    if not _is_whole(options.seed):
+        raise SettingError(f"seed must be a whole number, 0 or more, got {options.seed!r}.")
+
+
+def ranked_axes(rank: Any, indices: tuple[str, ...]) -> tuple[str, ...]:
+    """The indices on which to rank."""
+    if rank is None or rank is False:
+        return ()
+    axes = indices if rank is True else (rank,) if isinstance(rank, str) else tuple(rank)
+    for axis in axes:
+        if axis not in indices:
+            raise SettingError(
+                f"rank names {axis!r}, which is no index of the relation.\n"
+                f"{suggestion(axis, indices)}It has {', '.join(indices) or 'none'}."
+            )
+    return tuple(dict.fromkeys(axes))
+
+
+def draw(
+    links: Links, tested: Rows, each: int, indices: Sequence[str], rng: np.random.Generator, notes: list[str]
+) -> tuple[Drawn, ...]:
+    """Non-links, so many for each tested link: one set from all cells, one by replacing the entity of each index."""
+    notes.append(f"non-links are drawn, {each} for each test link")
+    found = [Drawn("uniform", uniform(links, each * len(tested), rng))]
+    which = np.repeat(np.arange(len(tested)), each)
+    for place, index in enumerate(indices):
+        changed, possible = corrupted(links, tested[which], place, rng)
+        without = int(np.count_nonzero(~possible.reshape(-1, each).any(axis=1)))
+        if 0 < without < len(tested):
+            notes.append(f"{without:,} of the test links would be known links with any {index}: not corrupted there")
+        found.append(Drawn("corrupt", changed[possible], which[possible], place))
+    return tuple(found)
+
+
+def _drawn_each(options: Options, has_zeros: bool) -> int:
+    """How many non-links to draw for each link."""
+    if options.nonlinks is None:
+        return 0 if has_zeros else 1
+    if not _is_whole(options.nonlinks):
+        raise SettingError(f"nonlinks must be a whole number, 0 or more, for each link, got {options.nonlinks!r}.")
+    return int(options.nonlinks)
+
+
+def _first(k: Any, axes: Sequence[str]) -> tuple[int, ...]:
+    """How many of the first candidates to look at, each once, the fewest first."""
+    if k is None:
+        return ()
+    given = tuple(k) if isinstance(k, (list, tuple, range, np.ndarray)) else (k,)
+    if not given or not all(_is_whole(one) and one > 0 for one in given):
+        raise SettingError(f"k must be a whole number, 1 or more, or several, got {k!r}.\nGive k=10, or k=(5, 10).")
+    if not axes:
+        raise SettingError(
+            f"k is {k!r}, but nothing is ranked.\nSay on which index the first {given[0]} are looked at: rank=…"
+        )
+    return tuple(sorted({int(one) for one in given}))
+
+
+def _known(fit: "Fit", relation: str, known: Any) -> list[Rows]:
+    """The links of each table of further known ones."""
+    if known is None:
+        return []
+    if not isinstance(known, (list, tuple)):
+        return [read_known(fit, relation, known, "known")]
+    return [read_known(fit, relation, table, f"known[{n}]") for n, table in enumerate(known)]
+
+
+def _is_whole(number: Any) -> bool:
+    """Whether this is a whole number, 0 or more."""
+    return not isinstance(number, bool) and isinstance(number, (int, np.integer)) and bool(number >= 0)

@@ -1,0 +1,159 @@
+"""A fit as a test asks it: scores and predictive probabilities at cells that are numbered as in the test.
+
+Fits that are compared may number their entities differently, and one may know more of them than another. The test has
+the numbers of one of the fits; `View.of` finds those of the others by name.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.columns import quoted
+from plait.data.keys import columns_of, pack
+from plait.errors import DataError
+from plait.evaluation import metrics
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A fit, and by which column of a prediction cells are ranked.
+
+    numbers: for every index the fit's row numbers of the test's entities; None where they are the same.
+    """
+
+    fit: "Fit"
+    relation: str
+    score: str
+    numbers: tuple[Rows, ...] | None = None
+
+    @classmethod
+    def of(cls, fit: "Fit", relation: str, score: str, first: "Fit", name: str = "") -> "View":
+        """The view of a fit on a test that is numbered as in the first one; name: of the fit, for errors."""
+        indices = first.model.equation(relation).indices
+        if fit is first or all(fit.labels[i].names.equals(first.labels[i].names) for i in indices):
+            return cls(fit, relation, score)
+        numbers = []
+        for index in indices:
+            rows = fit.labels[index].encode(first.labels[index].names, where=f"compare, {index}", unknown="mark")
+            if (rows < 0).any():
+                unknown = first.labels[index][int(np.argmax(rows < 0))]
+                raise DataError(
+                    f"compare: {name!r} does not know {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} "
+                    f"that another fit knows, such as {quoted(unknown)}.\n"
+                    f"Fit all of them with the same labels={{{index!r}: […]}}."
+                )
+            numbers.append(np.asarray(rows, np.int64))
+        return cls(fit, relation, score, tuple(numbers))
+
+    def scores(self, cells: Rows) -> Floats:
+        """What cells (n, order) are ranked by, (n,)."""
+        from plait.predict.chance import score
+
+        if self.by_rate:
+            return score(self.fit, self.relation, self._own(cells), self.score)
+        first, which = self._once(cells)
+        return score(self.fit, self.relation, self._own(cells[first]), self.score)[which]
+
+    def along(self, cells: Rows, place: int) -> Floats:
+        """The scores (n, size) of cells (n, order) with the entity at one place running over all."""
+        if self.by_rate:
+            from plait.predict.moments import rates_along
+
+            index = self.fit.model.equation(self.relation).indices[place]
+            rates = rates_along(self.fit, self.relation, self._own(cells), index)
+            return rates if self.numbers is None else np.ascontiguousarray(rates[:, self.numbers[place]])
+        size = self.shape[place]
+        return self.scores(every(cells, place, size)).reshape(len(cells), size)
+
+    def bounds_along(self, cells: Rows, place: int) -> tuple[Floats, Floats]:
+        """Bounds (n, size) of these scores, where they are probabilities."""
+        from plait.predict.chance import probability_bounds
+
+        size = self.shape[place]
+        low, high = probability_bounds(self.fit, self.relation, self._own(every(cells, place, size)))
+        return low.reshape(len(cells), size), high.reshape(len(cells), size)
+
+    def alike(self, cells: Rows) -> Rows:
+        """Cells (n, order) with entities in place of those that the fit cannot tell from them, as few as can be."""
+        return np.stack([of[cells[:, place]] for place, of in enumerate(self._alike)], axis=1) if self.shape else cells
+
+    def _once(self, cells: Rows) -> tuple[Rows, Rows]:
+        """Some of the cells (n, order) of which the fit says all that it says, and for each cell which of these."""
+        keys = pack(columns_of(self.alike(cells)), self.shape, len(cells))
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        return first, which.reshape(-1)
+
+    @cached_property
+    def _alike(self) -> tuple[Rows, ...]:
+        from plait.predict.alike import alike
+
+        own = alike(self.fit, self.relation)
+        if self.numbers is None:
+            return own
+        found = []
+        for same, numbers in zip(own, self.numbers):
+            _, first, which = np.unique(same[numbers], return_index=True, return_inverse=True)
+            found.append(first[which.reshape(-1)])
+        return tuple(found)
+
+    def predictive(self, cells: Rows, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean, P(x > 0) and log predictive probability of values at cells; all (n,)."""
+        from plait.predict.chance import columns
+
+        first, which = self._once(cells)
+        bernoulli = self.fit.likelihood[self.relation] == "bernoulli"
+        rate = "rate" if bernoulli else "mean"
+        found = columns(self.fit, self.relation, self._own(cells[first]), (rate, "variance", "probability"))
+        found = {name: column[which] for name, column in found.items()}
+        moments, probability = (found[rate], found["variance"]), found["probability"]
+        if bernoulli:
+            return probability, probability, metrics.log_link(values > 0, *moments, probability)
+        return found["mean"], probability, metrics.log_probability(values, *moments, probability)
+
+    def known(self) -> Rows:
+        """The known links (n, order) of the fit, in the test's numbers; those of entities that it lacks left out."""
+        cells = self.fit.known[self.relation].cells.astype(np.int64)
+        if self.numbers is None:
+            return cells
+        for place, numbers in enumerate(self.numbers):
+            back = np.full(self.fit.known[self.relation].shape[place], -1)
+            back[numbers] = np.arange(len(numbers))
+            cells[:, place] = back[cells[:, place]]
+        return cells[(cells >= 0).all(axis=1)]
+
+    def knows(self, cells: Rows) -> NDArray[np.bool_]:
+        """Which cells (n, order) are known links of the fit."""
+        return self.fit.known[self.relation].contain(self._own(cells))
+
+    @property
+    def by_rate(self) -> bool:
+        """Whether cells are ranked by their mean rate, which costs little."""
+        return self.score == "rate" or (self.score == "mean" and self.fit.likelihood[self.relation] == "poisson")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many entities the test knows of each index."""
+        return self.fit.known[self.relation].shape if self.numbers is None else tuple(map(len, self.numbers))
+
+    def _own(self, cells: Rows) -> Rows:
+        """The fit's numbers of cells."""
+        if self.numbers is None:
+            return cells
+        columns = [numbers[cells[:, place]] for place, numbers in enumerate(self.numbers)]
+        return np.stack(columns, axis=1) if columns else cells
+
+
+def every(cells: Rows, place: int, size: int) -> Rows:
+    """Cells (n, order) with every entity at one place, one after the other: (n · size, order)."""
+    candidates = np.repeat(cells, size, axis=0)
+    candidates[:, place] = np.tile(np.arange(size), len(cells))
+    return candidates

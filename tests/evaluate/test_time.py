@@ -1,0 +1,263 @@
+"""`plait.hide` by time and the last of each entity: what is hidden, and that nothing of it is left in train."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import plait
+from plait.errors import DataError, SettingError
+
+MODEL = "visits[user, place] = U[user, r] P[place, r]"
+
+
+def log(n=60, seed=0, **columns):
+    """Visits, each cell once, at different times."""
+    rng = np.random.default_rng(seed)
+    cells = rng.permutation(np.argwhere(np.ones((10, 12))))[:n]
+    table = {"user": [f"u{i}" for i in cells[:, 0]], "place": [f"p{j}" for j in cells[:, 1]]}
+    return pl.DataFrame(table | {"when": rng.permutation(n)} | columns)
+
+
+def cells(table):
+    return set(table.select("user", "place").rows())
+
+
+def known(train, labels=None, model=MODEL):
+    """Which cells a fit of train would know as links."""
+    bound = plait.Model(model).bind({"visits": train}, labels=labels)
+    names = bound.labels
+    return {
+        tuple(names[i][int(row)] for i, row in zip(("user", "place"), cell)) for cell in bound.relations["visits"].cells
+    }
+
+
+def last_of_each(table, count=1, index="user"):
+    """By sorting in Python: the last of each, where more than these are there."""
+    found = set()
+    for _, own in table.group_by(index):
+        if len(own) > count:
+            found |= cells(own.sort("when").tail(count))
+    return found
+
+
+def test_the_latest_links_are_hidden_and_the_others_known():
+    table = log()
+    split = plait.hide(table, fraction=0.25, by="time", time="when", seed=0)
+    assert cells(split.test) == cells(table.filter(pl.col("when") >= 45))
+    assert known(split.train) == cells(table.filter(pl.col("when") < 45))
+    assert str(split).startswith("Split of data: 15 of 60 links (the latest by when) hidden, seed 0")
+    assert (split.by, split.fraction, split.links, split.zeros) == ("time", 0.25, 15, None)
+
+
+@pytest.mark.parametrize("kind", ["date", "text", "float"])
+def test_times_may_be_dates_text_or_numbers(kind):
+    table = log()
+    start = datetime.date(2024, 1, 1)
+    dates = [start + datetime.timedelta(days=int(day)) for day in table["when"]]
+    other = {"date": dates, "text": [day.isoformat() for day in dates], "float": table["when"] / 7}[kind]
+    split = plait.hide(table.with_columns(when=pl.Series(other)), fraction=0.25, by="time", time="when", seed=0)
+    assert cells(split.test) == cells(table.filter(pl.col("when") >= 45))
+
+
+def test_of_equal_times_some_are_hidden_at_random():
+    table = log().with_columns(when=pl.col("when") // 30)
+    splits = [plait.hide(table, fraction=0.25, by="time", time="when", seed=seed) for seed in (0, 0, 1)]
+    tests = [cells(split.test) for split in splits]
+    assert all(len(test) == 15 and test <= cells(table.filter(when=1)) for test in tests)
+    assert tests[0] == tests[1] != tests[2]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("index", ["user", "place"])
+def test_the_last_links_of_each_entity_are_hidden_where_one_is_left(index, count):
+    table = log()
+    split = plait.hide(table, by=("last", index), time="when", count=count, seed=0)
+    expected = last_of_each(table, count, index)
+    assert cells(split.test) == expected
+    assert known(split.train) == cells(table) - expected
+    assert split.by == ("last", index)
+    assert split.fraction == len(expected) / 60
+    assert f"links (the last {count} of each {index} by when) hidden" in str(split)
+
+
+def test_without_times_one_of_each_at_random():
+    table = log().drop("when")
+    one, two, three = (plait.hide(table, by=("last", "user"), seed=seed).test for seed in (0, 0, 1))
+    assert cells(one) == cells(two) != cells(three)
+    assert one["user"].is_unique().all()
+    counts = dict(table["user"].value_counts().iter_rows())
+    assert set(one["user"]) == {user for user, links in counts.items() if links > 1}
+    array = np.random.default_rng(0).integers(0, 2, (6, 7)).astype(float)
+    split = plait.hide(plait.Relation(array, indices=("user", "place")), by=("last", "user"), seed=0)
+    assert len(split.test) == np.sum((array > 0).sum(1) > 1)
+
+
+def test_the_last_of_each_pair_is_that_of_each_pair():
+    table = log(80).with_columns(what=pl.Series(np.arange(80) % 2)).rename({"place": "spot"})
+    table = pl.concat([table, table.with_columns(what=1 - pl.col("what"), when=pl.col("when") + 100)])
+    split = plait.hide(table, by=("last", "user", "spot"), time="when", seed=0)
+    assert len(split.test) == 80
+    assert split.test.join(table, on=["user", "spot", "what"])["when"].min() >= 100
+
+
+@pytest.mark.parametrize("by", ["time", ("last", "user")])
+@pytest.mark.parametrize("observed", ["all", 0.5])
+def test_a_hidden_link_weighs_what_every_other_cell_without_a_known_link_does(by, observed):
+    table = log()
+    options = {"fraction": 0.25} if by == "time" else {}
+    split = plait.hide(plait.Relation(table, observed=observed), by=by, time="when", seed=0, **options)
+    bound = plait.Model(MODEL).bind({"visits": split.train}).relations["visits"]
+    weights = bound.weights.at(np.argwhere(np.ones(bound.shape))).reshape(bound.shape)
+    links = np.zeros(bound.shape, bool)
+    links[tuple(bound.cells.T)] = True
+    full = 1.0 if observed == "all" else observed
+    np.testing.assert_allclose(weights[links], 1.0)
+    np.testing.assert_allclose(weights[~links], full * (1 - len(split.test) / 60))
+
+
+def test_of_listed_cells_zeros_are_hidden_as_links_are():
+    table = log(value=np.arange(60) % 3)
+    relation = plait.Relation(table, observed="listed")
+    split = plait.hide(relation, fraction=0.25, by="time", time="when", seed=0)
+    late = table.filter(pl.col("when") >= 45)
+    assert cells(split.test) == cells(late)
+    assert (split.links, split.zeros) == ((late["value"] > 0).sum(), (late["value"] == 0).sum())
+    assert split.zeros > 0
+    bound = plait.Model(MODEL).bind({"visits": split.train}).relations["visits"]
+    weights = bound.weights.at(np.argwhere(np.ones(bound.shape)))
+    assert weights.sum() == 45  # what is hidden is missing, as what is not listed
+
+
+@pytest.mark.parametrize("by", ["time", ("last", "user")])
+@pytest.mark.parametrize("observed", ["all", "listed"])
+def test_hidden_values_never_influence_a_fit_of_train(by, observed):
+    table = log(value=1 + np.arange(60) % 4)
+    options = {"by": by, "time": "when", "seed": 0} | ({"fraction": 0.25} if by == "time" else {})
+    first = plait.hide(plait.Relation(table, observed=observed), **options)
+    hidden = cells(first.test)
+    values = [v + 5 * (c in hidden) for v, c in zip(table["value"], table.select("user", "place").rows())]
+    changed = table.with_columns(value=pl.Series(values))
+    second = plait.hide(plait.Relation(changed, observed=observed), **options)
+    fits = [plait.fit(MODEL, {"visits": split.train}, rank=2, sweeps=5, seed=0) for split in (first, second)]
+    assert fits[0].bound == fits[1].bound
+    assert first.test["value"].sum() < second.test["value"].sum()
+
+
+def test_a_fit_is_evaluated_by_what_is_hidden():
+    split = plait.hide({"visits": log(90)}, "visits", by=("last", "user"), time="when", seed=0)
+    fit = plait.fit(MODEL, split.train, rank=2, sweeps=10, seed=0)
+    found = plait.evaluate(fit, "visits", split.test, rank="place", k=3)
+    assert found.links == 10
+    assert "recall_at_3" in found
+
+
+def test_a_table_of_any_kind_and_a_column_under_another_name_will_do():
+    table = log()
+    frame = pd.DataFrame(table.rename({"user": "who"}).to_dict(as_series=False))
+    relation = plait.Relation(frame, columns={"user": "who"})
+    split = plait.hide({"visits": relation}, "visits", fraction=0.25, by="time", time="when", seed=0, model=MODEL)
+    assert isinstance(split.test, pd.DataFrame)
+    assert cells(pl.from_pandas(split.test)) == cells(table.filter(pl.col("when") >= 45))
+    assert known(split.train["visits"]) == cells(table.filter(pl.col("when") < 45))
+
+
+def test_the_time_may_be_an_index_too():
+    table = log()
+    model = "visits[user, place, when] = U[user, r] P[place, r] W[when, r]"
+    split = plait.hide({"visits": table}, "visits", fraction=0.25, by="time", time="when", seed=0, model=model)
+    assert set(split.test["when"]) == set(range(45, 60))
+    assert plait.Model(model).bind(split.train).relations["visits"].shape[2] == 60
+
+
+def test_twins_of_the_latest_are_hidden_beside_those_of_as_many_zeros():
+    text = "friends[a, b] = A[a, r] B[b, r]; b: a"
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation(np.argwhere(np.triu(np.ones((12, 12)), 1)))[:30]
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    table = pl.DataFrame({"a": both[:, 0], "b": both[:, 1], "when": np.arange(60)})
+    split = plait.hide(
+        {"friends": table}, "friends", fraction=0.2, by="time", time="when", seed=0, model=text, twins="hide"
+    )
+    assert (split.links, split.zeros) == (12, 12)
+    bound = plait.Model(text).bind(split.train).relations["friends"]
+    hidden = {tuple(sorted(cell)) for cell in split.test.select("a", "b").rows()}
+    assert not {tuple(sorted(map(int, cell))) for cell in bound.cells} & hidden
+
+
+def test_a_cell_of_several_times_is_refused():
+    table = pl.concat([log(), log()[:1].with_columns(when=pl.lit(99, pl.Int64))])
+    relation = plait.Relation(table, duplicates="sum")
+    cell = table.row(0, named=True)
+    with pytest.raises(DataError) as caught:
+        plait.hide({"visits": relation}, "visits", fraction=0.25, by="time", time="when", seed=0)
+    assert str(caught.value) == (
+        f"visits: user='{cell['user']}', place='{cell['place']}' has rows of several times, but a cell is hidden as a "
+        "whole.\nGive each cell one row, with the sum of its values and the time that counts, such as its first."
+    )
+    same = plait.Relation(pl.concat([log(), log()[:1]]), duplicates="sum")
+    assert len(plait.hide(same, fraction=0.25, by="time", time="when", seed=0).test) == 15
+
+
+WRONG = {
+    "no time": ({"by": "time", "fraction": 0.2}, SettingError, 'by="time" needs time=, the column that says when.'),
+    "time for nothing": (
+        {"by": "links", "fraction": 0.2, "time": "when"},
+        SettingError,
+        "time is 'when', but by='links' does not look at it.",
+    ),
+    "no such column": (
+        {"by": "time", "fraction": 0.2, "time": "wen"},
+        DataError,
+        "data: there is no column 'wen'; the table has 'user', 'place', 'when'.\nDid you mean 'when'?",
+    ),
+    "fraction of the last": (
+        {"by": ("last", "user"), "fraction": 0.2, "time": "when"},
+        SettingError,
+        "fraction is 0.2, but by=('last', 'user') hides the last link of each.\nLeave it out; count=2 would",
+    ),
+    "count of a fraction": (
+        {"by": "time", "fraction": 0.2, "time": "when", "count": 2},
+        SettingError,
+        'count is 2, but it is for by=("last", …).\nSay how much to hide by fraction=.',
+    ),
+    "count of none": (
+        {"by": ("last", "user"), "time": "when", "count": 0},
+        SettingError,
+        "count must be a whole number, 1 or more, got 0.",
+    ),
+    "count of all": (
+        {"by": ("last", "user"), "time": "when", "count": 50},
+        SettingError,
+        "no user of data has more than 50 of its links, so nothing would be left of any.\nGive a smaller count",
+    ),
+    "no fraction": ({}, SettingError, "fraction must be over 0 and under 1, got None."),
+    "no index": (
+        {"by": ("last", "usr"), "time": "when"},
+        SettingError,
+        "by names 'usr', which is no index of data.\nDid you mean 'user'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_hidden_is_refused_with_a_cure(name):
+    options, error, message = WRONG[name]
+    with pytest.raises(error) as caught:
+        plait.hide(log(), **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_row_without_a_time_is_refused():
+    table = log().with_columns(when=pl.when(pl.col("when") != 7).then("when"))
+    row = log()["when"].to_list().index(7)
+    with pytest.raises(DataError, match=rf"data, column 'when', row {row} \(counting from 0\): there is no time"):
+        plait.hide(table, fraction=0.2, by="time", time="when")
+
+
+def test_an_array_has_no_times():
+    relation = plait.Relation(np.ones((3, 4)), indices=("user", "place"))
+    with pytest.raises(DataError, match="time= names a column, but this is no table"):
+        plait.hide(relation, fraction=0.2, by="time", time="when")
