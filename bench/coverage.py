@@ -27,7 +27,7 @@ def compare() -> None:
 
 
 def _compare_members() -> None:
-    """The same with default settings, of one fit, of five, and of five and ten whose links are reweighed."""
+    """The same with default settings, of one fit, of five, and of five whose links are reweighed."""
     rows = []
     for likelihood in ("poisson", "bernoulli"):
         for concentration in (0.5, 3.0):
@@ -36,7 +36,7 @@ def _compare_members() -> None:
                 shown = [" / ".join(f"{100 * value:.0f} %" for value in part[~np.isnan(part)]) for part in found]
                 rows.append([likelihood, f"{concentration:g}", f"{rank}", *shown])
     title = f"Coverage of 90 % intervals of rates / counts, default settings: hidden cells of {len(SETS)} data sets"
-    columns = ["likelihood", "concentration", "rank", "one fit", "five", "five, bootstrap", "ten, bootstrap"]
+    columns = ["likelihood", "concentration", "rank", "one fit", "five", "five, bootstrap"]
     measure.show(title, columns, rows, measure.machine())
 
 
@@ -45,7 +45,7 @@ def _members(number: int, likelihood: str, concentration: float, rank: int, scal
     X = np.minimum(counts, 1.0) if likelihood == "bernoulli" else counts
     data = {"X": plait.Relation(np.where(hidden, np.nan, X), likelihood=likelihood)}
     found = []
-    for restarts, bootstrap in ((1, False), (5, False), (5, True), (10, True)):
+    for restarts, bootstrap in ((1, False), (5, False), (5, True)):
         fit = plait.fit(TEXT, data, rank=rank, seed=number, restarts=restarts, bootstrap=bootstrap, progress=False)
         found.append(_inside(fit, rate[hidden], counts[hidden], np.argwhere(hidden)))
     return found
