@@ -90,7 +90,9 @@ class Runner:
 
     def _ran(self) -> Ran:
         members = [self.states[seed] for seed in self.task.seeds if seed in self.states]
-        problem, outcome = max(self.ends.values(), key=lambda end: _worth(end[1]))
+        ends = [self.ends[seed] for seed in self.task.seeds if seed in self.ends]
+        bootstrap = self.task.origin.settings["bootstrap"]
+        problem, outcome = ends[0] if bootstrap else max(ends, key=lambda end: _worth(end[1]))
         return Ran(members, self.stopped or outcome.stop, problem, outcome)
 
 

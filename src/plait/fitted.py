@@ -1,7 +1,7 @@
 """What a fit comes from and what came of it: the record that all questions to a fit are answered from.
 
-An ensemble is several records of one origin. It shows the one with the best bound; what it predicts is the mixture of
-all of them.
+An ensemble is several records of one origin. It shows the one with the best bound (bootstrapped: the first); what it
+predicts is the mixture of all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -134,10 +134,11 @@ class Fitted:
     def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
         """The public view of the loops' states: of the one with the best bound, with all of them behind it.
 
+        Where members see links reweighed, their bounds do not compare, and the first sees them as they are.
         stop: why the whole fit stopped; None where it was not at its end.
         """
         fits = [cls._alone(origin, member) for member in _ready(members)]
-        best = max(fits, key=lambda fit: fit.bound)
+        best = fits[0] if origin.settings.get("bootstrap") else max(fits, key=lambda fit: fit.bound)
         best = replace(best, stop=stop or unfinished(members[-1].state.history[-1]))
         if len(fits) == 1 or origin.settings["keep"] == "best":
             return best

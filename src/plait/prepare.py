@@ -17,6 +17,7 @@ from plait.data.bind import Data, bind
 from plait.data.blocks import Forest
 from plait.data.exposure import Exposures, bind_exposures
 from plait.data.known import Known
+from plait.data.resample import reweighed
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.fitted import Member, Origin
@@ -61,6 +62,7 @@ class Arguments:
     start: Any = None
     restarts: Any = 1
     keep: Any = None
+    bootstrap: Any = False
 
 
 Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
@@ -95,7 +97,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     settings.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
     settings.check_helpers(given.executor, given.threads)
     settings.check_switches(given.prune, given.accelerate, given.method)
-    settings.check_restarts(given.restarts, given.keep, given.init)
+    settings.check_restarts(given.restarts, given.keep, given.init, given.bootstrap)
     named = settings.fixed_names(model, given.fixed)
     free = tuple(name for name in model.factors if name not in named)
     ranks = settings.ranks(model, given.rank)
@@ -114,7 +116,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     _warn(bound, {} if given.prune else ranks, named)
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
-    words = settings.as_words(ranks, loop, executor.threads, dtype) | settings.restart_words(given.restarts, given.keep)
+    words = settings.as_words(ranks, loop, executor.threads, dtype)
+    words |= settings.restart_words(given.restarts, given.keep, given.bootstrap)
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):
@@ -136,9 +139,12 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     parts, forest = parts_of(bound, exposures), Forest()
 
     def begin(seed: int, executor: Executor) -> Problem:
+        own = parts
+        if given.bootstrap and seed != origin.seed:
+            own = parts_of(reweighed(bound, seed), exposures)
         if seed in begun:
-            return go_on(parts, begun[seed], given.method, free, executor, forest)
-        return make(parts, seed, executor, forest)
+            return go_on(own, begun[seed], given.method, free, executor, forest)
+        return make(own, seed, executor, forest)
 
     return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
 
@@ -197,6 +203,7 @@ def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tup
         "rank": (earlier.settings["rank"], now.settings["rank"]),
         "dtype": (earlier.settings.get("dtype", "float64"), now.settings["dtype"]),
         "start": (began, start or began),
+        "bootstrap": (earlier.settings.get("bootstrap", False), now.settings["bootstrap"]),
         "data": (earlier.fingerprint, now.fingerprint),
     }
     for word, (then, here) in pairs.items():
@@ -206,7 +213,7 @@ def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tup
                     f"init: the run in {fspath(folder)} cannot go on, for an older version of Plait made it.\n"
                     f"Fit anew; to start from its factors, say init=plait.load({fspath(folder)!r})."
                 )
-            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype", "start") else ""
+            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype", "start", "bootstrap") else ""
             raise SettingError(
                 f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
                 f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."

@@ -29,7 +29,7 @@ class Fit(Fitted):
 
     members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
     `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,
-    `bound`, `history`, is that of the member with the best bound.
+    `bound`, `history`, is that of the member with the best bound (with `bootstrap=True` of the first).
     """
 
     def predict(self, relation: str, cells: Any, *, unknown: str = "error") -> Any:
@@ -122,9 +122,10 @@ class Fit(Fitted):
     def __str__(self) -> str:
         if len(self.members) > 1:
             bounds = ", ".join(f"{member.bound:,.6g}" for member in self.members)
+            shown = "first one, which alone saw links as they are" if self.settings.get("bootstrap") else "best one"
             return (
                 f"{self!r}\nIt predicts by all of them (bounds {bounds}); factors, prior and history are those of "
-                "the best one, and fit.members has the others."
+                f"the {shown}, and fit.members has the others."
             )
         if self.method != "vb":
             return repr(self)

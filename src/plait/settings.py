@@ -100,9 +100,18 @@ def check_switches(prune: Any, accelerate: Any, method: str) -> None:
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
 
 
-def check_restarts(restarts: Any, keep: Any, init: Any) -> None:
+def check_restarts(restarts: Any, keep: Any, init: Any, bootstrap: Any) -> None:
     """How many members there are, and what is kept of them; each must have a start of its own."""
     _whole("restarts", restarts, 1)
+    if not isinstance(bootstrap, bool):
+        raise SettingError(f"bootstrap must be True or False, got {bootstrap!r}.")
+    if bootstrap and restarts == 1:
+        raise SettingError("bootstrap=True is for several fits, but restarts is 1.\nSay restarts=5, or leave it out.")
+    if bootstrap and keep == "best":
+        raise SettingError(
+            'bootstrap=True is given beside keep="best": bounds of reweighed links do not compare.\n'
+            "Leave one of the two out."
+        )
     if keep is not None:
         one_of("keep", keep, KEEPS)
         if restarts == 1:
@@ -115,9 +124,9 @@ def check_restarts(restarts: Any, keep: Any, init: Any) -> None:
         )
 
 
-def restart_words(restarts: int, keep: str | None) -> dict[str, Any]:
-    """How many members a fit has, and what it answers from, as words of its settings."""
-    return {"restarts": int(restarts), "keep": keep or KEEPS[0]}
+def restart_words(restarts: int, keep: str | None, bootstrap: bool) -> dict[str, Any]:
+    """How many members a fit has, of what data, and what it answers from, as words of its settings."""
+    return {"restarts": int(restarts), "keep": keep or KEEPS[0], "bootstrap": bootstrap}
 
 
 def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str]) -> bool:

@@ -123,9 +123,12 @@ def fit_html(fit: Any) -> str:
     bounds = [record.bound for record in fit.history if not record.warm_up]
     seconds = sum(record.seconds for record in fit.history)
     words = {"vb": "evidence bound", "em": "log-likelihood", "map": "log joint density"}
+    shown = (
+        "the first, which saw the data as they are" if fit.settings.get("bootstrap") else "the one with the best bound"
+    )
     about = {
         "method": fit.method,
-        **({"members": f"{len(fit.members)}; shown is the one with the best bound"} if len(fit.members) > 1 else {}),
+        **({"members": f"{len(fit.members)}; shown is {shown}"} if len(fit.members) > 1 else {}),
         "rank": _sizes(fit.rank),
         "entities": _sizes({axis: len(fit.labels[axis]) for axis in fit.model.axes}),
         "known links": _sizes({name: len(known) for name, known in fit.known.items()}),

@@ -28,6 +28,8 @@ IN_TOML = (
     (r"\brank=10\b", "rank = 10"),
     (r"\bkeep='(\w+)'", r'keep = "\1"'),
     (r"\brestarts=(\d+)", r"restarts = \1"),
+    (r"\bbootstrap=True\b", "bootstrap = true"),
+    (r'\bkeep="best"', 'keep = "best"'),
     (r"name its cell in missing=", 'name its cell in a file, missing = "…" in {table}'),
     (r"\blikelihood='poisson'", 'likelihood = "poisson"'),
     (r"^labels= ", "[labels] "),

@@ -85,6 +85,7 @@ SOURCE: dict[str, Check] = {"source": TEXT, "columns": NAMES, "ignore": NAMES}
 FIT: dict[str, Check] = {
     "method": TEXT, "prior": TABLE, "adapt": ADAPT, "order": TEXT, "sweeps": WHOLE, "tol": NUMBER, "seed": WHOLE,
     "threads": WHOLE, "prune": FLAG, "accelerate": FLAG, "dtype": TEXT, "start": TEXT, "restarts": WHOLE, "keep": TEXT,
+    "bootstrap": FLAG,
 }  # fmt: skip
 PRIOR: dict[str, Check] = {"concentration": NUMBER, "mean": NUMBER}
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from plait.data.bind import BoundRelation, Data, bind
 from plait.data.blocks import Forest
 from plait.data.fibres import Fibres
+from plait.data.resample import reweighed
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
@@ -76,11 +77,18 @@ def losses(
         return []
     executor = Threads(fit.settings.get("threads"))
 
-    def mean(data: Data) -> float:
-        return sum(_settled_mean(member, data, relation, cell, executor) for member in fit.members)
+    seen = [_seen(fit, member, data) for member in fit.members]
 
-    before = mean(data)
-    return [1.0 - mean(_changed(data, *link, without)) / before for link in links]
+    def mean(seen: Sequence[Data]) -> float:
+        return sum(_settled_mean(member, own, relation, cell, executor) for member, own in zip(fit.members, seen))
+
+    before = mean(seen)
+    return [1.0 - mean([_changed(own, *link, without) for own in seen]) / before for link in links]
+
+
+def _seen(fit: "Fit", member: "Fit", data: Data) -> Data:
+    """The data as a member of a fit saw them."""
+    return reweighed(data, member.seed) if fit.settings.get("bootstrap") and member.seed != fit.seed else data
 
 
 def _changed(data: Data, name: str, number: int, without: Without) -> Data:
