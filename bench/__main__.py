@@ -1,7 +1,8 @@
 """`python -m bench`: everything that is measured, into docs/benchmarks.md; `python -m bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
-is. counts, couplings, coverage, gaps, intervals, orders, starts, predict, top and tyings print a table and keep nothing.
+is. counts, couplings, coverage, gaps, intervals, orders, starts, predict, top and tyings print a table and keep
+nothing.
 """
 
 import argparse
