@@ -1,7 +1,7 @@
 """`python -m bench`: everything that is measured, into docs/benchmarks.md; `python -m bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
-is. counts, coverage, ensembles, gaps, intervals, orders, starts, predict, top and tyings print tables and keep nothing.
+is. Other parts (--help lists them) print tables and keep nothing.
 """
 
 import argparse
@@ -13,7 +13,19 @@ from bench import measure, results
 from bench.rows import PARTS, Row, rows
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES = ("counts", "coverage", "ensembles", "gaps", "intervals", "orders", "starts", "predict", "top", "tyings")
+TABLES = (
+    "counts",
+    "couplings",
+    "coverage",
+    "ensembles",
+    "gaps",
+    "intervals",
+    "orders",
+    "predict",
+    "starts",
+    "top",
+    "tyings",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -72,6 +72,26 @@ def test_priors_broadcast_to_their_factors_as_written(adapt):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "ties"),
+    [
+        ("X[i,j] = A[i,r] B[j,r]", {"A": "factor", "B": "factor"}),
+        ("X[i,j] = A[i,r] B[j,r]; Y[i,k] = A[i,r] C[k,r]", {"A": "rank-one", "B": "factor", "C": "factor"}),
+        ("X[i,j] = A[i,r] B[j,r] w[r]; Y[i,k] = A[i,r] w[r] C[k,r]",
+         {"A": "rank-one", "B": "factor", "w": "factor", "C": "factor"}),
+        ("X[i,j] = a[i] B[j,r] D[i,r]; Y[i] = a[i] w[r] v[r]",
+         {"a": "factor", "B": "factor", "D": "factor", "w": "factor", "v": "factor"}),
+    ],
+)  # fmt: skip
+def test_by_default_factors_that_couple_relations_have_rank_one_priors(text, ties):
+    sizes, model = {"i": 6, "j": 5, "k": 4}, plait.Model(text)
+    data = {e.relation: np.ones([sizes[index] for index in e.indices]) for e in model.equations}
+    fit = plait.fit(model, data, rank=2, seed=0, sweeps=1)
+    assert fit.settings["adapt"] == ties
+    by_name = plait.fit(model, data, rank=2, seed=0, sweeps=1, adapt=dict.fromkeys(model.factors, "auto"))
+    assert by_name.settings["adapt"] == ties
+
+
 def test_labels_are_in_row_order(fit):
     assert list(fit.labels["user"]) == ["ann", "bob", "dan", "eve"]
     assert list(fit.labels["place"]) == ["inn", "spa", "zoo"]

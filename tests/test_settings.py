@@ -106,13 +106,14 @@ WRONG = {
     "adapt word": (
         TEXT,
         {"rank": 2, "adapt": "components"},
-        "adapt must be one of 'factor', 'component', 'entity', 'rank-one', got 'components'.\n"
+        "adapt must be one of 'auto', 'factor', 'component', 'entity', 'rank-one', got 'components'.\n"
         "Did you mean 'component'?",
     ),
     "adapt number": (
         TEXT,
         {"rank": 2, "adapt": 3},
-        "adapt must be None, one of 'factor', 'component', 'entity', 'rank-one', or a tuple of index names, got 3.",
+        "adapt must be None, one of 'auto', 'factor', 'component', 'entity', 'rank-one', or a tuple of index names, "
+        "got 3.",
     ),
     "adapt index": (
         TEXT,

@@ -33,6 +33,7 @@ from plait.model import Model
 
 if TYPE_CHECKING:
     from plait.data import Exposure, Relation
+    from plait.data.features import Features, features
     from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
     from plait.explain import Explanation
     from plait.files import read, write
@@ -54,6 +55,7 @@ __all__ = [
     "EventAxisWarning",
     "Explanation",
     "Exposure",
+    "Features",
     "Fit",
     "FitError",
     "ForkError",
@@ -80,6 +82,7 @@ __all__ = [
     "StoreError",
     "compare",
     "evaluate",
+    "features",
     "fit",
     "hide",
     "load",
@@ -93,6 +96,7 @@ _LAZY = {
     "Comparison": "plait.evaluation",
     "Explanation": "plait.explain",
     "Exposure": "plait.data",
+    "Features": "plait.data.features",
     "Fit": "plait.result",
     "Gamma": "plait.infer.prior",
     "LeakWarning": "plait.evaluation",
@@ -103,6 +107,7 @@ _LAZY = {
     "Split": "plait.evaluation",
     "compare": "plait.evaluation",
     "evaluate": "plait.evaluation",
+    "features": "plait.data.features",
     "fit": "plait.fitting",
     "hide": "plait.evaluation",
     "load": "plait.result",

@@ -28,7 +28,7 @@ def fit(
     rank: int | Mapping[str, int] | None = None,
     method: str = "vb",
     prior: Gamma | Mapping[str, Gamma] = DEFAULT_PRIOR,
-    adapt: Tie | Mapping[str, Tie | None] | None = "factor",
+    adapt: Tie | Mapping[str, Tie | None] | None = "auto",
     order: str = "one-pass",
     sweeps: int = 200,
     tol: float = 1e-6,
@@ -52,7 +52,8 @@ def fit(
 
     model: a `plait.Model` or its text. data: by relation, a table, an array or a `plait.Relation`; or what
     `model.bind(data)` gave. rank: the size of every latent index, or a dict by index. method: "vb" (variational Bayes),
-    "em" (maximum likelihood) or "map". prior: a `plait.Gamma`, or a dict by factor. adapt (VB only): None, "factor",
+    "em" (maximum likelihood) or "map". prior: a `plait.Gamma`, or a dict by factor. adapt (VB only), what has a
+    prior of its own: "auto" ("rank-one" for factors that several relations share, "factor" for others), None, "factor",
     "component", "entity", "rank-one" (entity × component means), a tuple of index names, or a dict by factor. order:
     "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
     its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an

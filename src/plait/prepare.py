@@ -46,7 +46,7 @@ class Arguments:
     rank: Any = None
     method: Any = "vb"
     prior: Any = DEFAULT_PRIOR
-    adapt: Any = "factor"
+    adapt: Any = settings.AUTO
     order: Any = "one-pass"
     sweeps: Any = 200
     tol: Any = 1e-6
@@ -125,6 +125,9 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
         begun = {member.seed: member.state for member in members}
         loop = replace(loop, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
         words = {word: earlier.settings[word] for word in ("start", "adapt_after") if word in earlier.settings}
+        if given.adapt == settings.AUTO:  # what it was then
+            words["adapt"] = earlier.settings["adapt"]
+            loop = replace(loop, ties=words["adapt"])
         origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
         warm = origin.settings["start"] == "em"
         loop = replace(loop, warm_up=WARM_UP if warm else 0)

@@ -12,6 +12,8 @@ from plait.data.bind import Data
 from plait.fitted import Fitted, Member
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from plait.explain import Explanation
 
 Array = NDArray[np.float64]
@@ -90,6 +92,17 @@ class Fit(Fitted):
         from plait.explain import explain
 
         return explain(self, relation, cell, top=top, exact=exact, data=data)
+
+    def coupling(self) -> "pl.DataFrame":
+        """How much each relation contributes to each component: component, relation, counts, share, sd, index.
+
+        A row for every relation and every value (`component`) of its latent indices (`index`). counts: what the
+        component explains of the relation's known links, weights included. share: of the relation's counts. sd: of
+        counts, from not knowing which component each link comes from. An ensemble shows its best member.
+        """
+        from plait.explain.coupling import coupling
+
+        return coupling(self)
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""

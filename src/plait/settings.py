@@ -19,6 +19,7 @@ from plait.model import Factor, Model
 
 Tie = str | Sequence[str]
 
+AUTO = "auto"  # rank-one means for factors that couple relations, one prior for each other factor
 STARTS = ("em", "random")
 KEEPS = ("average", "best")
 DTYPES = ("float64", "float32")
@@ -322,7 +323,7 @@ def ties(
 ) -> dict[str, Tie]:
     """How each adapted factor's prior is tied."""
     if method != "vb":
-        if adapt not in (None, "factor"):
+        if adapt not in (None, AUTO):
             raise SettingError(f'adapt is for method="vb" only, got method={method!r}.\nLeave adapt out.')
         return {}
     if isinstance(adapt, Mapping):
@@ -337,18 +338,25 @@ def ties(
 
 def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
     """A tying as the loop wants it: "rank-one" where both sides exist, index names as the factor writes them."""
-    words = ("factor", "component", "entity", RANK_ONE)
+    words = (AUTO, "factor", "component", "entity", RANK_ONE)
     if isinstance(tie, str):
         one_of("adapt", tie, words)
+        if tie == AUTO:
+            return _tie(model, factor, RANK_ONE if shared(model, factor.name) else "factor")
         if tie == RANK_ONE and not (factor.visible and factor.latent):
             return "factor"  # one side only: there is no product to take
-        return tie
+        return str(tie)
     if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
         raise SettingError(
             f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}."
         )
     axes = {model.axis(index) for index in tie}
     return tuple(index for index in factor.indices if model.axis(index) in axes)
+
+
+def shared(model: Model, factor: str) -> bool:
+    """Whether a factor couples relations."""
+    return sum(factor in equation.factors for equation in model.equations) > 1
 
 
 def check_tie_indices(model: Model, adapt: Any) -> None:

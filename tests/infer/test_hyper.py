@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import digamma
 
 import plait
-import plait.fitting
+import plait.ensemble
 from plait.infer import hyper
-from plait.infer.run import ADAPT_AFTER
+from plait.infer.run import ADAPT_AFTER, ADAPT_WARM
 from tests import oracle
 from tests.cases import PRIOR, make, starts, state_of
 
@@ -90,8 +90,8 @@ def test_an_unseen_entity_takes_part_in_no_rank_one_average():
 
 @pytest.mark.parametrize("name", ["matrix", "tucker2", "two_visible_mixed_order"])
 def test_rank_one_means_approach_the_oracles_and_concentration_solves_for_them(name, monkeypatch):
-    case, kept, run = make(name, "missing_cells"), [], plait.fitting.run
-    monkeypatch.setattr(plait.fitting, "run", lambda problem, *a: kept.append(problem) or run(problem, *a))
+    case, kept, run = make(name, "missing_cells"), [], plait.ensemble.run
+    monkeypatch.setattr(plait.ensemble, "run", lambda problem, *a: kept.append(problem) or run(problem, *a))
     case.fit(sweeps=ADAPT_AFTER, adapt=None)
     problem = kept[0]
     factor = next(f for f in case.model.factors if case.model.factor(f).visible and case.model.factor(f).latent)
@@ -102,6 +102,57 @@ def test_rank_one_means_approach_the_oracles_and_concentration_solves_for_them(n
     np.testing.assert_allclose(prior.mean, oracle.rank_one_means(E, layout.inside, layout.visible), rtol=1e-6)
     A = oracle.best_concentration(E, log_L, prior.mean)
     np.testing.assert_allclose(prior.concentration, A, rtol=1e-8)
+
+
+def scarce(rows=12, empty=(3, 7), single=9):
+    """Counts of which some rows have no link, and one has one."""
+    X = np.random.default_rng(5).poisson(1.5, (rows, 15)).astype(float)
+    X[[*empty, single]] = 0.0
+    X[single, 0] = 1.0
+    return X
+
+
+def test_rows_of_fewer_than_two_links_share_a_rank_one_level():
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": scarce()}, rank=3, adapt={"A": "rank-one"}, seed=0, sweeps=60)
+    level = fit.prior["A"].mean[:, 0]
+    assert level[3] == level[7] == level[9]
+    assert len(set(level)) == 10
+
+
+def test_a_row_without_links_is_not_pressed_to_nothing():
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": scarce()}, rank=3, adapt="rank-one", seed=0, sweeps=1000, tol=0.0)
+    rates = fit.factors["A"].mean @ fit.factors["B"].mean.sum(axis=0)
+    assert rates[3] > 0.01
+
+
+def test_weights_decide_what_few_links_are():
+    X = np.random.default_rng(5).poisson(1.5, (12, 15)).astype(float)
+    heavy, light = (
+        plait.fit(
+            "X[i,j] = A[i,r] B[j,r]", {"X": plait.Relation(X, weight=weight)}, rank=3, adapt={"A": "rank-one"}, seed=0,
+            sweeps=60,
+        )
+        for weight in (1.0, 0.01)
+    )  # fmt: skip
+    assert len(set(heavy.prior["A"].mean[:, 0])) == 12
+    assert len(set(light.prior["A"].mean[:, 0])) == 1
+
+
+@pytest.mark.parametrize(("start", "after"), [("random", ADAPT_AFTER), ("em", ADAPT_WARM)])
+def test_rank_one_concentrations_wait_until_the_means_have_settled(start, after):
+    common = {"rank": 3, "adapt": {"A": "rank-one", "B": "factor"}, "seed": 0, "tol": 0.0, "start": start}
+    early, late = (
+        plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": scarce()}, sweeps=after + hyper.HOLD + n, **common) for n in (0, 1)
+    )
+    assert early.prior["A"].concentration == 0.5
+    assert len(set(early.prior["A"].mean.ravel())) > 3
+    assert late.prior["A"].concentration != 0.5
+    assert early.prior["B"].concentration != 0.5
+
+
+def test_no_fit_converges_before_its_rank_one_concentrations_adapt():
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": scarce()}, rank=2, adapt="rank-one", seed=0, tol=0.5)
+    assert fit.history[-1].sweep == ADAPT_WARM + hyper.HOLD + 2
 
 
 def test_rank_one_of_a_factor_without_entities_or_components_is_one_prior():

@@ -83,6 +83,16 @@ def test_fit_with_pruning_and_adaptation_goes_on_bit_equal(adapt, tmp_path):
         assert whole.rank["r"] < 3, "nothing was pruned: the test shows less than it says"
 
 
+def test_a_run_of_another_tying_goes_on_under_it_unless_another_is_asked_for(tmp_path):
+    case = make("coupled_paper")
+    case.fit(sweeps=12, adapt="factor", checkpoint=tmp_path)
+    ties = dict.fromkeys(case.model.factors, "factor")
+    whole = case.fit(sweeps=15, adapt="factor")
+    assert whole.settings["adapt"] == ties
+    same_bits(case.fit(sweeps=15, init=tmp_path, adapt="auto"), whole)
+    assert "rank-one" in case.fit(sweeps=15, init=tmp_path, adapt="rank-one").settings["adapt"].values()
+
+
 def test_saved_fit_goes_on_from_fit_save_too(tmp_path):
     whole = plait.fit(TEXT, {"X": counts()}, rank=3, sweeps=30, seed=1, tol=0.0)
     plait.fit(TEXT, {"X": counts()}, rank=3, sweeps=13, seed=1, tol=0.0).save(tmp_path)

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 SMALLEST = 8  # a group of fewer entries adapts its mean only: one of a single entry would push A up without end
 LOWEST, HIGHEST = 1e-3, 1e4
 RANK_ONE = "rank-one"  # the tying B(entity, component) = b · c
+HOLD = 20  # sweeps for which rank-one means adapt alone: with them, concentrations would settle on how sharp EM is
+FEWEST = 2.0  # links that a row must have for a level of its own: one without any would be pressed to nothing
 
 
 def tied_indices(adapt: str | Sequence[str], layout: Layout) -> tuple[str, ...] | None:
@@ -33,13 +35,19 @@ def tied_indices(adapt: str | Sequence[str], layout: Layout) -> tuple[str, ...] 
     return tuple(adapt)
 
 
-def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]]) -> None:
-    """New priors for the factors named in `ties`, in place."""
+def settled(ties: Mapping[str, str | Sequence[str]], after: int) -> int:
+    """The sweep from which everything in `ties` adapts, where means do after some sweep."""
+    return after + (HOLD if RANK_ONE in ties.values() else 0)
+
+
+def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]], *, hold: bool = False) -> None:
+    """New priors for the factors named in `ties`, in place; hold: where means are rank-one, the means only."""
     for name, tie in ties.items():
         factor = problem.factors[name]
         groups = tied_indices(tie, factor.layout)
         if groups is None:
-            problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name])
+            few = problem.links(name) < FEWEST
+            problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name], few, hold=hold)
         else:
             problem.priors[name] = _grouped(
                 factor, problem.priors[name], groups, problem.exposed[name], problem.executor
@@ -117,8 +125,11 @@ def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
     return low if np.array_equal(low, high) else None
 
 
-def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
-    """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor."""
+def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_], few: NDArray[np.bool_], *, hold: bool) -> Prior:
+    """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor.
+
+    Rows of few links have one b in common. hold: A stays.
+    """
     layout = factor.layout
     E, log_L = (np.asarray(layout.unpack(a), np.float64) for a in (factor.mean, factor.log_geomean))
     E, log_L = E.reshape(layout.rows, -1), log_L.reshape(layout.rows, -1)
@@ -126,14 +137,17 @@ def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_]) -> Prior:
     A = _tied(old.concentration, tuple(range(len(layout.sizes))))
     weight = None if A is not None else np.broadcast_to(old.concentration, layout.sizes).reshape(E.shape)
     seen = exposed if exposed.any() else np.ones(layout.rows, bool)
+    scarce = seen & few
     c = B[seen].mean(axis=0) / B[seen].mean()
     for _ in range(2):
         b = np.average(E / c, axis=1, weights=weight)
+        if scarce.any():
+            b[scarce] = np.average(b[scarce], weights=None if weight is None else weight[scarce].sum(axis=1))
         c = np.average(E[seen] / b[seen, None], axis=0, weights=None if weight is None else weight[seen])
     b = np.where(seen, b, b[seen].mean())
     B = b[:, None] * c
     concentration = old.concentration
-    if E[seen].size >= SMALLEST and A is not None:
+    if E[seen].size >= SMALLEST and A is not None and not hold:
         gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
         concentration = solve_concentration(np.full(A.shape, gap), A)
     return Prior(concentration, B.reshape(layout.sizes))

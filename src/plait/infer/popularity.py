@@ -30,7 +30,7 @@ class Popularity:
     def __init__(self, problem: Problem, method: Method, state: State, adapted: Collection[str]) -> None:
         self.problem, self.method, self.adapted = problem, method, adapted
         self.relations = [relation for relation in problem.relations if relation.names]
-        self.marginals = [_marginals(relation) for relation in self.relations]
+        self.marginals = [relation.marginals() for relation in self.relations]
         layouts = {name: problem.factors[name].layout for name in problem.free}
         self.priors = {name: _first(state.factors[name].layout, prior) for name, prior in state.priors.items()}
         self.counts = {name: self._count(name, layouts[name].rows) for name in problem.free}
@@ -104,15 +104,6 @@ def popularity_bound(problem: Problem, method: Method, state: State, adapted: Co
     for number in range(WITH_TABLES if tables else SWEEPS):
         model.sweep(adapt=number > 0)
     return model.bound()
-
-
-def _marginals(relation: Relation) -> dict[str, Array]:
-    """Σ M X over the links of every row, by factor; a link of Bernoulli is one count."""
-    counts, (cells, _, weights, _) = relation.counts, relation.part.nonzeros
-    assert counts is not None
-    if relation.part.kind == "bernoulli":
-        return dict(zip(counts.plan.names, counts.marginals_of(cells, weights)))
-    return dict(zip(counts.plan.names, counts.marginals))
 
 
 def _constant(relation: Relation) -> float:

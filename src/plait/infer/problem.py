@@ -90,6 +90,16 @@ class Relation:
             return Counted({}, {}, self._known() if bound else 0.0)
         return self.counts(factors, self.executor, wanted, bound=bound)
 
+    def marginals(self) -> dict[str, Array]:
+        """Σ M X over the links of every row, by factor; a link of Bernoulli is one count."""
+        if self.counts is None:
+            return {}
+        cells, _, weights, _ = self.part.nonzeros
+        known = self.part.kind != "bernoulli"
+        return dict(
+            zip(self.counts.plan.names, self.counts.marginals if known else self.counts.marginals_of(cells, weights))
+        )
+
     def _known(self) -> float:
         """F of a relation whose factors are all exposures: nothing latent is left."""
         _, stored, weights, exposure = self.part.nonzeros
@@ -126,6 +136,7 @@ class Problem:
         self._last = [next((f for f in reversed(self.free) if f in r.names), None) for r in self.relations]
         self.divergences = dict.fromkeys(self.free, 0.0)
         self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor that any observed cell depends on
+        self._links: dict[str, Array] = {}
         self._ahead: dict[int, Array] = {}  # exposures of the relations' first free factors, where known already
 
     @property
@@ -157,6 +168,13 @@ class Problem:
         """A factor's A and B as (rows or 1) × (columns or 1)."""
         layout, prior = self.factors[name].layout, self.priors[name]
         return layout.spread(prior.concentration), layout.spread(prior.mean)
+
+    def links(self, name: str) -> Array:
+        """Σ M X of every row of a factor, over all relations; kept, for the data do not change."""
+        if name not in self._links:
+            sums = [relation.marginals() for relation in self.relations if name in relation.names]
+            self._links[name] = sum((each[name] for each in sums), np.zeros(self.factors[name].layout.rows))
+        return self._links[name]
 
     def rescale(self, name: str, log_scale: float) -> None:
         """Multiply a factor by a constant."""

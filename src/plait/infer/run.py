@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from plait.infer.accelerate import Momentum
+from plait.infer.hyper import settled
 from plait.infer.problem import Problem
 from plait.infer.state import Record, State, Trail
 from plait.infer.steps import (
@@ -103,8 +104,8 @@ def _stop(state: State, settings: Settings, free: bool) -> str | None:
         return "nothing to update: every factor is given."
     if sweep < 0:
         return None
-    settled = sweep > (settings.adapt_after + 1 if settings.ties else 0)
-    if settled and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
+    early = sweep <= (settled(settings.ties, settings.adapt_after) + 1 if settings.ties else 0)
+    if not early and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
         return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
     if sweep >= settings.sweeps:
         if settings.sweeps == 0:

@@ -14,7 +14,7 @@ import numpy as np
 from plait.errors import FitError
 from plait.infer.accelerate import Momentum
 from plait.infer.counts import Counted
-from plait.infer.hyper import adapt
+from plait.infer.hyper import adapt, settled
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
 from plait.infer.start import begin_vb
@@ -49,10 +49,11 @@ Step = Callable[[Place], None]
 
 def adapting(ties: Mapping[str, str | Sequence[str]], after: int) -> Step:
     """New priors, from some sweep on."""
+    whole = settled(ties, after)
 
     def step(place: Place) -> None:
         if place.sweep >= after:
-            adapt(place.problem, ties)
+            adapt(place.problem, ties, hold=place.sweep < whole)
 
     return step
 

@@ -1,0 +1,99 @@
+"""`Fit.coupling`: what each relation contributes to each component equals a dense sum over all settings."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.explain import coupling as module
+from tests.cases import make
+
+MODELS = ("cp3", "tucker", "coupled_paper", "coupled_scalar", "two_visible", "tucker2")
+
+
+def responsibilities(fit, equation):
+    """Of every known link, the share of each setting of all latent indices: an array (links, sizes), and Xhat_L."""
+    cells, latent = fit.known[equation.relation].cells, [i for i in fit.rank if i in equation.latent]
+    found = []
+    for cell in cells:
+        at = dict(zip(equation.indices, cell))
+        product = np.ones([fit.rank[i] for i in latent])
+        for occurrence in equation.occurrences:
+            if occurrence.factor not in fit.factors:
+                continue
+            L = fit.factors[occurrence.factor].geomean
+            L = L[tuple(at.get(index, slice(None)) for index in occurrence.indices)]
+            own = [index for index in occurrence.indices if index not in at]
+            L = np.transpose(L, np.argsort([latent.index(index) for index in own]))
+            product = product * L.reshape([fit.rank[i] if i in own else 1 for i in latent])
+        found.append(product)
+    products = np.array(found)
+    totals = products.reshape(len(cells), -1).sum(axis=1)
+    return products / totals.reshape(-1, *[1] * len(latent)), totals, latent
+
+
+def dense(fit, equation):
+    """By latent index, counts and variances."""
+    p, rate, latent = responsibilities(fit, equation)
+    known = fit.known[equation.relation]
+    exposure = fit.exposures.at(equation.relation, known.cells)
+    rate = rate * (1.0 if exposure is None else exposure)
+    if fit.likelihood[equation.relation] == "poisson":
+        mean, variance = known.values, np.zeros(len(known))
+    else:  # n given n ≥ 1
+        n = np.arange(1, 200)[:, None]
+        chance = np.exp(n * np.log(rate) - np.cumsum(np.log(n), axis=0))
+        chance = chance / chance.sum(axis=0)
+        mean = (n * chance).sum(axis=0)
+        variance = (n**2 * chance).sum(axis=0) - mean**2
+    found = {}
+    for axis, index in enumerate(latent):
+        q = p.sum(axis=tuple(a + 1 for a in range(len(latent)) if a != axis))
+        M = known.weights[:, None]
+        counts, spread = M * mean[:, None] * q, M * (mean[:, None] * q * (1 - q) + variance[:, None] * q**2)
+        found[index] = counts.sum(axis=0), spread.sum(axis=0)
+    return found
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("name", MODELS)
+def test_coupling_equals_a_dense_sum_over_all_settings(name, likelihood, monkeypatch):
+    monkeypatch.setattr(module, "PIECE", 7)  # several pieces
+    case = make(name, "missing_cells", likelihood, exposed=name == "cp3")
+    fit = case.fit(sweeps=5)
+    table = fit.coupling()
+    assert table.columns[:5] == ["component", "relation", "counts", "share", "sd"]
+    rows = 0
+    for equation in fit.model.equations:
+        for index, (counts, variances) in dense(fit, equation).items():
+            part = table.filter(pl.col("relation") == equation.relation, pl.col("index") == index)
+            assert part["component"].to_list() == list(range(fit.rank[index]))
+            np.testing.assert_allclose(part["counts"], counts, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(part["share"], counts / counts.sum(), rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(part["sd"], np.sqrt(variances), rtol=1e-6, atol=1e-7)
+            rows += len(part)
+    assert rows == len(table)
+
+
+def test_counts_of_a_relation_add_up_to_its_weighted_links():
+    X, Y = np.ones((6, 5)), np.full((6, 4), 3.0)
+    fit = plait.fit(
+        "X[i,j] = A[i,r] B[j,r]; Y[i,k] = A[i,r] C[k,r]", {"X": X, "Y": plait.Relation(Y, weight=0.25)}, rank=3, seed=0,
+        sweeps=20,
+    )  # fmt: skip
+    totals = dict(fit.coupling().group_by("relation").agg(pl.col("counts").sum()).iter_rows())
+    assert totals["X"] == pytest.approx(30.0)
+    assert totals["Y"] == pytest.approx(18.0)
+
+
+def test_a_relation_without_latent_indices_has_no_row():
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]; Y[i] = a[i]", {"X": np.ones((4, 4)), "Y": np.ones(4)}, rank=2, sweeps=3)
+    assert fit.coupling()["relation"].unique().to_list() == ["X"]
+
+
+@pytest.mark.filterwarnings("ignore::plait.BoundWarning")
+def test_an_ensemble_shows_its_best_member():
+    X = np.random.default_rng(0).poisson(1.0, (8, 7))
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=5, restarts=2)
+    best = max(fit.members, key=lambda member: member.bound)
+    assert fit.coupling().equals(best.coupling())
