@@ -123,5 +123,6 @@ def _relation(relation: "BoundRelation") -> dict[str, Any]:
         "missing": relation.missing_cells,
         "duplicates": relation.summed,
         "unseen": dict(relation.unseen),
+        "diagonal": relation.diagonal or None,
         "values": None if values is None else vars(values),
     }
