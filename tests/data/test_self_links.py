@@ -109,7 +109,7 @@ def test_a_diagonal_of_a_relation_that_has_none_is_refused():
         "X: diagonal is 'observed', but it has no diagonal: only relations of two indices on one axis do.\n"
         "Leave it out, or declare the two indices to be one axis (friend: user)."
     )
-    with pytest.raises(DataError, match="Relation: diagonal is 'observd'.\nDid you mean 'observed'?"):
+    with pytest.raises(DataError, match="diagonal is 'observd'"):
         plait.Relation(graph(), diagonal="observd")
 
 

@@ -151,11 +151,11 @@ def _axes(fit: "Fit", equation: Equation, given: Mapping[str, Any] | None) -> li
 
 def _places(equation: Equation, each: Any) -> list[int]:
     """Where the indices stand for whose entities links are wanted."""
-    names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else None
     if each is None:
         return []
+    names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else []
     relation, have = equation.relation, ", ".join(equation.indices) or "none"
-    if names is None or not names or len(set(names)) < len(names):
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise SettingError(f"each: wanted one index or several, each once, got {each!r}.\nThe indices are {have}.")
     for name in names:
         if name not in equation.indices:
