@@ -109,6 +109,17 @@ def test_a_cell_of_smaller_rate_and_larger_probability_is_found(way):
     check_each(fit, "X", 3, ("j",), scores=every.reshape(rate.shape))
 
 
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_each_of_an_ensemble(likelihood, way):
+    X = (np.random.default_rng(2).random((9, 7)) < 0.3).astype(float)
+    relation = plait.Relation(X, likelihood=likelihood)
+    fit = plait.fit(
+        "X[i, j] = A[i, r] B[j, r]", {"X": relation}, rank=2, restarts=3, sweeps=3, seed=0, executor=Reference()
+    )
+    every = fit.predict("X", pl.DataFrame(dict(zip("ij", np.argwhere(np.ones(X.shape)).T))))
+    check_each(fit, "X", 2, ("i",), scores=every["mean"].to_numpy().reshape(X.shape))
+
+
 @pytest.fixture(scope="module")
 def visits():
     rng = np.random.default_rng(5)
