@@ -1,6 +1,6 @@
 """What a fit returns: its record, and the questions it answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -55,15 +55,17 @@ class Fit(Fitted):
         return predict(self, relation, cells, unknown=unknown)
 
     def top(
-        self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None, known: bool = False,
-        score: str = "mean",
+        self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
+        each: str | Sequence[str] | None = None, known: bool = False, exclude: Any = None, score: str = "mean",
     ) -> Any:  # fmt: skip
         """The k most probable links of a relation, best first: a polars table like that of `predict`.
 
         Exact, though most cells are never looked at.
 
-        given: some of the indices, each with a name or a list of names. known: whether links of the data may be among
-        them. score: the column to rank by, "mean", "probability" or "rate".
+        given: some of the indices, each with a name or a list of names. each: an index, or several, for every entity of
+        which k links are wanted, one entity after the other: `each="user"`. known: whether links of the data may be
+        among them. exclude: what else is not to be proposed, a table or several (or dicts of columns) over some of the
+        indices: seen elsewhere, out of stock. score: the column to rank by, "mean", "probability" or "rate".
 
         What a rule makes unobservable is not proposed: pairs and slices of `missing=`, self-links where hardly any is
         observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
@@ -71,7 +73,7 @@ class Fit(Fitted):
         """
         from plait.search.top import top
 
-        return top(self, relation, k, given=given, known=known, score=score)
+        return top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
 
     def explain(
         self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,

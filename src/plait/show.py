@@ -155,7 +155,7 @@ def data_html(data: Any) -> str:
         for name, r in data.relations.items()
     ]  # fmt: skip
     columns = ("relation", "shape", "links", "sum", "observed zeros", "missing cells", "likelihood")
-    notes = [_unseen(name, relation) for name, relation in data.relations.items()]
+    notes = [note for name, r in data.relations.items() for note in (_diagonal(name, r), _unseen(name, r))]
     return page(
         title("Data"), text(data.model), table("Axes", ("axis", "entities", "names"), axes),
         table("Relations", columns, relations, "; ".join(filter(None, notes))),
@@ -164,6 +164,10 @@ def data_html(data: Any) -> str:
 
 def _some(labels: Any, most: int = 4) -> str:
     return ", ".join(str(label) for label in labels[:most]) + (", …" if len(labels) > most else "")
+
+
+def _diagonal(name: str, relation: Any) -> str:
+    return f"diagonal of {name}: {relation.diagonal}" if relation.diagonal else ""
 
 
 def _unseen(name: str, relation: Any) -> str:

@@ -89,6 +89,7 @@ def observe(
         gaps = rng.random(X.shape) < way.gaps
         zero = 1.0 if isinstance(way.observed, str) else way.observed
         M = way.weight * np.where(gaps | hidden, 0.0, np.where(X > 0, 1.0, zero))
+        M = _without_diagonal(M, indices, axes, (X > 0) & ~gaps & ~hidden, X > 0)
         relation = plait.Relation(np.where(gaps, np.nan, X), weight=way.weight, **options)
         return Observed(relation, X, M, gaps | hidden, closed)
     listed = (X > 0) | (rng.random(X.shape) < way.zeros)
@@ -96,7 +97,17 @@ def observe(
     columns = dict(zip(indices, np.nonzero(listed))) | {way.value: X[listed]} | ({"w": own[listed]} if way.own else {})
     relation = plait.Relation(pl.DataFrame(columns), value=way.value, weight="w" if way.own else way.weight, **options)
     M = _table_weights(way, indices, axes, X, listed, hidden, own)
+    counted = (X > 0) & ~hidden & (own > 0 if way.own else True)
+    M = _without_diagonal(M, indices, axes, counted, listed)
     return Observed(relation, X, M, hidden, closed)
+
+
+def _without_diagonal(M: Dense, indices: Indices, axes: Mapping[str, str], links: Dense, listed: Dense) -> Dense:
+    """M without the self-links that are not listed, where two indices are one axis and no link is a self-link."""
+    if len(indices) != 2 or axes[indices[0]] != axes[indices[1]]:
+        return M
+    diagonal = np.eye(len(M), dtype=bool)
+    return M if (links & diagonal).any() else np.where(diagonal & ~listed, 0.0, M)
 
 
 def _missing(

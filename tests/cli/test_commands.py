@@ -326,6 +326,28 @@ def test_top_with_known_links_and_another_score_is_that_of_the_library(world, fi
     assert found == fit.top("visits", 5, known=True, score="probability").to_dicts()
 
 
+def test_top_of_each_entity_without_what_files_exclude_is_that_of_the_library(scratch, fit):
+    scratch.write("gone.csv", "place,day\ngym,3\nnowhere,1\n")
+    scratch.write("seen.csv", "who,plays\nbob,3\n")  # by the names of the data, with their values
+    found = json.loads(
+        scratch.plait("top run visits -k 2 --each user --exclude gone.csv --exclude seen.csv --json").stdout
+    )
+    exclude = [{"place": ["gym"], "day": [3]}, {"user": ["bob"]}]
+    assert found == fit.top("visits", 2, each="user", exclude=exclude).to_dicts()
+    assert "bob" not in {row["user"] for row in found}
+    pairs = json.loads(scratch.plait("top run visits -k 1 --each day --each place --json").stdout)
+    assert pairs == fit.top("visits", 1, each=("day", "place")).to_dicts()
+
+
+def test_top_says_where_files_exclude_everything(scratch):
+    scratch.write("seen.csv", "user\nbob\n")
+    result = scratch.plait("top run visits --given user=bob --exclude seen.csv")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        "note: visits: nothing can be proposed: all cells asked for are closed by --exclude"
+    )
+
+
 def test_a_long_table_is_cut_with_a_line_that_says_so(world):
     text = world.stdout("top run visits -k 54 --known")
     assert len(text.splitlines()) == 2 + 50 + 1

@@ -142,6 +142,13 @@ COMMANDS = {
     "top run visits --given usr=bob": "'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
     "top run visits --given bob": "'bob' does not say which index it is.\nWrite index=name: user=bob.",
     "top run visits --given user=bob --given user=cem": "user is given twice: 'bob' and 'cem'.\nGive it once.",
+    "top run visits --each usr": "each: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
+    "top run visits --exclude qqqqqqqq.csv": (
+        "qqqqqqqq.csv: there is no such file in the current folder.\nCheck the path."
+    ),
+    "top run friends --exclude cells.csv": (
+        "cells.csv: columns 'place', 'day' are no index of the relation.\nIts columns are among 'user', 'friend'."
+    ),
     "top run visits --given day=monday": "day: 'monday' is not a whole number, but axis day has integers.",
     "explain run visits user=bbo place=gym day=3": (
         "cell, index 'user': 'bbo' is no entity of axis user, which has 'ann lee', 'bob', 'cem', 'dee', 'eve', ….\n"

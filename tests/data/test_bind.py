@@ -312,14 +312,14 @@ def test_an_entity_of_other_relations_is_missing_here_or_zeros():
 def test_who_is_only_a_friend_is_here_as_a_user_too():
     friends = bind(FRIENDS, {"visits": VISITS, "friends": LIKES}).relations["friends"]
     # a, c and d occur, b does not: neither as a user nor as a friend.
-    assert friends.weights.total() == 9
+    assert friends.weights.total() == 9 - 3  # none of the three beside itself
     assert friends.unseen == {"user": 1, "friend": 1}
 
 
 def test_an_empty_table_is_legal_where_others_know_the_entities():
     nobody = LIKES.iloc[:0]
     x = bind(FRIENDS, {"visits": VISITS, "friends": Relation(nobody, universe="model")}).relations["friends"]
-    assert (len(x.values), x.observed_zeros, x.missing_cells) == (0, 4, 0)
+    assert (len(x.values), x.observed_zeros, x.missing_cells) == (0, 2, 2)
     x = bind(FRIENDS, {"visits": VISITS, "friends": nobody}).relations["friends"]
     assert (len(x.values), x.observed_zeros, x.missing_cells) == (0, 0, 4)
     empty = pd.DataFrame({"i": [], "j": []})
@@ -385,12 +385,13 @@ def test_print_says_everything_that_was_understood():
         "  weights         0.5 - 0.5 T[user, place](1)\n"
         "friends[user, friend]: 4 × 4 = 16 cells\n"
         "  observed links  2, values adding up to 2\n"
-        "  observed zeros  7\n"
-        "  missing cells   7\n"
+        "  observed zeros  4\n"
+        "  missing cells   10\n"
+        "  diagonal        missing: no entity is observed with itself\n"
         "  unseen here     1 of 4 user\n"
         "  unseen here     1 of 4 friend\n"
         "  likelihood      poisson\n"
-        "  weights         m[user] m[friend]"
+        "  weights         m[user] m[friend] - T[user, friend](3)"
     )
 
 

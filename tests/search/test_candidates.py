@@ -70,7 +70,7 @@ def test_pairs_and_slices_that_are_missing_are_closed_and_all_else_is_not(seed):
 
 
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")  # a few links that are all there is
-@pytest.mark.parametrize("kind", ["pairs", "cells", "nan", "nearly all", "none listed"])
+@pytest.mark.parametrize("kind", ["pairs", "cells", "nan", "nearly all", "none listed", "nothing said", "said"])
 def test_self_links_are_closed_where_hardly_any_is_observed(kind):
     X, n = links((12, 12)), np.arange(12)
     X[n, n] = 0
@@ -79,7 +79,9 @@ def test_self_links_are_closed_where_hardly_any_is_observed(kind):
         "pairs": plait.Relation(X, missing=table),
         "cells": plait.Relation(table_of(X > 0, ("user", "friend")), missing=table, universe="model"),
         "nan": plait.Relation(np.where(diagonal, np.nan, X)),
-        "nearly all": plait.Relation(X, missing=table[1:]),
+        "nearly all": plait.Relation(X, missing=table[1:], diagonal="observed"),
+        "nothing said": plait.Relation(X),
+        "said": plait.Relation(np.where(diagonal, 1.0, X), diagonal="missing"),
         "none listed": plait.Relation(table_of(X > 0, ("user", "friend")), observed="listed"),
     }[kind]
     closed = diagonal.copy()

@@ -14,7 +14,7 @@ from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.execute import Reference
 from plait.fitted import Posterior
-from plait.search import branch, top, tree
+from plait.search import boxed, branch, tree
 from plait.search.best import Best
 from plait.search.boxes import RowBoxes
 from plait.search.form import Axis, Form, Part
@@ -89,7 +89,7 @@ def test_random_rows_with_ties_and_known_links(means, k, random):
         patch.setattr(branch, "LEAF", random.choice([1, 6]))
         patch.setattr(tree, "FAN", random.choice([2, 3]))
         if random.random() < 0.3:
-            patch.setattr(top, "as_rows", lambda form: None)
+            patch.setattr(boxed, "as_rows", lambda form: None)
         check(fit, "X", k, {})
 
 

@@ -10,7 +10,7 @@ import plait
 from plait.data.exposure import bind_exposures
 from plait.errors import DataError, ModelError, SettingError
 from plait.execute import Reference
-from plait.search import branch, form, top, tree
+from plait.search import boxed, branch, form, tree
 from tests import cases
 from tests.models import EXPOSED, MODELS, ONLY_EXPOSED, RANKS, SIZES
 from tests.search.every_cell import all_rates, allowed, check, subsets
@@ -25,7 +25,7 @@ def boxes(request, monkeypatch):
     monkeypatch.setattr(tree, "FAN", 2 if request.param == "rows" else 3)
     if request.param == "general":
         monkeypatch.setattr(form, "ROOM", 0)
-        monkeypatch.setattr(top, "as_rows", lambda form: None)
+        monkeypatch.setattr(boxed, "as_rows", lambda form: None)
     return request.param
 
 
@@ -101,7 +101,7 @@ TABLES = {
 )
 @pytest.mark.filterwarnings("ignore::plait.NoLinksWarning")  # an exposure of 0 leaves none
 def test_tables_of_exposures_above_and_below_the_default(kind, text, boxes, monkeypatch):
-    monkeypatch.setattr(top, "GATHERED", 40)  # a few entries at a time
+    monkeypatch.setattr(boxed, "GATHERED", 40)  # a few entries at a time
     rng, (default, values) = np.random.default_rng(1), TABLES[kind]
     model = plait.Model(text)
     over = {name: model.factor(name).indices for name in ("V", "W") if name in model.factors}

@@ -179,11 +179,13 @@ def _seconds(problem: "Problem", order: Any) -> float:
 
 def _print(task: "Task", cost: Cost, plan: bool) -> None:
     from plait.cli.output import out, pairs, size_words
-    from plait.cli.understood import relations_table
+    from plait.cli.understood import diagonals, relations_table
 
     data = task.data
     out(f"{data.model}\n", style="cyan")
     relations_table(data)
+    for name, words in diagonals(data).items():
+        out(f"the diagonal of {name} is {words}")
     out()
     _print_values(data)
     _print_axes(data)

@@ -68,10 +68,17 @@ def top(
     run: RunFolder,
     relation: RelationName,
     k: Annotated[int, typer.Option("-k", min=0, metavar="K", help="How many links.")] = 10,
+    each: Annotated[
+        list[str] | None, typer.Option("--each", metavar="INDEX", help="K links for each of its entities; repeatable.")
+    ] = None,
     given: Annotated[
         list[str] | None, typer.Option("--given", metavar="INDEX=NAME", help="Only links of this entity; repeatable.")
     ] = None,
     known: Annotated[bool, typer.Option("--known", help="Let links of the data be among them.")] = False,
+    exclude: Annotated[
+        list[Path] | None,
+        typer.Option("--exclude", metavar="FILE", help="A table of what not to list, by some indices; repeatable."),
+    ] = None,
     score: Score = "mean",
     output: OutputFile = None,
     force: Force = False,
@@ -87,23 +94,28 @@ def top(
       plait top run visits
       plait top run visits -k 5 --given user=u17
       plait top run visits --given "user=ann lee" --given day=3 -o links.csv
+      plait top run visits -k 5 --each user --exclude sold_out.csv -o links.parquet
     """
     import warnings
 
-    from plait.cli.cells import named_cell
+    from plait.cli.cells import named_cell, read_cells
     from plait.cli.output import check_free, deliver, to_stderr
+    from plait.cli.wording import of_excluded
     from plait.result import load
 
     check_free(output, force)
     fit = load(run)
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
-    with warnings.catch_warnings(record=True) as caught:
+    excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
+    with of_excluded(excluded), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        links = fit.top(relation, k, given=chosen, known=known, score=score)
+        tables = [one.table for one in excluded]
+        links = fit.top(relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score)
     deliver(links, len(indices), path=output, as_json=json)
     if caught and not json:
-        to_stderr("note", str(caught[0].message).replace("hidden= of its plait.Relation", "hidden in the config"))
+        said = str(caught[0].message).replace("hidden= of its plait.Relation", "hidden in the config")
+        to_stderr("note", said.replace("exclude=", "--exclude"))
     elif links.is_empty() and k and not known and not json:
         to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
 

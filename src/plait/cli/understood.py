@@ -23,6 +23,13 @@ def relations_table(data: "Data") -> None:
     grid(["relation", "size", "likelihood", "links", "zeros", "missing", "duplicates"], rows, left=3)
 
 
+def diagonals(data: "Data") -> dict[str, str]:
+    """What became of the diagonal of each relation that has one, in words."""
+    from plait.data.bind import DIAGONAL_WORDS
+
+    return {name: DIAGONAL_WORDS[relation.diagonal] for name, relation in data.relations.items() if relation.diagonal}
+
+
 def shape_of(relation: "BoundRelation") -> str:
     """``20 × 50``."""
     return " × ".join(f"{size:,}" for size in relation.shape) or "one cell"
@@ -123,5 +130,6 @@ def _relation(relation: "BoundRelation") -> dict[str, Any]:
         "missing": relation.missing_cells,
         "duplicates": relation.summed,
         "unseen": dict(relation.unseen),
+        "diagonal": relation.diagonal or None,
         "values": None if values is None else vars(values),
     }

@@ -197,3 +197,17 @@ def of_cells(cells: Cells, *, prior: bool = True, known: Sequence[Cells] = ()) -
         if not prior:
             message = re.sub(PRIOR, r"\1.", message)
         raise type(error)(_replaced(message, OF_RUNS)) from None
+
+
+@contextmanager
+def of_excluded(tables: Sequence[Cells]) -> Iterator[None]:
+    """Errors about tables of what is excluded name the file that each was read from."""
+    try:
+        yield
+    except DataError as error:
+        message = str(error)
+        if found := re.match(r"exclude(\[(\d+)\])?", message):
+            cells = tables[int(found[2] or 0)]
+            message = _with_lines(message, lambda row: line_of_source(cells.path, row, cells.options))
+            message = re.sub(*LINE_FIRST, cells.path + message[found.end() :])
+        raise DataError(message) from None

@@ -15,7 +15,7 @@ from plait.model import Model
 if TYPE_CHECKING:
     from plait.data import Relation
 
-OF_RELATION = ("value", "observed", "likelihood", "universe", "weight", "duplicates")
+OF_RELATION = ("value", "observed", "likelihood", "universe", "weight", "duplicates", "diagonal")
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ READ: dict[str, Check] = {
 RELATION: dict[str, Check] = {
     "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": TEXT, "missing": SOURCES,
     "columns": COLUMNS, "universe": TEXT, "weight": TEXT_OR_NUMBER, "duplicates": TEXT, "indices": NAMES,
-    "ignore": NAMES, "hidden": SOURCES,
+    "ignore": NAMES, "hidden": SOURCES, "diagonal": TEXT,
 }  # fmt: skip
 EXPOSURE: dict[str, Check] = {"source": TEXT, "value": TEXT, "default": NUMBER, "columns": COLUMNS, "ignore": NAMES}
 SOURCE: dict[str, Check] = {"source": TEXT, "columns": NAMES, "ignore": NAMES}

@@ -20,6 +20,7 @@ from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe
 from plait.data.ranges import by_pieces
 from plait.data.relation import Relation, Source
+from plait.data.self_links import all_of, is_square, never_observed, refuse_senseless, understand
 from plait.data.traps import data_traps
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
@@ -30,6 +31,12 @@ from plait.warn import warn_of
 Floats = NDArray[np.float64]
 
 
+DIAGONAL_WORDS = {
+    "missing": "missing: no entity is observed with itself",
+    "observed": "observed: self-links are cells like all others",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class BoundRelation:
     """A relation as a fit needs it.
@@ -37,7 +44,8 @@ class BoundRelation:
     Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
     links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
     columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
-    index (none for arrays, which have them all). The rest is counts for people: observed_cells have M > 0.
+    index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
+    "observed"; "" where there is none. The rest is counts for people: observed_cells have M > 0.
     """
 
     name: str
@@ -54,6 +62,7 @@ class BoundRelation:
     closed: Closed
     columns: Mapping[str, str]
     value: str | None
+    diagonal: str
 
     @property
     def cells(self) -> Array:
@@ -94,6 +103,8 @@ class BoundRelation:
         lines.append(f"observed links  {len(self.links):,}, values adding up to {self.values.sum():g}")
         lines.append(f"observed zeros  {self.observed_zeros:,}")
         lines.append(f"missing cells   {self.missing_cells:,}")
+        if self.diagonal:
+            lines.append(f"diagonal        {DIAGONAL_WORDS[self.diagonal]}")
         for index, count in self.unseen.items():
             if count:
                 lines.append(f"unseen here     {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
@@ -234,10 +245,19 @@ def _seen_rows(
 
 
 def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]) -> BoundRelation:
+    axes = [names[index].axis for index in indices]
+    refuse_senseless(relation, source.name, axes)
     missing, put_aside = _missing(relation, source, indices, names)
+    if relation.diagonal == "missing":
+        missing = _together(missing, {indices: all_of(len(names[indices[0]]))}, names)
     hidden = _together(missing, put_aside, names)
     entries = checked(without_hidden(entries_of(source, indices, names), hidden))
     seen = _seen(entries)
+    diagonal = understand(relation, entries) if is_square(axes) else ""
+    if relation.diagonal == "auto" and diagonal == "missing":
+        never = {indices: never_observed(entries, put_aside.get(indices))}
+        missing, hidden = _together(missing, never, names), _together(hidden, never, names)
+        entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
     if relation.likelihood == "bernoulli":
         refuse_other_than_links(entries, summed > 0)
@@ -265,9 +285,10 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         observed_cells=m.observed_cells,
         seen=seen,
         summed=summed,
-        closed=close(m.weights, [names[index].axis for index in indices], missing, put_aside),
+        closed=close(m.weights, axes, missing, put_aside),
         columns=dict(relation.columns or {}),
         value=relation.value,
+        diagonal=diagonal,
     )
 
 

@@ -36,6 +36,9 @@ class Relation:
     weight      of the whole relation; or a column with the weight of each listed cell
     duplicates  of a cell: "error" or "sum"
     hidden      like missing, but put aside rather than impossible, such as by `plait.hide`: `top` may propose it
+    diagonal    of two indices on one axis (`friend: user`), where there are no others: "missing" hides all self-links,
+                "observed" has them count like other cells; "auto" does if a self-link is among the links, and else
+                hides those that are not listed
     """
 
     data: Any
@@ -49,6 +52,7 @@ class Relation:
     weight: float | str = 1.0
     duplicates: str = "error"
     hidden: Any = None
+    diagonal: str = "auto"
     # Not the user's: a table is looked at once to tell it from an array.
     _tabular: bool = field(init=False, repr=False, default=False)
 
@@ -70,12 +74,12 @@ class Relation:
     @property
     def missing_tables(self) -> tuple[Any, ...]:
         """The tables of missing cells."""
-        return _tables(self.missing)
+        return tables_of(self.missing)
 
     @property
     def hidden_tables(self) -> tuple[Any, ...]:
         """The tables of cells put aside."""
-        return _tables(self.hidden)
+        return tables_of(self.hidden)
 
     def read(self, name: str, indices: Sequence[str]) -> Source:
         """Read the data; name of the relation for errors, indices as in its equation."""
@@ -130,6 +134,8 @@ class Relation:
                 lines.append(f"{option:<11} {len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells")
         lines.append(f"universe    {UNIVERSE_WORDS[self.universe]}")
         lines.append(f"likelihood  {self.likelihood}")
+        if self.diagonal != "auto":
+            lines.append(f"diagonal    {self.diagonal}")
         if self.weight != 1:
             lines.append(f"weight      {self.weight}")
         return "\n  ".join(lines)
@@ -156,7 +162,7 @@ class Exposure:
             raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
 
 
-def _tables(given: Any) -> tuple[Any, ...]:
+def tables_of(given: Any) -> tuple[Any, ...]:
     """What is one table, several or none, as several."""
     if given is None:
         return ()
@@ -167,6 +173,7 @@ CHOICES = {
     "universe": ("relation", "model"),
     "likelihood": ("poisson", "bernoulli"),
     "duplicates": ("error", "sum"),
+    "diagonal": ("auto", "missing", "observed"),
 }
 
 UNIVERSE_WORDS = {

@@ -1,7 +1,7 @@
 """What is to be split: the data understood as `plait.fit` will understand them, with or without a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class Subject:
         axes = {index: self.data.model.axis(index) for index in indices}
         first = {axis: index for index, axis in reversed(axes.items())}
         labels: dict[str, Any] = {index: self.data.labels[axis].names for axis, index in first.items()}
+        relation = _bindable(relation, self.data.relations[name].diagonal)
         return bind(_plain_model({name: indices}, axes), {name: relation}, labels=labels, warn=False).relations[name]
 
 
@@ -71,8 +72,20 @@ def understood(
     indices = {key: _indices(key, value, model) for key, value in relations.items()}
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
     plain = _plain_model(indices, axes)  # the fit that follows will warn
-    bound = bind(plain, relations, labels=_declared(labels, axes, model), warn=False)
-    return Subject(name, given, relations, bound, times)
+    known = {key: _bindable(r, model is not None) for key, r in relations.items()}
+    bound = bind(plain, known, labels=_declared(labels, axes, model), warn=False)
+    # A split may hide every self-link, which must not make the diagonal a missing one.
+    observed = {key: replace(r, diagonal="observed") for key, r in relations.items() if _observes(bound.relations[key])}
+    return Subject(name, given, {**relations, **observed}, bound, times)
+
+
+def _observes(relation: BoundRelation) -> bool:
+    return relation.diagonal == "observed"
+
+
+def _bindable(relation: Relation, has_diagonal: object) -> Relation:
+    """The relation without what it says of a diagonal where nobody knows of one: which axes are one, a model says."""
+    return relation if has_diagonal else replace(relation, diagonal="auto")
 
 
 def _used(name: str, relation: Relation, model: Model | None) -> tuple[str, ...] | None:

@@ -36,10 +36,14 @@ class Boxes(Protocol):
         """The cells in boxes that are above the floor, as row numbers (m, axes), and their rates."""
 
 
-def search(boxes: Boxes, best: Best) -> None:
-    """Offer `best` every cell that can be among the best, and few others."""
+def search(boxes: Boxes, best: Best, start: tuple[Levels, Rows] | None = None) -> None:
+    """Offer `best` every cell that can be among the best, and few others.
+
+    start: the levels and blocks (1, axes) of the box to search, None for all cells.
+    """
     trees = boxes.trees
-    shelves = [(start_of(trees), np.zeros((1, len(trees)), np.int64), np.full(1, np.inf))]
+    levels, nodes = start or (start_of(trees), np.zeros((1, len(trees)), np.int64))
+    shelves = [(levels, nodes, np.full(1, np.inf))]
     some = FIRST
     while shelves:
         levels, nodes, bounds = shelves.pop()

@@ -26,47 +26,63 @@ Flags = NDArray[np.bool_]
 
 
 class Candidates:
-    """The axes of a search, one for each index, and which of their cells count; known: whether known links do."""
+    """The axes of a search, one for each index, and which of their cells count.
 
-    def __init__(self, fit: "Fit", relation: str, axes: Sequence[Axis], known: bool):
+    known: whether known links do. excluded: what does not, because it was asked so.
+    """
+
+    def __init__(self, fit: "Fit", relation: str, axes: Sequence[Axis], known: bool, excluded: Closed):
         self.known = None if known else fit.known[relation]
         self.closed = fit.known[relation].closed
+        self.excluded = excluded
         self.weights = fit.exposures.relations.get(relation)
         self.asked = list(axes)
-        self.axes = _exposed(self.weights, _opened(self.closed, self.asked))
+        self.axes = _exposed(self.weights, _opened([self.closed, excluded], self.asked))
 
     def __call__(self, rows: Rows) -> Flags:
         """Which cells (m, order), as row numbers, may be proposed."""
         allowed = np.ones(len(rows), bool) if self.known is None else ~self.known.contain(rows)
-        if self.closed:
-            allowed &= ~self.closed.contain(rows)
+        for closed in (self.closed, self.excluded):
+            if closed:
+                allowed &= ~closed.contain(rows)
         if self.weights is not None:
             allowed &= self.weights.at(rows) > 0
         return allowed
 
+    def refused(self) -> list[tuple[list[int], Array]]:
+        """Coordinates (n, k) of what does not count, by k places: known links, closed and excluded cells."""
+        found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
+        return found if self.known is None else [(list(range(len(self.asked))), self.known.cells), *found]
+
     def rules(self) -> list[str]:
         """What closes cells among those asked for, in words."""
-        found = [
-            f"a rule about {', '.join(over)}"
-            for over, coords in self.closed.tables.items()
-            if _inside(coords, [self.asked[k] for k in self.closed.places(over)]).any()
-        ]
+        found = [f"a rule about {', '.join(over)}" for over in self._meet(self.closed)]
+        if self._meet(self.excluded):
+            found.append("exclude=")
         if self.weights is not None and not found and self._known_cells() < math.prod(map(len, self.asked)):
             found.append("an exposure of 0")
         return found
+
+    def _meet(self, closed: Closed) -> list[tuple[str, ...]]:
+        """The tables that name any cell asked for, by their indices."""
+        return [
+            over
+            for over, coords in closed.tables.items()
+            if _inside(coords, [self.asked[k] for k in closed.places(over)]).any()
+        ]
 
     def _known_cells(self) -> int:
         """How many of the cells asked for do not count because they are known."""
         return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.cells, self.asked)))
 
 
-def _opened(closed: Closed, axes: list[Axis]) -> list[Axis]:
+def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
     """The axes without rows whose cells are all closed."""
+    tables = [(one.places(over), coords) for one in closed for over, coords in one.tables.items()]
     axes, before = list(axes), -1
     while (rows := sum(map(len, axes))) != before:  # an axis that is down to one row settles more pairs
         before = rows
-        for over, coords in closed.tables.items():
-            places = closed.places(over)
+        for places, coords in tables:
             free = [k for k in places if len(axes[k]) != 1]
             if len(free) > 1:
                 continue

@@ -16,24 +16,22 @@ from plait.errors import ClosedWarning, DataError, SettingError, suggestion
 from plait.model.model import Equation
 from plait.predict.chance import columns
 from plait.predict.chance import score as score_of
-from plait.predict.moments import mean_rate
-from plait.search.best import Best
-from plait.search.branch import search
+from plait.search.best import Best, Score
+from plait.search.blocks import Blocks
+from plait.search.boxed import search_cells, search_each
 from plait.search.candidates import Candidates
-from plait.search.form import Axis, Part, as_rows, free_axes, parts_of, simplified
-from plait.search.listed import regions
+from plait.search.excluded import read_excluded
+from plait.search.form import Axis
 
 if TYPE_CHECKING:
     import polars as pl
 
     from plait.result import Fit
 
+Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 SCORES = ("mean", "probability", "rate")
-
-
-GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposure's table at a time
 
 
 def top(
@@ -42,14 +40,19 @@ def top(
     k: int = 10,
     *,
     given: Mapping[str, Any] | None = None,
+    each: str | Sequence[str] | None = None,
     known: bool = False,
+    exclude: Any = None,
     score: str = "mean",
 ) -> "pl.DataFrame":
     """The k most probable links: the relation's index columns, then those of `predict`; best first.
 
-    given: a name, or a list of names to choose among, for some of the indices. known: whether links of the data may be
-    among them; without, a cell given in full that is a known link leaves an empty table. score: the column to rank by.
-    There are fewer than k rows where there are fewer such cells.
+    given: a name, or a list of names to choose among, for some of the indices. each: an index, or several, for every
+    entity (or combination) of which k links are wanted; the table goes through them in their order, those of each best
+    first. known: whether links of the data may be among them; without, a cell given in full that is a known link leaves
+    an empty table. exclude: a table or several, or dicts of columns, over some of the indices: such cells are not
+    proposed, and names that the fit does not know are passed over. score: the column to rank by. There are fewer than k
+    rows where there are fewer such cells.
 
     What a rule makes unobservable is not proposed: pairs and slices that a `missing=` table names by some of the
     indices, the diagonal of two indices on one axis where hardly any of it is observed (self-links), and cells of
@@ -66,17 +69,36 @@ def top(
         raise SettingError(
             f"score: there is no ranking by {score!r}.\n{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}."
         )
-    candidates = Candidates(fit, relation, _axes(fit, equation, given), known)
-    axes = candidates.axes
-    wanted, k = k, min(k, math.prod(len(axis) for axis in axes))
-    best = Best(k, len(axes), candidates)
+    places = _places(equation, each)
+    axes = _axes(fit, equation, given)
+    candidates = Candidates(fit, relation, axes, known, read_excluded(fit, relation, exclude))
+    scored: Score | None = None
     if score == "probability" or (score == "mean" and fit.likelihood[relation] == "bernoulli"):
-        best.score = partial(score_of, fit, relation, by=score)
-    if k > 0:
-        _search(fit, equation, axes, best)
-    if wanted and not len(best.rows):
+        scored = partial(score_of, fit, relation, by=score)
+    rows, scores = _found(fit, equation, candidates, places, k, scored)
+    if k and not len(rows):
         _explain_nothing(relation, candidates)
-    return _table(fit, equation, best, score)
+    return _table(fit, equation, rows, scores, score, places)
+
+
+def _found(
+    fit: "Fit", equation: Equation, candidates: Candidates, places: Sequence[int], k: int, score: Score | None
+) -> tuple[Rows, Array]:
+    """The k best cells (m, order), or those of every combination of rows at some places; and their scores."""
+    axes = candidates.axes
+    k = min(k, math.prod(len(axis) for n, axis in enumerate(axes) if n not in places))
+    empty = np.zeros((0, len(axes)), np.int64), np.zeros(0)
+    if k == 0 or not all(map(len, axes)):
+        return empty
+    if not places:
+        best = Best(k, len(axes), candidates, score=score)
+        search_cells(fit, equation, axes, best)
+        return best.rows, best.scores
+    blocks = Blocks(fit, equation, axes, places, candidates.refused())
+    if blocks.at_once:
+        return blocks.best(k, score)
+    found = list(search_each(fit, equation, axes, places, lambda: Best(k, len(axes), candidates, score=score)))
+    return np.concatenate([best.rows for best in found]), np.concatenate([best.scores for best in found])
 
 
 def _explain_nothing(relation: str, candidates: Candidates) -> None:
@@ -89,43 +111,6 @@ def _explain_nothing(relation: str, candidates: Candidates) -> None:
             ClosedWarning,
             stacklevel=4,
         )
-
-
-def _search(fit: "Fit", equation: Equation, axes: Sequence[Axis], best: Best) -> None:
-    """Offer `best` the cells of all regions; those that an exposure lists first."""
-    weights = fit.exposures.relations.get(equation.relation)
-    for region in regions(weights, axes, _entries_at_once(fit, equation, axes)):
-        best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
-        parts = [*parts_of(fit, equation, region.axes), *region.parts]
-        shape = [len(axis) for axis in free_axes(region.axes)]
-        _search_form(shape, parts, best.within(region.axes))
-    best.settle()
-
-
-def _search_form(shape: Sequence[int], parts: Sequence[Part], best: Best) -> None:
-    from plait.search.boxes import RowBoxes
-    from plait.search.general import GeneralBoxes
-
-    form = simplified(shape, parts)
-    if not shape:
-        rate = math.prod(float(part.array) for part in form.parts)
-        best.offer(np.zeros((1, 0), np.int64), np.array([rate]))
-        return
-    rows = as_rows(form)
-    search(GeneralBoxes(form) if rows is None else RowBoxes(rows), best)
-
-
-def _entries_at_once(fit: "Fit", equation: Equation, axes: Sequence[Axis]) -> int:
-    """How many entries of a table may be an axis: a factor gathers its latent indices for each, and other free axes."""
-    sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
-    widest = 1
-    for occurrence in equation.occurrences:
-        if occurrence.factor in fit.factors:
-            shape = dict(zip(occurrence.indices, fit.factors[occurrence.factor].mean.shape)) | sizes
-            visible = [sizes[index] for index in occurrence.indices if index in sizes]
-            size = math.prod(shape[index] for index in occurrence.indices)
-            widest = max(widest, size // max(1, min(visible, default=1)))
-    return max(1, GATHERED // widest)
 
 
 # --- arguments
@@ -164,6 +149,27 @@ def _axes(fit: "Fit", equation: Equation, given: Mapping[str, Any] | None) -> li
     return axes
 
 
+def _places(equation: Equation, each: Any) -> list[int]:
+    """Where the indices stand for whose entities links are wanted."""
+    if each is None:
+        return []
+    names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else []
+    relation, have = equation.relation, ", ".join(equation.indices) or "none"
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise SettingError(f"each: wanted one index or several, each once, got {each!r}.\nThe indices are {have}.")
+    for name in names:
+        if name not in equation.indices:
+            raise SettingError(
+                f"each: {name!r} is no index of {relation}.\n{suggestion(name, equation.indices)}It has {have}."
+            )
+    if len(names) == len(equation.indices):
+        raise SettingError(
+            f"each: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.\n"
+            f"Leave one of them out, or score cells of your own with predict."
+        )
+    return [equation.indices.index(name) for name in names]
+
+
 def _given_rows(fit: "Fit", index: str, names: Any) -> Rows:
     """Distinct rows of a name or several, ascending."""
     labels = fit.labels[index]
@@ -183,14 +189,15 @@ def _given_rows(fit: "Fit", index: str, names: Any) -> Rows:
 # --- the answer
 
 
-def _table(fit: "Fit", equation: Equation, best: Best, score: str) -> "pl.DataFrame":
+def _table(
+    fit: "Fit", equation: Equation, rows: Rows, scores: Array, score: str, places: Sequence[int]
+) -> "pl.DataFrame":
     import polars as pl
 
-    found = columns(fit, equation.relation, best.rows)
-    ranked = found.get(score, best.scores)
-    order = np.lexsort((*best.rows.T[::-1], -ranked))
+    found = columns(fit, equation.relation, rows)
+    ranked = found.get(score, scores)
+    order = np.lexsort((*rows.T[::-1], -ranked, *(rows[:, place] for place in reversed(places))))
     names = {
-        index: fit.labels[index].names.gather(best.rows[order, n]).alias(index)
-        for n, index in enumerate(equation.indices)
+        index: fit.labels[index].names.gather(rows[order, n]).alias(index) for n, index in enumerate(equation.indices)
     }
     return pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})

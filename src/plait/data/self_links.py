@@ -1,0 +1,60 @@
+"""The diagonal of a relation between the entities of one axis: is an entity ever observed with itself?
+
+A graph without a single self-link does not say that nobody likes himself: its diagonal was never looked at, and as
+observed zeros it would pull the factors of every entity apart. So there the cells of the diagonal that are not listed
+are missing. One self-link shows that they can be observed, and then all of them are what other cells are.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plait.data.arrays import ArraySource
+from plait.data.entries import Entries
+from plait.data.keys import Array, coordinate_type
+from plait.data.relation import Relation
+from plait.errors import DataError
+
+
+def is_square(axes: Sequence[str]) -> bool:
+    """Whether a relation, its indices on these axes, has a diagonal of its own: two indices, one axis."""
+    return len(axes) == 2 and axes[0] == axes[1]
+
+
+def refuse_senseless(relation: Relation, name: str, axes: Sequence[str]) -> None:
+    """Refuse what is said about a diagonal where there is none."""
+    if relation.diagonal != "auto" and not is_square(axes):
+        raise DataError(
+            f"{name}: diagonal is {relation.diagonal!r}, but it has no diagonal: only relations of two indices on one "
+            f"axis do.\nLeave it out, or declare the two indices to be one axis (friend: user)."
+        )
+
+
+def all_of(size: int) -> Array:
+    """The coordinates (size, 2) of a diagonal."""
+    rows = np.arange(size, dtype=coordinate_type([size]))
+    return np.stack([rows, rows], axis=1)
+
+
+def understand(relation: Relation, entries: Entries) -> str:
+    """ "observed" or "missing": what the diagonal of a relation is whose entries are those that are not hidden."""
+    if relation.diagonal != "auto":
+        return relation.diagonal
+    return "observed" if bool(np.any(_on(entries.coords) & (entries.values > 0))) else "missing"
+
+
+def never_observed(entries: Entries, put_aside: Array | None) -> Array:
+    """The coordinates (n, 2) of the cells of the diagonal that nobody speaks of.
+
+    Neither an entry does (a 0 of a dense array is none) nor put_aside (m, 2), cells that are to be predicted.
+    """
+    named = np.zeros(entries.sizes[0], bool)
+    if not (isinstance(entries.source, ArraySource) and entries.source.dense):
+        named[entries.coords[_on(entries.coords), 0]] = True
+    if put_aside is not None:
+        named[put_aside[_on(put_aside), 0]] = True
+    return all_of(len(named))[~named]
+
+
+def _on(coords: Array) -> Array:
+    return np.asarray(coords[:, 0] == coords[:, 1])

@@ -1,0 +1,96 @@
+"""A search for the best cells of a fit's relation, over boxes: of all its cells, or of one entity after the other."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.model.model import Equation
+from plait.predict.moments import mean_rate
+from plait.search.best import Best
+from plait.search.branch import Boxes, search
+from plait.search.form import Axis, Form, as_rows, free_axes, parts_of, simplified
+from plait.search.listed import regions
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+Rows = NDArray[np.int64]
+
+GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposure's table at a time
+
+
+def search_cells(fit: "Fit", equation: Equation, axes: Sequence[Axis], best: Best) -> None:
+    """Offer `best` the cells of all regions; those that an exposure lists first."""
+    weights = fit.exposures.relations.get(equation.relation)
+    for region in regions(weights, axes, _entries_at_once(fit, equation, axes)):
+        best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
+        parts = [*parts_of(fit, equation, region.axes), *region.parts]
+        form = simplified([len(axis) for axis in free_axes(region.axes)], parts)
+        best.within(region.axes)
+        if form.shape:
+            search(_boxes(form), best)
+        else:
+            rate = math.prod(float(part.array) for part in form.parts)
+            best.offer(np.zeros((1, 0), np.int64), np.array([rate]))
+    best.settle()
+
+
+def search_each(
+    fit: "Fit", equation: Equation, axes: Sequence[Axis], places: Sequence[int], new: Callable[[], Best]
+) -> Iterator[Best]:
+    """The best cells of every combination of rows at some places, one combination after the other.
+
+    All share one set of trees: the search for an entity begins at the box of its row and of all rows elsewhere. Under
+    an exposure, whose tables are axes of their own, each is a search by itself.
+    """
+    if equation.relation in fit.exposures.relations:
+        for rows in product(*(range(len(axes[place])) for place in places)):
+            best = new()
+            search_cells(fit, equation, _settled(axes, dict(zip(places, rows))), best)
+            yield best
+        return
+    free = [n for n, axis in enumerate(axes) if len(axis) != 1]
+    boxes = _boxes(simplified([len(axes[n]) for n in free], parts_of(fit, equation, axes)))
+    at = [np.argsort(tree.order) for tree in boxes.trees]
+    height = [tree.height for tree in boxes.trees]
+    for rows in product(*(range(len(axes[place])) for place in places)):
+        levels, node = list(height), np.zeros((1, len(free)), np.int64)
+        for place, row in zip(places, rows):
+            if place in free:
+                levels[free.index(place)] = 0
+                node[0, free.index(place)] = at[free.index(place)][row]
+        best = new().within(axes)
+        search(boxes, best, (tuple(levels), node))
+        best.settle()
+        yield best
+
+
+def _settled(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
+    """The axes with one row left at some places."""
+    return [Axis(a.places, a.rows[rows[n] : rows[n] + 1]) if n in rows else a for n, a in enumerate(axes)]
+
+
+def _boxes(form: Form) -> Boxes:
+    from plait.search.boxes import RowBoxes
+    from plait.search.general import GeneralBoxes
+
+    rows = as_rows(form)
+    return GeneralBoxes(form) if rows is None else RowBoxes(rows)
+
+
+def _entries_at_once(fit: "Fit", equation: Equation, axes: Sequence[Axis]) -> int:
+    """How many entries of a table may be an axis: a factor gathers its latent indices for each, and other free axes."""
+    sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
+    widest = 1
+    for occurrence in equation.occurrences:
+        if occurrence.factor in fit.factors:
+            shape = dict(zip(occurrence.indices, fit.factors[occurrence.factor].mean.shape)) | sizes
+            visible = [sizes[index] for index in occurrence.indices if index in sizes]
+            size = math.prod(shape[index] for index in occurrence.indices)
+            widest = max(widest, size // max(1, min(visible, default=1)))
+    return max(1, GATHERED // widest)
