@@ -52,6 +52,7 @@ columns = { user = "who" }
 [relations.friends]
 source = "friends.csv"
 likelihood = "bernoulli"
+diagonal = "observed"
 
 [fit]
 seed = 0

@@ -25,7 +25,9 @@ friend: user
 """
 CHECK = f"""\
 {MODEL}
-{RELATIONS}
+{RELATIONS.rstrip()}
+the diagonal of friends is observed: self-links are cells like all others
+
 values of links   least   median     mean   most   ones
 ───────────────────────────────────────────────────────
 visits                1        2   2.1429      5      5
@@ -151,14 +153,23 @@ def test_check_as_json_has_everything_that_it_prints(world):
     assert found["relations"]["visits"] == {
         "indices": ["user", "place", "day"], "shape": [6, 3, 3], "likelihood": "poisson", "links": 14, "zeros": 31,
         "missing": 9, "duplicates": 0, "unseen": {"user": 1, "place": 0, "day": 0},
-        "values": {"least": 1.0, "median": 2.0, "mean": 30 / 14, "most": 5.0, "ones": 5},
+        "diagonal": None, "values": {"least": 1.0, "median": 2.0, "mean": 30 / 14, "most": 5.0, "ones": 5},
     }  # fmt: skip
+    assert found["relations"]["friends"]["diagonal"] == "observed"
     assert found["links_in_one_relation_only"]["user"] == {"visits": 0, "friends": 1}
     assert found["without_links"] == {"user": 0, "place": 0, "day": 0}
     assert found["memory_bytes"]["total"] == sum(v for k, v in found["memory_bytes"].items() if k != "total")
     assert resident() is None or found["peak_bytes"] > found["memory_bytes"]["total"]
     assert found["seconds_per_sweep"] is None
     assert found["warnings"] == []
+
+
+def test_check_says_that_a_diagonal_is_missing_where_nothing_else_is_said(scratch):
+    config = (scratch.folder / "model.toml").read_text()
+    scratch.write("model.toml", config.replace('diagonal = "observed"\n', ""))
+    text = scratch.stdout("check model.toml --no-time")
+    assert "the diagonal of friends is missing: no entity is observed with itself" in text
+    assert json.loads(scratch.plait("check model.toml --no-time --json").stdout)["relations"]["friends"]["missing"] == 6
 
 
 def test_check_warns_of_what_would_spoil_a_fit(scratch):
@@ -364,7 +375,7 @@ def test_explain_prints_the_explanation(world, fit):
 
 @pytest.mark.parametrize(("option", "exact"), [("--exact", True), ("--missing", "missing")])
 def test_explain_fits_again_with_the_data_of_the_run(world, fit, option, exact):
-    friends = plait.Relation(pl.read_csv(world.folder / "friends.csv"), likelihood="bernoulli")
+    friends = plait.Relation(pl.read_csv(world.folder / "friends.csv"), likelihood="bernoulli", diagonal="observed")
     visits = plait.Relation(pl.read_csv(world.folder / "visits.csv"), value="plays", columns={"user": "who"})
     cell = {"user": "ann lee", "place": "gym", "day": 3}
     data = {"visits": visits, "friends": friends}
