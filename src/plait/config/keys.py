@@ -45,8 +45,8 @@ TABLE: Check = (is_table, "a table")
 TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
 FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
 RANK: Check = (
-    lambda value: _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values()))),
-    "a whole number, or a table of them by latent index",
+    lambda value: is_text(value) or _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values()))),
+    'a whole number, a table of them by latent index, "auto" or "bound"',
 )
 COLUMNS: Check = (
     lambda value: is_names(value) or (is_table(value) and all(map(is_text, value.values()))),

@@ -56,8 +56,8 @@ def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generat
         return None
     gone = np.zeros(count, bool)
     gone[rng.choice(count, chosen, replace=False)] = True
-    hidden = _images(links[gone[kinds]], axes)
-    wanted = min(ZEROS * int(gone[kinds].sum()), round(fraction * bound.observed_zeros))
+    hidden, ways = _images(links[gone[kinds]], axes), len(_images(links[:1], axes))
+    wanted = min(ZEROS * int(gone[kinds].sum()), round(fraction * bound.observed_zeros)) // ways
     hidden = np.concatenate([hidden, _images(_zeros(bound, axes, wanted, rng), axes)])
     hidden = np.unique(hidden, axis=0)
     hidden = hidden[bound.weights.at(hidden) > 0]
@@ -148,5 +148,3 @@ def _log_counts(values: Array, mean: Array, variance: Array) -> Array:
     )  # fmt: skip
     plain = xlogy(values, mean) - mean
     return np.asarray(np.where(certain, plain, mixed) - gammaln(values + 1.0))
-
-

@@ -4,16 +4,18 @@ What the constants rest on is measured in docs/decisions/0019-rank.md.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from plait.data.bind import Data
 from plait.machine import memory
 from plait.model.model import Equation
 
-SHARE = 4.0  # the rule's rank is √links ÷ this, …
-LEAST, MOST = 2, 64  # … but no smaller and no larger
-ENTRIES = 2e9  # links × products of ranks that a sweep may take
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # that are looked at
+GENEROUS = 2.0  # numbers in all factors for every coordinate of a link that the data list, …
+SPARING = 0.2  # … and under EM and MAP, which fit noise as soon as they have numbers for it
+MOST = 64  # that the rule proposes: more has to be shown to predict better
+ENTRIES = 5e8  # links × products of ranks that a sweep may take
 MEMORY = 0.25  # of the machine's that all arrays of all factors may take
 ARRAYS = 12  # of a factor's size that a fit holds, and keeps
 BYTES = 8
@@ -21,11 +23,15 @@ BYTES = 8
 
 @dataclass(frozen=True)
 class Scale:
-    """Ranks of all latent indices that grow with one number, up to what each can use; given: sizes that are fixed."""
+    """Ranks of all latent indices that grow with one number, up to what each can use; given: sizes that are fixed.
+
+    generous: numbers in all factors that the rule gives for every coordinate of a link.
+    """
 
     data: Data
     room: Mapping[str, int]
     given: Mapping[str, int]
+    generous: float = GENEROUS
 
     def ranks(self, size: int) -> dict[str, int]:
         """The size of every latent index, in the model's order."""
@@ -36,6 +42,11 @@ class Scale:
         """The size beyond which nothing grows any more."""
         return max(self.room.values(), default=1)
 
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes to choose from, in order; a few that all data share, for kernels are compiled for each."""
+        return [size for size in SIZES if size <= self.most]
+
     def work(self, size: int) -> float:
         """Products that a sweep takes: for every link, as many as its equation has combinations of components."""
         ranks = self.ranks(size)
@@ -43,37 +54,45 @@ class Scale:
             sum(len(self.data.relations[e.relation].links) * math.prod(ranks[i] for i in e.latent) for e in self._woven)
         )
 
-    def bytes(self, size: int) -> float:
-        """Memory of all factors in a fit."""
+    def numbers(self, size: int) -> float:
+        """Numbers in all factors with latent indices."""
         sizes = {**self.data.sizes, **self.ranks(size)}
         factors = [self.data.model.factor(name) for name in self.data.model.factors]
-        return float(BYTES * ARRAYS * sum(math.prod(sizes[i] for i in f.indices) for f in factors if f.latent))
+        return float(sum(math.prod(sizes[i] for i in factor.indices) for factor in factors if factor.latent))
+
+    @property
+    def coordinates(self) -> float:
+        """Coordinates of all links of relations with latent indices."""
+        relations = [self.data.relations[equation.relation] for equation in self._woven]
+        return float(sum(len(relation.links) * len(relation.shape) for relation in relations))
 
     def affords(self, size: int) -> bool:
         """Whether a fit of this size stays within memory and a sweep within a time that one can wait for."""
-        return self.bytes(size) <= MEMORY * memory() and self.work(size) <= ENTRIES
+        return BYTES * ARRAYS * self.numbers(size) <= MEMORY * memory() and self.work(size) <= ENTRIES
 
     @property
     def _woven(self) -> Iterator[Equation]:
         return (equation for equation in self.data.model.equations if equation.latent)
 
 
-def scale_of(data: Data, given: Mapping[str, int]) -> Scale:
+def scale_of(data: Data, given: Mapping[str, int], generous: float = GENEROUS) -> Scale:
     """How the ranks of a model may grow on its data; given: the sizes of indices that a given factor has."""
     open_indices = [index for index in data.model.latent if index not in given]
-    return Scale(data, {index: max(1, _room(data, index, given)) for index in open_indices}, given)
+    return Scale(data, {index: max(1, _room(data, index)) for index in open_indices}, given, generous)
 
 
-def by_rule(scale: Scale, links: int) -> int:
-    """A size from the number of links: generous, for components too many do little harm, within what is afforded."""
-    wanted = min(max(math.sqrt(links) / SHARE, LEAST), MOST)
-    size = min(2 ** round(math.log2(wanted)), scale.most)
-    while size > 1 and not scale.affords(size):
-        size //= 2
-    return max(size, 1)
+def by_rule(scale: Scale) -> int:
+    """The size with which the factors hold about so many numbers for every coordinate of a link.
+
+    Twice as many as coordinates are generous: under variational Bayes components too many do little harm, above all
+    where several fits are averaged.
+    """
+    wanted = scale.generous * scale.coordinates
+    sizes = [size for size in scale.sizes if size <= MOST and scale.affords(size)] or scale.sizes[:1]
+    return min(sizes, key=lambda size: abs(math.log(scale.numbers(size) / max(wanted, 1.0))))
 
 
-def _room(data: Data, index: str, given: Collection[str]) -> int:
+def _room(data: Data, index: str) -> int:
     """The most components that any relation can use."""
     return max(_room_in(data, equation, index) for equation in data.model.equations if index in equation.latent)
 

@@ -1,0 +1,89 @@
+"""The rank that predicts best: by rule, and where the data are small enough to try, by links put aside."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.bind import Data
+from plait.ranks.hidden import Aside, put_aside
+from plait.ranks.rule import Scale, by_rule
+from plait.result import Fit
+
+Array = NDArray[np.float64]
+Refit = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed
+
+FRACTION = 0.1  # of the links that are put aside
+FEWEST = 100  # links of a relation by which ranks can be told apart
+WORK = 1e8  # products a sweep that a size may take to be tried
+MEMBERS = ((1e6, 4), (1e7, 2))  # fits of a size whose mixture is judged: so many while a sweep takes no more products
+SHRUNK = 4  # places down from the rule's size that the search may begin: else it would be about sizes too small
+STEP = 2  # places between two sizes that are compared: the double, or half
+SURE = 1.0  # standard errors by which another size must predict better
+
+
+@dataclass(frozen=True)
+class Found:
+    """The size of every latent index, how it was found, and the mean log-likelihood of a cell put aside, by size."""
+
+    ranks: dict[str, int]
+    way: str
+    tried: Mapping[int, float] = field(default_factory=dict)
+
+
+def predicting_rank(scale: Scale, refit: Refit, seed: int) -> Found:
+    """The ranks that predict links put aside best; by rule where that cannot be asked.
+
+    The search begins at the rule's size and goes up or down as long as the prediction gets surely better: what the rule
+    proposes is good for most data, and few links put aside say little.
+    """
+    relation, place = _judged(scale.data), _first(scale)
+    rule = Found(scale.ranks(by_rule(scale)), "rule")
+    if relation is None or place is None or len(scale.sizes) == 1:
+        return rule
+    aside = put_aside(scale.data, relation, FRACTION, np.random.default_rng([seed, FEWEST]))
+    if aside is None:
+        return rule
+    tried: dict[int, Array] = {}
+    best = place
+    for step in (STEP, -STEP):
+        while (after := best + step) in range(len(scale.sizes)) and _tryable(scale, scale.sizes[after]):
+            here, there = (_scores(aside, scale, scale.sizes[at], refit, seed, tried) for at in (best, after))
+            if not _better(there - here):
+                break
+            best = after
+        if best != place:
+            break
+    means = {size: float(np.mean(scores)) for size, scores in sorted(tried.items())}
+    return Found(scale.ranks(scale.sizes[best]), f"links of {relation} put aside", means)
+
+
+def _judged(data: Data) -> str | None:
+    """The first relation with latent indices and enough links."""
+    names = (equation.relation for equation in data.model.equations if equation.latent)
+    return next((name for name in names if len(data.relations[name].links) >= FEWEST), None)
+
+
+def _first(scale: Scale) -> int | None:
+    """The place of the size to begin with: the rule's, or what can be tried of it; None where that is too small."""
+    place = scale.sizes.index(by_rule(scale))
+    places = range(place, max(place - SHRUNK, 0) - 1, -1)
+    return next((at for at in places if scale.work(scale.sizes[at]) <= WORK), None)
+
+
+def _tryable(scale: Scale, size: int) -> bool:
+    return scale.work(size) <= WORK and scale.affords(size)
+
+
+def _scores(aside: Aside, scale: Scale, size: int, refit: Refit, seed: int, tried: dict[int, Array]) -> Array:
+    """Log-probabilities (n,) of the cells put aside under some fits of a size, each size fitted once."""
+    if size not in tried:
+        count = next((count for work, count in MEMBERS if scale.work(size) <= work), 1)
+        tried[size] = aside.score([refit(aside.data, scale.ranks(size), seed + n) for n in range(count)])
+    return tried[size]
+
+
+def _better(gains: Array) -> bool:
+    """Whether gains (n,) are above 0 by more than their mean is unsure."""
+    return bool(np.mean(gains) > SURE * np.std(gains) / np.sqrt(len(gains)))
