@@ -32,6 +32,7 @@ from plait.errors import (
 from plait.model import Model
 
 if TYPE_CHECKING:
+    from plait.choosing import Choice, choose
     from plait.data import Exposure, Relation
     from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
     from plait.explain import Explanation
@@ -48,6 +49,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "BoundWarning",
     "Checkpoint",
+    "Choice",
     "ClosedWarning",
     "Comparison",
     "DataError",
@@ -79,6 +81,7 @@ __all__ = [
     "Split",
     "StoreError",
     "compare",
+    "choose",
     "evaluate",
     "fit",
     "hide",
@@ -93,6 +96,7 @@ _LAZY = {
     "Comparison": "plait.evaluation",
     "Explanation": "plait.explain",
     "Exposure": "plait.data",
+    "Choice": "plait.choosing",
     "Fit": "plait.result",
     "Gamma": "plait.infer.prior",
     "LeakWarning": "plait.evaluation",
@@ -102,6 +106,7 @@ _LAZY = {
     "Relation": "plait.data",
     "Split": "plait.evaluation",
     "compare": "plait.evaluation",
+    "choose": "plait.choosing",
     "evaluate": "plait.evaluation",
     "fit": "plait.fitting",
     "hide": "plait.evaluation",

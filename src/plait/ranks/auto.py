@@ -19,7 +19,7 @@ FEWEST = 100  # links of a relation by which ranks can be told apart
 WORK = 1e8  # products a sweep that a size may take to be tried
 MEMBERS = ((1e6, 4), (1e7, 2))  # fits of a size whose mixture is judged: so many while a sweep takes no more products
 SHRUNK = 4  # places down from the rule's size that the search may begin: else it would be about sizes too small
-STEP = 2  # places between two sizes that are compared: the double, or half
+DOUBLE = 2  # places up to a size's double
 SURE = 1.0  # standard errors by which another size must predict better
 
 
@@ -35,8 +35,8 @@ class Found:
 def predicting_rank(scale: Scale, refit: Refit, seed: int) -> Found:
     """The ranks that predict links put aside best; by rule where that cannot be asked.
 
-    The search begins at the rule's size and goes up or down as long as the prediction gets surely better: what the rule
-    proposes is good for most data, and few links put aside say little.
+    The search begins at the rule's size and leaves it only for one that predicts surely better: what the rule proposes
+    is good for most data, and few links put aside say little.
     """
     relation, place = _judged(scale.data), _first(scale)
     rule = Found(scale.ranks(by_rule(scale)), "rule")
@@ -45,18 +45,49 @@ def predicting_rank(scale: Scale, refit: Refit, seed: int) -> Found:
     aside = put_aside(scale.data, relation, FRACTION, np.random.default_rng([seed, FEWEST]))
     if aside is None:
         return rule
-    tried: dict[int, Array] = {}
-    best = place
-    for step in (STEP, -STEP):
-        while (after := best + step) in range(len(scale.sizes)) and _tryable(scale, scale.sizes[after]):
-            here, there = (_scores(aside, scale, scale.sizes[at], refit, seed, tried) for at in (best, after))
-            if not _better(there - here):
-                break
-            best = after
-        if best != place:
-            break
-    means = {size: float(np.mean(scores)) for size, scores in sorted(tried.items())}
+    search = _Search(scale, aside, refit, seed, {})
+    best = search.climb(place)
+    means = {size: float(np.mean(scores)) for size, scores in sorted(search.tried.items())}
     return Found(scale.ranks(scale.sizes[best]), f"links of {relation} put aside", means)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Sizes judged by what was put aside, each once; tried: log-probabilities (n,) of the cells by size."""
+
+    scale: Scale
+    aside: Aside
+    refit: Refit
+    seed: int
+    tried: dict[int, Array]
+
+    def climb(self, place: int) -> int:
+        """The best place: by doubles as long as they are better; else by quarters, and what lies around the last."""
+        best = self._along(place, DOUBLE)
+        if best == place and (best := self._along(place, -2 * DOUBLE)) != place:
+            around = [at for at in (best + DOUBLE, best - DOUBLE) if self._better(best, at)]
+            best = max(around, key=lambda at: float(self._scores(at).mean()), default=best)
+        return best
+
+    def _along(self, place: int, step: int) -> int:
+        while self._better(place, place + step):
+            place += step
+        return place
+
+    def _better(self, here: int, there: int) -> bool:
+        """Whether a place can be tried and predicts better than another by more than that is unsure."""
+        if there not in range(len(self.scale.sizes)) or not _tryable(self.scale, self.scale.sizes[there]):
+            return False
+        gains = self._scores(there) - self._scores(here)
+        return bool(np.mean(gains) > SURE * np.std(gains) / np.sqrt(len(gains)))
+
+    def _scores(self, place: int) -> Array:
+        size = self.scale.sizes[place]
+        if size not in self.tried:
+            count = next((count for work, count in MEMBERS if self.scale.work(size) <= work), 1)
+            fits = [self.refit(self.aside.data, self.scale.ranks(size), self.seed + n) for n in range(count)]
+            self.tried[size] = self.aside.score(fits)
+        return self.tried[size]
 
 
 def _judged(data: Data) -> str | None:
@@ -74,16 +105,3 @@ def _first(scale: Scale) -> int | None:
 
 def _tryable(scale: Scale, size: int) -> bool:
     return scale.work(size) <= WORK and scale.affords(size)
-
-
-def _scores(aside: Aside, scale: Scale, size: int, refit: Refit, seed: int, tried: dict[int, Array]) -> Array:
-    """Log-probabilities (n,) of the cells put aside under some fits of a size, each size fitted once."""
-    if size not in tried:
-        count = next((count for work, count in MEMBERS if scale.work(size) <= work), 1)
-        tried[size] = aside.score([refit(aside.data, scale.ranks(size), seed + n) for n in range(count)])
-    return tried[size]
-
-
-def _better(gains: Array) -> bool:
-    """Whether gains (n,) are above 0 by more than their mean is unsure."""
-    return bool(np.mean(gains) > SURE * np.std(gains) / np.sqrt(len(gains)))

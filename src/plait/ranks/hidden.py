@@ -34,10 +34,18 @@ class Aside:
     cells: Cells
     values: Array
 
-    def score(self, fits: Sequence[Fit]) -> Array:
-        """Log-probability (n,) of every cell's value under the mixture of some fits of the rest."""
-        logs = [log_chance(fit, self.relation, self.cells, self.values) for fit in fits]
+    def score(self, fits: Sequence[Fit], links_only: bool = False) -> Array:
+        """Log-probability (n,) of every cell's value under the mixture of some fits of the rest.
+
+        links_only: of whether there is a link, which compares fits of counts with fits of links.
+        """
+        logs = [log_chance(fit, self.relation, self.cells, self.values, links_only) for fit in fits]
         return np.asarray(logsumexp(logs, axis=0) - math.log(len(logs)))
+
+    def chance(self, fits: Sequence[Fit]) -> Array:
+        """Probability (n,) of a link at every cell under the mixture of some fits."""
+        chances = [columns(fit, self.relation, self.cells, ("probability",))["probability"] for fit in fits]
+        return np.asarray(np.mean(chances, axis=0))
 
 
 def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generator) -> Aside | None:
@@ -129,9 +137,9 @@ def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
     )
 
 
-def log_chance(fit: Fit, relation: str, cells: Cells, values: Array) -> Array:
+def log_chance(fit: Fit, relation: str, cells: Cells, values: Array, links_only: bool = False) -> Array:
     """Log predictive probability of values at cells, (n,): Bernoulli, or a negative binomial of matched moments."""
-    if fit.likelihood[relation] == "bernoulli":
+    if links_only or fit.likelihood[relation] == "bernoulli":
         chance = columns(fit, relation, cells, ("probability",))["probability"]
         return np.asarray(np.log(np.maximum(np.where(values > 0, chance, 1.0 - chance), LEAST)))
     found = columns(fit, relation, cells, ("mean", "variance"))

@@ -70,7 +70,7 @@ def _predicting(given: Arguments, scale: Scale, say: Say) -> Found:
 
     def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
         say(f"trying rank {_shown(ranks)}")
-        return _fit(data, replace(given, rank=dict(ranks), seed=seed, sweeps=min(given.sweeps, SWEEPS)))
+        return fit_quietly(data, replace(given, rank=dict(ranks), seed=seed, sweeps=min(given.sweeps, SWEEPS)))
 
     return predicting_rank(scale, refit, int(given.seed))
 
@@ -84,7 +84,7 @@ def _by_bound(data: Data, given: Arguments, scale: Scale, say: Say) -> Arguments
     def refit(ranks: Mapping[str, int], seed: int, **others: Any) -> Fit:
         say(f"trying rank {_shown(ranks)}")
         start = {} if "init" not in others else {"start": None}
-        return _fit(data, replace(plain, rank=dict(ranks), seed=seed, **start, **others))
+        return fit_quietly(data, replace(plain, rank=dict(ranks), seed=seed, **start, **others))
 
     found = bounding_rank(scale, refit, int(given.seed))
     tried = [[size, bound] for size, bound in found.tried.items()]
@@ -120,8 +120,8 @@ def _given_sizes(data: Data, given: Arguments) -> dict[str, int]:
     return found
 
 
-def _fit(data: Data, given: Arguments) -> Fit:
-    """One fit, without warnings or a bar."""
+def fit_quietly(data: Data, given: Arguments) -> Fit:
+    """One fit alone, without warnings or a bar."""
     task = prepare(data.model, data, replace(given, restarts=1, keep=None), warn=False)
     ran = Runner(task, _unwatched, None).run()
     return Fit.of(task.origin, ran.members, ran.stop)
