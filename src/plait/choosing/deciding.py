@@ -75,7 +75,7 @@ def choose(
             links_only = len({setting.likelihood for setting in plan}) > 1
             tried = [task.by_hidden(setting, aside, links_only, say) for setting in plan]
     tried.sort(key=lambda one: -one.row["bound" if by == "bound" else "log_likelihood"])
-    best, rows = tried[0], tuple(one.row for one in tried)
+    best, rows = tried[0], _alike([one.row for one in tried])
     if by == "bound":
         return Choice(rows, best.setting.words, best.fit, by, None)
     data = _with_likelihood(bound, name, best.setting.likelihood)
@@ -244,9 +244,15 @@ def _draws(link: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
 def _about(setting: Setting, fitted: Fit) -> dict[str, Any]:
     sizes = set(fitted.settings["rank"].values())
     rank = sizes.pop() if len(sizes) == 1 else ", ".join(f"{i} = {n}" for i, n in fitted.settings["rank"].items())
-    return {"rank": str(rank), "adapt": str(setting.adapt)} | (
+    return {"rank": rank, "adapt": str(setting.adapt)} | (
         {"likelihood": setting.likelihood} if setting.likelihood else {}
     )
+
+
+def _alike(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Rows whose ranks are all numbers, or all words."""
+    plain = all(isinstance(row["rank"], int) for row in rows)
+    return tuple(row if plain else row | {"rank": str(row["rank"])} for row in rows)
 
 
 def _shown(setting: Setting) -> str:

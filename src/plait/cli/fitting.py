@@ -64,7 +64,7 @@ def fit(
     found = read_config(config).changed(
         seed=seed, sweeps=sweeps, threads=threads, rank=ranks(rank or []), restarts=restarts
     )
-    _refuse_other_run(run, force)
+    refuse_other_run(run, force)
     _compute(found, run, every=every, force=force, as_json=json)
 
 
@@ -121,7 +121,8 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
     return sizes.get("", sizes or None)
 
 
-def _refuse_other_run(run: Path, force: bool) -> None:
+def refuse_other_run(run: Path, force: bool) -> None:
+    """A run is replaced only where that is asked for."""
     if not force and (run / "manifest.json").exists():
         raise StoreError(
             f"{run}: this folder holds a run already.\n"

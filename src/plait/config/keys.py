@@ -70,6 +70,7 @@ ADAPT: Check = (
 
 TOP: dict[str, Check] = {
     "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "labels": TABLE, "fit": TABLE,
+    "choose": TABLE,
 }  # fmt: skip
 # The options of plait.read; `columns` and `value` have a meaning of their own here.
 READ: dict[str, Check] = {
@@ -85,6 +86,16 @@ SOURCE: dict[str, Check] = {"source": TEXT, "columns": NAMES, "ignore": NAMES}
 FIT: dict[str, Check] = {
     "method": TEXT, "prior": TABLE, "adapt": ADAPT, "order": TEXT, "sweeps": WHOLE, "tol": NUMBER, "seed": WHOLE,
     "threads": WHOLE, "prune": FLAG, "accelerate": FLAG, "dtype": TEXT, "start": TEXT, "restarts": WHOLE, "keep": TEXT,
+}  # fmt: skip
+
+
+def _each(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check[0], value)), f"a list, each {check[1]}"
+
+
+CHOOSE: dict[str, Check] = {
+    "rank": _each(RANK), "adapt": _each(ADAPT), "likelihood": NAMES, "seeds": WHOLE, "by": TEXT, "relation": TEXT,
+    "fraction": NUMBER,
 }  # fmt: skip
 PRIOR: dict[str, Check] = {"concentration": NUMBER, "mean": NUMBER}
 
@@ -122,6 +133,7 @@ def checked(path: str, tables: Table) -> Table:
     for where, table, keys in sourced:
         _check_source(path, where, table, keys)
     _check_fit(path, tables.get("fit", {}))
+    _check(path, "[choose]", tables.get("choose", {}), CHOOSE)
     return tables
 
 
