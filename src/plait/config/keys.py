@@ -45,7 +45,9 @@ TABLE: Check = (is_table, "a table")
 TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
 FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
 RANK: Check = (
-    lambda value: is_text(value) or _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values()))),
+    lambda value: (
+        value in ("auto", "bound") or _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values())))
+    ),
     'a whole number, a table of them by latent index, "auto" or "bound"',
 )
 COLUMNS: Check = (

@@ -17,10 +17,10 @@ Refit = Callable[[Data, Mapping[str, int], int], Fit]  # data, ranks, seed
 FRACTION = 0.1  # of the links that are put aside
 FEWEST = 100  # links of a relation by which ranks can be told apart
 WORK = 1e8  # products a sweep that a size may take to be tried
-MEMBERS = ((1e6, 4), (1e7, 2))  # fits of a size whose mixture is judged: so many while a sweep takes no more products
+MEMBERS = ((1e6, 4), (1e7, 2))  # fits of every size whose mixture is judged: so many if the first takes no more work
 SHRUNK = 4  # places down from the rule's size that the search may begin: else it would be about sizes too small
 DOUBLE = 2  # places up to a size's double
-SURE = 1.0  # standard errors by which another size must predict better
+SURE = 2.0  # standard errors by which another size must predict better
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ def predicting_rank(scale: Scale, refit: Refit, seed: int) -> Found:
     aside = put_aside(scale.data, relation, FRACTION, np.random.default_rng([seed, FEWEST]))
     if aside is None:
         return rule
-    search = _Search(scale, aside, refit, seed, {})
+    members = next((count for work, count in MEMBERS if scale.work(scale.sizes[place]) <= work), 1)
+    search = _Search(scale, aside, refit, seed, members, {})
     best = search.climb(place)
     means = {size: float(np.mean(scores)) for size, scores in sorted(search.tried.items())}
     return Found(scale.ranks(scale.sizes[best]), f"links of {relation} put aside", means)
@@ -59,6 +60,7 @@ class _Search:
     aside: Aside
     refit: Refit
     seed: int
+    members: int
     tried: dict[int, Array]
 
     def climb(self, place: int) -> int:
@@ -84,8 +86,8 @@ class _Search:
     def _scores(self, place: int) -> Array:
         size = self.scale.sizes[place]
         if size not in self.tried:
-            count = next((count for work, count in MEMBERS if self.scale.work(size) <= work), 1)
-            fits = [self.refit(self.aside.data, self.scale.ranks(size), self.seed + n) for n in range(count)]
+            ranks = self.scale.ranks(size)
+            fits = [self.refit(self.aside.data, ranks, self.seed + n) for n in range(self.members)]
             self.tried[size] = self.aside.score(fits)
         return self.tried[size]
 
