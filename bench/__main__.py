@@ -1,7 +1,7 @@
 """`python -m bench`: everything that is measured, into docs/benchmarks.md; `python -m bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
-is. counts, coverage, gaps, intervals, orders, starts, predict, top and tyings print a table and keep nothing.
+is. counts, coverage, gaps, intervals, orders, ranks, starts, predict, top and tyings print a table and keep nothing.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from bench import measure, results
 from bench.rows import PARTS, Row, rows
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES = ("counts", "coverage", "gaps", "intervals", "orders", "starts", "predict", "top", "tyings")
+TABLES = ("counts", "coverage", "gaps", "intervals", "orders", "ranks", "starts", "predict", "top", "tyings")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -208,7 +208,7 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
     parts = {"data": cost.data, "trees": cost.trees, "factors": cost.factors, "buffers": cost.buffers}
     listed = ", ".join(f"{name} {size_words(count)}" for name, count in parts.items())
     settings = task.origin.settings
-    lines = {"rank": rank_words(settings["rank"], settings)} if settings["rank"] else {}
+    lines = {"rank": rank_words(settings["rank"], settings)} if "rank_by" in settings else {}
     lines |= {"memory": f"about {size_words(cost.total)} while fitting: {listed}"}
     if cost.peak is not None:
         lines["peak"] = f"about {size_words(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"

@@ -64,12 +64,16 @@ class _Search:
     tried: dict[int, Array]
 
     def climb(self, place: int) -> int:
-        """The best place: by doubles as long as they are better; else by quarters, and what lies around the last."""
-        best = self._along(place, DOUBLE)
-        if best == place and (best := self._along(place, -2 * DOUBLE)) != place:
-            around = [at for at in (best + DOUBLE, best - DOUBLE) if self._better(best, at)]
-            best = max(around, key=lambda at: float(self._scores(at).mean()), default=best)
-        return best
+        """The best place: up by doubles and down by quarters as long as they are better, and what lies around there."""
+        ends = self._along(place, DOUBLE), self._along(place, -2 * DOUBLE)
+        if ends == (place, place):
+            return place
+        best = max(ends, key=self._mean)
+        around = [at for at in (best + DOUBLE, best - DOUBLE) if self._better(best, at)]
+        return max(around, key=self._mean, default=best)
+
+    def _mean(self, place: int) -> float:
+        return float(self._scores(place).mean())
 
     def _along(self, place: int, step: int) -> int:
         while self._better(place, place + step):

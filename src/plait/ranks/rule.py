@@ -12,7 +12,7 @@ from plait.machine import memory
 from plait.model.model import Equation
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # that are looked at
-GENEROUS = 2.0  # numbers in all factors for every coordinate of a link that the data list, …
+GENEROUS = 1.5  # numbers in all factors for every coordinate of a link that the data list, …
 SPARING = 0.2  # … and under EM and MAP, which fit noise as soon as they have numbers for it
 MOST = 64  # that the rule proposes: more has to be shown to predict better
 ENTRIES = 5e8  # links × products of ranks that a sweep may take
@@ -84,8 +84,8 @@ def scale_of(data: Data, given: Mapping[str, int], generous: float = GENEROUS) -
 def by_rule(scale: Scale) -> int:
     """The size with which the factors hold about so many numbers for every coordinate of a link.
 
-    Twice as many as coordinates are generous: under variational Bayes components too many do little harm, above all
-    where several fits are averaged.
+    One and a half are generous: under variational Bayes components too many do little harm, above all where several
+    fits are averaged.
     """
     wanted = scale.generous * scale.coordinates
     sizes = [size for size in scale.sizes if size <= MOST and scale.affords(size)] or scale.sizes[:1]
