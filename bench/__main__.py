@@ -22,6 +22,7 @@ TABLES = (
     "intervals",
     "orders",
     "predict",
+    "ranks",
     "starts",
     "top",
     "tyings",

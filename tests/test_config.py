@@ -191,12 +191,15 @@ REFUSED = {
         "model.toml: [relations.X] is 'x.csv'.\nIt is a table: write [relations.X] and below it source = \"…\"."
     ),
     f"model = 3\n{X}": "model.toml: model must be text, got 3.",
-    f'{MODEL}rank = "3"\n{X}': "model.toml: rank must be a whole number, or a table of them by latent index, got '3'.",
+    f'{MODEL}rank = "3"\n{X}': (
+        "model.toml: rank must be a whole number, a table of them by latent index, \"auto\" or \"bound\", got '3'."
+    ),
     f"{MODEL}rank = true\n{X}": (
-        "model.toml: rank must be a whole number, or a table of them by latent index, got true."
+        'model.toml: rank must be a whole number, a table of them by latent index, "auto" or "bound", got true.'
     ),
     f"{MODEL}rank = {{ r = 1.5 }}\n{X}": (
-        "model.toml: rank must be a whole number, or a table of them by latent index, got {'r': 1.5}."
+        'model.toml: rank must be a whole number, a table of them by latent index, "auto" or "bound", '
+        "got {'r': 1.5}."
     ),
     f"{MODEL}{X}columns = 3\n": (
         'model.toml: [relations.X] columns must be a table from index to column, { user = "id" }, or a list of the '

@@ -17,7 +17,6 @@ GAMMA = plait.Gamma(0.5, 1.0)
 
 # What was asked for -> (model, arguments, message).
 WRONG = {
-    "rank missing": (TEXT, {}, "rank is missing: the model has the latent indices r.\nSay rank=10."),
     "rank missing for one index": (
         TUCKER,
         {"rank": {"p": 2}},
@@ -41,7 +40,7 @@ WRONG = {
     "rank 0": (TEXT, {"rank": 0}, "rank of r must be a whole number, 1 or more, got 0."),
     "rank below 0": (TEXT, {"rank": {"r": -2}}, "rank of r must be a whole number, 1 or more, got -2."),
     "rank not whole": (TEXT, {"rank": 2.5}, "rank of r must be a whole number, 1 or more, got 2.5."),
-    "rank not a number": (TEXT, {"rank": "3"}, "rank of r must be a whole number, 1 or more, got '3'."),
+    "rank not a number": (TEXT, {"rank": "3"}, 'rank must be a whole number, "auto" or "bound", got \'3\'.'),
     "rank true": (TEXT, {"rank": True}, "rank of r must be a whole number, 1 or more, got True."),
     "method": (
         TEXT,

@@ -32,6 +32,7 @@ from plait.errors import (
 from plait.model import Model
 
 if TYPE_CHECKING:
+    from plait.choosing import Choice, choose
     from plait.data import Exposure, Relation
     from plait.data.features import Features, features
     from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
@@ -49,6 +50,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "BoundWarning",
     "Checkpoint",
+    "Choice",
     "ClosedWarning",
     "Comparison",
     "DataError",
@@ -80,6 +82,7 @@ __all__ = [
     "SpellingWarning",
     "Split",
     "StoreError",
+    "choose",
     "compare",
     "evaluate",
     "features",
@@ -97,6 +100,7 @@ _LAZY = {
     "Explanation": "plait.explain",
     "Exposure": "plait.data",
     "Features": "plait.data.features",
+    "Choice": "plait.choosing",
     "Fit": "plait.result",
     "Gamma": "plait.infer.prior",
     "LeakWarning": "plait.evaluation",
@@ -106,6 +110,7 @@ _LAZY = {
     "Relation": "plait.data",
     "Split": "plait.evaluation",
     "compare": "plait.evaluation",
+    "choose": "plait.choosing",
     "evaluate": "plait.evaluation",
     "features": "plait.data.features",
     "fit": "plait.fitting",

@@ -12,7 +12,8 @@ from plait.infer.prior import Gamma
 from plait.infer.problem import Method
 from plait.model import Model
 from plait.prepare import DEFAULT_PRIOR, Arguments, prepare
-from plait.progress import Callback, Progress, as_progress, watching
+from plait.progress import Callback, Progress, as_progress, saying, watching
+from plait.ranks.settle import settle
 from plait.result import Fit
 from plait.store.checkpoint import Checkpoint, Saver, as_checkpoint
 from plait.traps import bound_traps
@@ -25,7 +26,7 @@ def fit(
     model: Model | str,
     data: Mapping[str, Any] | Data,
     *,
-    rank: int | Mapping[str, int] | None = None,
+    rank: int | str | Mapping[str, int] | None = None,
     method: str = "vb",
     prior: Gamma | Mapping[str, Gamma] = DEFAULT_PRIOR,
     adapt: Tie | Mapping[str, Tie | None] | None = "auto",
@@ -51,9 +52,11 @@ def fit(
     """Fit a model to data and return the posterior.
 
     model: a `plait.Model` or its text. data: by relation, a table, an array or a `plait.Relation`; or what
-    `model.bind(data)` gave. rank: the size of every latent index, or a dict by index. method: "vb" (variational Bayes),
-    "em" (maximum likelihood) or "map". prior: a `plait.Gamma`, or a dict by factor. adapt (VB only), what has a
-    prior of its own: "auto" ("rank-one" for factors that several relations share, "factor" for others), None, "factor",
+    `model.bind(data)` gave. rank: the size of every latent index, or a dict by index; left out or "auto", what predicts
+    best, found by links put aside from the data or, where these are many, by rule; "bound" (VB only), how many groups
+    there are, by the bound. method: "vb" (variational Bayes), "em" (maximum likelihood) or "map". prior: a
+    `plait.Gamma`, or a dict by factor. adapt (VB only), what has a prior of its own: "auto" ("rank-one" for factors
+    that several relations share, "factor" for others), None, "factor",
     "component", "entity", "rank-one" (entity × component means), a tuple of index names, or a dict by factor. order:
     "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
     its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
@@ -79,11 +82,15 @@ def fit(
         accelerate, start, restarts, keep, bootstrap,
     )  # fmt: skip
     saving, report = as_checkpoint(checkpoint), as_progress(progress)
+    model = model if isinstance(model, Model) else Model(model)
+    with saying(report) as say:
+        data, arguments = settle(model, data, arguments, say)
     task = prepare(model, data, arguments)
     saver = None if saving is None else Saver(saving, task.origin, cast(Any, init) if task.begun else None)
     with watching(report, sweeps, restarts) as watch, naming_links(task.data):
         ran = Runner(task, watch, saver).run()
     if saver:
         saver.finish(ran.members, ran.stop)
-    warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
+    if not arguments.rank_by:  # one that was found is not to be called too large
+        warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
     return Fit.of(task.origin, ran.members, ran.stop)

@@ -63,6 +63,7 @@ class Arguments:
     restarts: Any = 1
     keep: Any = None
     bootstrap: Any = False
+    rank_by: Any = None  # how the rank was found, in words, where it was not given
 
 
 Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
@@ -89,7 +90,7 @@ class Task:
         return self.begin(self.seeds[0], self.executor)
 
 
-def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments) -> Task:
+def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments, *, warn: bool = True) -> Task:
     """Check all arguments against model and data, and make the problem."""
     model = model if isinstance(model, Model) else Model(model)
     settings.check_words(given.method, given.order)
@@ -110,14 +111,16 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
         dtype.name,
     )  # fmt: skip
     executor: Executor = given.executor or Threads(given.threads)
-    bound = _bind(model, data, given.labels)
+    bound = bound_data(model, data, given.labels)
     layouts = settings.layouts(model, bound, ranks)
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate, given.restarts))
-    _warn(bound, {} if given.prune else ranks, named)
+    if warn:
+        _warn(bound, {} if given.prune else ranks, named)
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
     words = settings.as_words(ranks, loop, executor.threads, dtype)
     words |= settings.restart_words(given.restarts, given.keep, given.bootstrap)
+    words |= {"rank_by": given.rank_by} if given.rank_by else {}
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):
@@ -163,7 +166,8 @@ def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
     warn_of(chain.from_iterable(traps))
 
 
-def _bind(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
+def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
+    """The data of a fit, bound to its model."""
     if not isinstance(data, Data):
         return bind(model, data, labels)
     if data.model != model:

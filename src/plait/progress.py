@@ -160,6 +160,22 @@ def _lines(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
             say(last)
 
 
+@contextmanager
+def saying(progress: Progress) -> Iterator[Callable[[str], None]]:
+    """Tells a person what is tried before a fit begins: words that change in place, or lines where nothing can move."""
+    if not (sys.stderr.isatty() if progress.bar is None else progress.bar):
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:
+        yield lambda text: print(text, file=sys.stderr, flush=True)
+        return
+    with console.status("") as status:
+        yield status.update
+
+
 def _when(record: Record) -> str:
     return "in the warm-up" if record.warm_up else f"after {record.sweep} sweeps"
 

@@ -185,8 +185,6 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
                 f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
             )
         chosen = {index: rank[index] for index in model.latent}
-    elif rank is None and model.latent:
-        raise SettingError(f"rank is missing: the model has the latent indices {_listed(model.latent)}.\nSay rank=10.")
     elif rank is not None and not model.latent:
         raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
     else:

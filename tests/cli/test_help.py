@@ -9,7 +9,20 @@ from typer.testing import CliRunner
 from plait import __version__
 from plait.cli import app
 
-COMMANDS = ("demo", "check", "fit", "resume", "info", "predict", "top", "explain", "evaluate", "convert", "paper")
+COMMANDS = (
+    "demo",
+    "check",
+    "fit",
+    "choose",
+    "resume",
+    "info",
+    "predict",
+    "top",
+    "explain",
+    "evaluate",
+    "convert",
+    "paper",
+)
 
 
 def helped(*arguments):

@@ -20,7 +20,7 @@ CONFIGS = {
     "unknown table": (
         ("[fit]", "[fits]"),
         "model.toml: there is no key 'fits'.\n"
-        "Did you mean 'fit'? Keys are model, rank, relations, exposures, labels, fit.",
+        "Did you mean 'fit'? Keys are model, rank, relations, exposures, labels, fit, choose.",
     ),
     "wrong type": (("sweeps = 40", 'sweeps = "40"'), "model.toml: [fit] sweeps must be a whole number, got '40'."),
     "syntax": (
@@ -72,9 +72,9 @@ CONFIGS = {
         ("seed = 0", 'method = "vp"'),
         "model.toml: method must be one of 'vb', 'em', 'map', got 'vp'.",
     ),
-    "no rank": (
-        ("rank = 2", ""),
-        "model.toml: rank is missing: the model has the latent indices r.\nSay rank = 10.",
+    "rank in a word": (
+        ("rank = 2", 'rank = "aut"'),
+        'model.toml: rank must be a whole number, a table of them by latent index, "auto" or "bound", got \'aut\'.',
     ),
     "option of another kind of file": (
         (PLAYS, f'{PLAYS}\nquery = "SELECT"'),
@@ -128,7 +128,7 @@ COMMANDS = {
     "check nothing.toml": "there is no file 'nothing.toml'.\nGive the path of a TOML file with model and relations.",
     "check run": "'run' is a folder.\nGive the path of a TOML file with model and relations.",
     "fit model.toml -o new --rank many": (
-        "--rank is 'many'.\nGive one number, --rank 10, or one for each index, --rank r=10."
+        "--rank is 'many'.\nGive one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto."
     ),
     "fit model.toml -o new --rank q=3": (
         "rank is given for 'q', which is not in the model.\nLatent indices are r."

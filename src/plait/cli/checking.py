@@ -41,6 +41,7 @@ def check(
     from plait.cli.wording import of_config
     from plait.config import read_config
     from plait.prepare import Arguments, prepare
+    from plait.ranks.settle import settle
 
     found = read_config(config)
     with of_config(found), warnings.catch_warnings(record=True) as traps:
@@ -48,15 +49,30 @@ def check(
         with working("reading"):
             data = found.model.bind(found.data(), labels=found.labels())
             fixed = found.fixed()
-        task = prepare(found.model, data, Arguments(fixed=fixed or None, **found.settings))
+        with working("choosing the rank"):
+            _, arguments = settle(found.model, data, Arguments(fixed=fixed or None, **found.settings), _unsaid)
+        task = prepare(found.model, data, arguments)
     with working("measuring"):
         cost = Cost.of(task, measure=measure)
     if json:
-        emit({"model": str(found.model), **as_document(data, traps), **cost.as_document(), "plan": task.problem.plan})
+        rank = task.origin.settings["rank"]
+        emit(
+            {
+                "model": str(found.model),
+                "rank": rank,
+                **as_document(data, traps),
+                **cost.as_document(),
+                "plan": task.problem.plan,
+            }
+        )
     else:
         _print(task, cost, plan)
         for text in warnings_about(data, traps):
             to_stderr("warning", text)
+
+
+def _unsaid(text: str) -> None:
+    """What a fit would say of its search is not said here."""
 
 
 WORK = 1  # arrays of all factors' size that a sweep makes and drops again
@@ -179,6 +195,7 @@ def _seconds(problem: "Problem", order: Any) -> float:
 
 def _print(task: "Task", cost: Cost, plan: bool) -> None:
     from plait.cli.output import out, pairs, size_words
+    from plait.cli.runs import rank_words
     from plait.cli.understood import diagonals, relations_table
 
     data = task.data
@@ -192,7 +209,9 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
     out()
     parts = {"data": cost.data, "trees": cost.trees, "factors": cost.factors, "buffers": cost.buffers}
     listed = ", ".join(f"{name} {size_words(count)}" for name, count in parts.items())
-    lines = {"memory": f"about {size_words(cost.total)} while fitting: {listed}"}
+    settings = task.origin.settings
+    lines = {"rank": rank_words(settings["rank"], settings)} if "rank_by" in settings else {}
+    lines |= {"memory": f"about {size_words(cost.total)} while fitting: {listed}"}
     if cost.peak is not None:
         lines["peak"] = f"about {size_words(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"
     if cost.seconds is not None:

@@ -30,7 +30,8 @@ def fit(
     seed: Annotated[int | None, typer.Option(min=0, help="Where the random start begins.")] = None,
     sweeps: Sweeps = None,
     rank: Annotated[
-        list[str] | None, typer.Option(metavar="N or INDEX=N", help="Size of the latent indices; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="N or INDEX=N", help="Size of the latent indices, repeatable; or auto, or bound."),
     ] = None,
     restarts: Annotated[
         int | None, typer.Option(min=1, help="Fit so many times from other starts, and answer from their average.")
@@ -63,7 +64,7 @@ def fit(
     found = read_config(config).changed(
         seed=seed, sweeps=sweeps, threads=threads, rank=ranks(rank or []), restarts=restarts
     )
-    _refuse_other_run(run, force)
+    refuse_other_run(run, force)
     _compute(found, run, every=every, force=force, as_json=json)
 
 
@@ -104,18 +105,24 @@ def resume(
         out(f"{run}: nothing left to do: {reason}")
 
 
-def ranks(given: Sequence[str]) -> int | dict[str, int] | None:
-    """``["10"]`` -> 10, ``["r=10", "s=4"]`` -> a size for each latent index."""
+def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
+    """``["10"]`` -> 10, ``["r=10", "s=4"]`` -> a size for each latent index; a word as it is."""
+    if len(given) == 1 and given[0] in ("auto", "bound"):
+        return given[0]
     sizes: dict[str, int] = {}
     for text in given:
         index, _, size = text.rpartition("=")
         if not size.isdecimal() or (not index and len(given) > 1):
-            raise SettingError(f"--rank is {text!r}.\nGive one number, --rank 10, or one for each index, --rank r=10.")
+            raise SettingError(
+                f"--rank is {text!r}.\n"
+                "Give one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto."
+            )
         sizes[index] = int(size)
     return sizes.get("", sizes or None)
 
 
-def _refuse_other_run(run: Path, force: bool) -> None:
+def refuse_other_run(run: Path, force: bool) -> None:
+    """A run is replaced only where that is asked for."""
     if not force and (run / "manifest.json").exists():
         raise StoreError(
             f"{run}: this folder holds a run already.\n"
@@ -212,16 +219,15 @@ def warnings_on_stderr(as_json: bool) -> Iterator[None]:
 
 def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
     from plait.cli.output import out, pairs
-    from plait.cli.runs import ending, members, reached
+    from plait.cli.runs import ending, members, rank_words, reached
     from plait.cli.understood import relations_table
     from plait.store.folder import manifest
 
     relations_table(data)
     out()
-    rank = ", ".join(f"{index} = {size}" for index, size in fitted.rank.items()) or "none"
     pairs(
         {
-            "model": f"{fitted.method}, rank {rank}, seed {fitted.seed}",
+            "model": f"{fitted.method}, rank {rank_words(fitted.rank, fitted.settings)}, seed {fitted.seed}",
             **members(fitted),
             "bound": reached(fitted),
             "ended": ending(fitted, manifest(run)),

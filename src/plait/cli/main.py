@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from plait.cli.checking import check
+from plait.cli.choosing import choose
 from plait.cli.converting import convert
 from plait.cli.demonstration import demo
 from plait.cli.evaluating import evaluate
@@ -52,5 +53,5 @@ def main(
         typer.echo(context.get_help())
 
 
-for command in (demo, check, fit, resume, info, predict, top, explain, evaluate, convert, paper):
+for command in (demo, check, fit, choose, resume, info, predict, top, explain, evaluate, convert, paper):
     app.command()(command)

@@ -1,5 +1,6 @@
 """The command info, and a run as data."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +54,20 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def rank_words(rank: Mapping[str, int], settings: Mapping[str, Any]) -> str:
+    """The size of every latent index, and how it was found where it was not given."""
+    found = settings.get("rank_by")
+    way = f" (by {found['way']})" if found else ""
+    return (", ".join(f"{index} = {size}" for index, size in rank.items()) or "none") + way
+
+
 def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
     from plait.cli.output import grid, out, pairs, size_words
 
     out(f"{fit.model}\n", style="cyan")
-    ranks = ", ".join(f"{index} = {size}" for index, size in fit.rank.items()) or "none"
     pairs(
         {
-            "method": f"{fit.method}, rank {ranks}, seed {fit.seed}",
+            "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.labels[axis]):,}" for axis in fit.model.axes),
             **members(fit),
             "bound": reached(fit),

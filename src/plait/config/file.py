@@ -52,9 +52,16 @@ class Config:
             by_factor = any(map(is_table, prior.values()))
             found["prior"] = {name: Gamma(**one) for name, one in prior.items()} if by_factor else Gamma(**prior)
         if "adapt" in found:
-            adapt = found["adapt"]
-            found["adapt"] = {name: _tie(one) for name, one in adapt.items()} if is_table(adapt) else _tie(adapt)
+            found["adapt"] = _ties(found["adapt"])
         return found | dict(self.changes)
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """The arguments of `plait.choose` beside those of `plait.fit`: what [choose] says."""
+        found = dict(self.tables.get("choose", {}))
+        if "adapt" in found:
+            found["adapt"] = [_ties(adapt) for adapt in found["adapt"]]
+        return found
 
     def data(self) -> "dict[str, Relation]":
         """Every relation, its files read."""
@@ -206,6 +213,11 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     config = Config(path, text)
     _check_names(config)
     return config
+
+
+def _ties(adapt: Any) -> Any:
+    """What adapt= takes: a tying, or one for each factor."""
+    return {name: _tie(one) for name, one in adapt.items()} if is_table(adapt) else _tie(adapt)
 
 
 def _tie(value: Any) -> Any:

@@ -45,8 +45,10 @@ TABLE: Check = (is_table, "a table")
 TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
 FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
 RANK: Check = (
-    lambda value: _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values()))),
-    "a whole number, or a table of them by latent index",
+    lambda value: (
+        value in ("auto", "bound") or _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values())))
+    ),
+    'a whole number, a table of them by latent index, "auto" or "bound"',
 )
 COLUMNS: Check = (
     lambda value: is_names(value) or (is_table(value) and all(map(is_text, value.values()))),
@@ -70,6 +72,7 @@ ADAPT: Check = (
 
 TOP: dict[str, Check] = {
     "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "labels": TABLE, "fit": TABLE,
+    "choose": TABLE,
 }  # fmt: skip
 # The options of plait.read; `columns` and `value` have a meaning of their own here.
 READ: dict[str, Check] = {
@@ -86,6 +89,16 @@ FIT: dict[str, Check] = {
     "method": TEXT, "prior": TABLE, "adapt": ADAPT, "order": TEXT, "sweeps": WHOLE, "tol": NUMBER, "seed": WHOLE,
     "threads": WHOLE, "prune": FLAG, "accelerate": FLAG, "dtype": TEXT, "start": TEXT, "restarts": WHOLE, "keep": TEXT,
     "bootstrap": FLAG,
+}  # fmt: skip
+
+
+def _each(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check[0], value)), f"a list, each {check[1]}"
+
+
+CHOOSE: dict[str, Check] = {
+    "rank": _each(RANK), "adapt": _each(ADAPT), "likelihood": NAMES, "seeds": WHOLE, "by": TEXT, "relation": TEXT,
+    "fraction": NUMBER,
 }  # fmt: skip
 PRIOR: dict[str, Check] = {"concentration": NUMBER, "mean": NUMBER}
 
@@ -123,6 +136,7 @@ def checked(path: str, tables: Table) -> Table:
     for where, table, keys in sourced:
         _check_source(path, where, table, keys)
     _check_fit(path, tables.get("fit", {}))
+    _check(path, "[choose]", tables.get("choose", {}), CHOOSE)
     return tables
 
 

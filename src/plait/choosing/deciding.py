@@ -1,0 +1,265 @@
+"""`plait.choose`: fit every setting, compare them by the bound or by links put aside, and fit the best."""
+
+import itertools
+import secrets
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.choosing.report import ERRORS, Choice
+from plait.data.bind import Data
+from plait.errors import BoundWarning, SettingError, suggestion
+from plait.evaluation import metrics
+from plait.fitting import fit
+from plait.model import Model
+from plait.prepare import Arguments, bound_data, member_seeds
+from plait.progress import as_progress, saying
+from plait.ranks.hidden import Aside, put_aside
+from plait.ranks.settle import fit_quietly, settle
+from plait.result import Fit
+from plait.settings import one_of
+
+Floats = NDArray[np.float64]
+
+WAYS = ("hidden", "bound")
+DRAWS = 100  # of the cells put aside, with replacement, for standard errors of what ranks them
+LIKELIHOODS = ("poisson", "bernoulli")
+
+
+def choose(
+    model: Model | str,
+    data: Mapping[str, Any] | Data,
+    *,
+    rank: Any = None,
+    adapt: Any = "factor",
+    likelihood: str | Sequence[str] | None = None,
+    seeds: int = 3,
+    by: str = "hidden",
+    relation: str | None = None,
+    fraction: float = 0.1,
+    seed: int | None = None,
+    **options: Any,
+) -> Choice:
+    """Compare settings in one table, and give back the best one's fit.
+
+    rank, adapt, likelihood: lists of what to compare, every combination of them; what is no list is the same for all.
+    rank and adapt: as for `plait.fit`; likelihood: "poisson" or "bernoulli" of the relation that is judged. seeds: how
+    many fits of every setting. by: what is compared.
+
+    - "hidden": a fraction of the links of a relation (the first one of the model unless `relation` names another), and
+      ten zeros for each, are put aside with their mirror images. The best setting has the highest log-likelihood of
+      these cells under the mixture of its fits; average_precision and roc_auc are beside it, all with standard errors.
+      Then that setting is fitted to all data (`restarts=seeds`).
+    - "bound": the best of the seeds' bounds. Bounds compare ranks and equations only under one adapt and one
+      likelihood; others are refused.
+
+    seed: of what is put aside and of the fits; None draws one. All other arguments are those of `plait.fit`.
+    """
+    model = model if isinstance(model, Model) else Model(model)
+    plan = _plan(rank, adapt, likelihood, by, seeds, fraction, options)
+    restarts = options.pop("restarts", seeds)
+    report = as_progress(options.pop("progress", None))
+    bound = bound_data(model, data, options.pop("labels", None))
+    name = _judged(model, relation)
+    task = Task(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
+    with saying(report) as say:
+        if by == "bound":
+            tried = [task.by_bound(setting, say) for setting in plan]
+        else:
+            aside = _aside(bound, name, fraction, task.seed)
+            links_only = len({setting.likelihood for setting in plan}) > 1
+            tried = [task.by_hidden(setting, aside, links_only, say) for setting in plan]
+    tried.sort(key=lambda one: -one.row["bound" if by == "bound" else "log_likelihood"])
+    best, rows = tried[0], _alike([one.row for one in tried])
+    if by == "bound":
+        return Choice(rows, best.setting.words, best.fit, by, None)
+    data = _with_likelihood(bound, name, best.setting.likelihood)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundWarning)  # what predicts best is not to be called too large
+        fitted = fit(model, data, seed=task.seed, restarts=restarts, progress=report, **best.setting.words, **options)
+    return Choice(rows, best.setting.words, fitted, by, name, _notes(plan))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One combination: arguments of `plait.fit`, and the likelihood of the relation that is judged (None: its own)."""
+
+    rank: Any
+    adapt: Any
+    likelihood: str | None
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """The arguments of `plait.fit`."""
+        return {"rank": self.rank, "adapt": self.adapt}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting, its row in the table, and its best fit."""
+
+    setting: Setting
+    row: dict[str, Any]
+    fit: Fit
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all settings are fitted to."""
+
+    data: Data
+    relation: str
+    seed: int
+    seeds: int
+    options: Mapping[str, Any]
+
+    def by_bound(self, setting: Setting, say: Any) -> Tried:
+        """The best bound of some seeds."""
+        began = time.perf_counter()
+        fits = self._fits(setting, _with_likelihood(self.data, self.relation, setting.likelihood), say)
+        best = max(fits, key=lambda one: one.bound)
+        row = {"bound": best.bound, "seconds": time.perf_counter() - began}
+        return Tried(setting, _about(setting, best) | row, best)
+
+    def by_hidden(self, setting: Setting, aside: Aside, links_only: bool, say: Any) -> Tried:
+        """How well the mixture of some fits predicts what was put aside."""
+        began = time.perf_counter()
+        fits = self._fits(setting, _with_likelihood(aside.data, self.relation, setting.likelihood), say)
+        seconds = time.perf_counter() - began
+        best = max(fits, key=lambda one: one.bound)
+        figures = _figures(aside, fits, links_only)
+        return Tried(setting, _about(setting, best) | figures | {"bound": best.bound, "seconds": seconds}, best)
+
+    def _fits(self, setting: Setting, data: Data, say: Any) -> list[Fit]:
+        _, given = settle(data.model, data, Arguments(seed=self.seed, **setting.words, **self.options), say)
+        fits = []
+        for number, seed in enumerate(member_seeds(self.seed, self.seeds)):
+            say(f"{_shown(setting)}: fit {number + 1} of {self.seeds}")
+            fits.append(fit_quietly(data, replace(given, seed=seed)))
+        return fits
+
+
+def _plan(
+    rank: Any, adapt: Any, likelihood: Any, by: str, seeds: Any, fraction: Any, options: Mapping[str, Any]
+) -> list[Setting]:
+    """Every combination, checked."""
+    one_of("by", by, WAYS)
+    if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or seeds < 1:
+        raise SettingError(f"seeds must be a whole number, 1 or more, got {seeds!r}.")
+    if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
+        raise SettingError(f"fraction must be over 0 and under 1, got {fraction!r}.\nGive 0.1 to put aside a tenth.")
+    for word in ("init", "checkpoint", "keep"):
+        if word in options:
+            raise SettingError(f"{word} is for one fit, and plait.choose makes several.\nLeave it out.")
+    likelihoods = _several(likelihood)
+    for one in likelihoods:
+        one_of("likelihood", one, (*LIKELIHOODS, None))
+    plan = list(itertools.starmap(Setting, itertools.product(_several(rank), _several(adapt), likelihoods)))
+    if not plan:
+        raise SettingError(
+            "there is nothing to compare: a list is empty.\nGive at least one rank, adapt and likelihood."
+        )
+    if by == "bound":
+        _check_comparable(plan, options.get("method", "vb"))
+    return plan
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list) else [given]
+
+
+def _check_comparable(plan: Sequence[Setting], method: str) -> None:
+    if method != "vb":
+        raise SettingError(
+            f'by="bound" needs method="vb", got method={method!r}: a likelihood grows with any rank.\nSay by="hidden".'
+        )
+    for word in ("adapt", "likelihood"):
+        given = [getattr(setting, word) for setting in plan]
+        if any(one != given[0] for one in given):
+            raise SettingError(
+                f'by="bound" cannot compare several {word}: bounds compare under one {word} only.\n'
+                f'Say by="hidden", or give one {word}.'
+            )
+
+
+def _judged(model: Model, relation: str | None) -> str:
+    if relation is None:
+        return model.relations[0]
+    if relation not in model.relations:
+        raise SettingError(
+            f"relation is {relation!r}, which the model does not have.\n"
+            f"{suggestion(relation, model.relations)}It has {', '.join(model.relations)}."
+        )
+    return relation
+
+
+def _aside(data: Data, relation: str, fraction: float, seed: int) -> Aside:
+    aside = put_aside(data, relation, fraction, np.random.default_rng([seed, len(relation)]))
+    if aside is None:
+        raise SettingError(
+            f"a fraction of {fraction:g} of the links of {relation} is none or all of them.\n"
+            "Give another fraction, or more data."
+        )
+    return aside
+
+
+def _with_likelihood(data: Data, relation: str, likelihood: str | None) -> Data:
+    """The data with another likelihood of a relation."""
+    bound = data.relations[relation]
+    if likelihood is None or likelihood == bound.likelihood:
+        return data
+    if likelihood == "bernoulli" and (bound.values != 1.0).any():
+        raise SettingError(
+            f"likelihood 'bernoulli' is for links, but {relation} has counts.\n"
+            "Leave it out, or give the data as 0 and 1."
+        )
+    return replace(data, relations={**data.relations, relation: replace(bound, likelihood=likelihood)})
+
+
+def _figures(aside: Aside, fits: Sequence[Fit], links_only: bool) -> dict[str, float]:
+    """Log-likelihood, average precision and AUC of the mixture, with standard errors."""
+    logs, chance, link = aside.score(fits, links_only), aside.chance(fits), aside.values > 0
+    found = {"log_likelihood": float(logs.mean()), f"log_likelihood{ERRORS}": float(logs.std() / np.sqrt(len(logs)))}
+    if link.all():
+        return found
+    draws = list(_draws(link))
+    for name, figure in (("average_precision", metrics.average_precision), ("roc_auc", metrics.roc_auc)):
+        found[name] = float(figure(link, chance))
+        found[name + ERRORS] = float(np.std([figure(link[at], chance[at]) for at in draws]))
+    return found
+
+
+def _draws(link: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
+    """Cells drawn with replacement, links and zeros in the shares that they have."""
+    rng, kinds = np.random.default_rng(0), (np.flatnonzero(link), np.flatnonzero(~link))
+    for _ in range(DRAWS):
+        yield np.concatenate([rng.choice(kind, len(kind)) for kind in kinds])
+
+
+def _about(setting: Setting, fitted: Fit) -> dict[str, Any]:
+    sizes = set(fitted.settings["rank"].values())
+    rank = sizes.pop() if len(sizes) == 1 else ", ".join(f"{i} = {n}" for i, n in fitted.settings["rank"].items())
+    return {"rank": rank, "adapt": str(setting.adapt)} | (
+        {"likelihood": setting.likelihood} if setting.likelihood else {}
+    )
+
+
+def _alike(rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Rows whose ranks are all numbers, or all words."""
+    plain = all(isinstance(row["rank"], int) for row in rows)
+    return tuple(row if plain else row | {"rank": str(row["rank"])} for row in rows)
+
+
+def _shown(setting: Setting) -> str:
+    likelihood = f", {setting.likelihood}" if setting.likelihood else ""
+    return f"rank {setting.rank or 'auto'}, adapt {setting.adapt}{likelihood}"
+
+
+def _notes(plan: Sequence[Setting]) -> tuple[str, ...]:
+    several = [w for w in ("adapt", "likelihood") if any(getattr(s, w) != getattr(plan[0], w) for s in plan)]
+    return (f"bounds compare under the same {' and '.join(several)} only",) if several else ()

@@ -1,0 +1,74 @@
+"""What `plait.choose` gives: a row for every setting, and the fit of the best one."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from plait.result import Fit
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ERRORS = "_se"  # ends the name of a column with the standard error of another
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Choice:
+    """Settings compared. table: a row for each, the best first. best: its settings. fit: its fit, to all data.
+
+    by: "hidden" or "bound", what settings were compared by. notes: sentences on what the figures must not be taken for.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    best: dict[str, Any]
+    fit: Fit
+    by: str
+    relation: str | None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def table(self) -> "pl.DataFrame":
+        """The settings, best first, with their figures and standard errors (columns that end in _se)."""
+        import polars as pl
+
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the fit in plain types, for JSON."""
+        return {"by": self.by, "relation": self.relation, "best": self.best, "settings": list(self.rows),
+                "notes": list(self.notes)}  # fmt: skip
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        names, rows = self._shown()
+        widths = [max(len(row[n]) for row in (names, *rows)) for n in range(len(names))]
+        lines = ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in (names, *rows)]
+        return "\n".join([self._title(), *lines, *(f"  note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        from plait.show import note, page, table
+
+        names, rows = self._shown()
+        return page(table(self._title(), names, rows), *map(note, self.notes))
+
+    def _title(self) -> str:
+        what = f"links of {self.relation} put aside" if self.by == "hidden" else "the bound"
+        count = len(self.rows)
+        return f"{count} setting{'' if count == 1 else 's'}, compared by {what}; the best first"
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Names and cells as people read them: a figure and its standard error together."""
+        names = [name for name in self.rows[0] if not name.endswith(ERRORS)]
+        return names, [[_cell(row, name) for name in names] for row in self.rows]
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    value = row[name]
+    if not isinstance(value, float):
+        return str(value)
+    if name in ("bound", "seconds"):
+        return f"{value:,.1f}"
+    error = row.get(name + ERRORS)
+    return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")

@@ -1,0 +1,158 @@
+"""Links put aside from bound data, by which settings are judged: no other cell may give them away."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations, product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp, xlogy
+
+from plait.data.bind import BoundRelation, Data
+from plait.data.fibres import Fibres
+from plait.data.keys import columns_of, find, pack, pack_pair
+from plait.data.weights import Weights
+from plait.predict.chance import columns
+from plait.result import Fit
+
+Array = NDArray[np.float64]
+Cells = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+ZEROS = 10  # that are put aside with every link
+ROUNDS = 20  # of draws for them
+LEAST = 1e-300  # probability of a cell that was thought impossible
+
+
+@dataclass(frozen=True, eq=False)
+class Aside:
+    """Data without some cells of a relation, and these: cells (n, order) by row numbers, values (n,), 0 for zeros."""
+
+    data: Data
+    relation: str
+    cells: Cells
+    values: Array
+
+    def score(self, fits: Sequence[Fit], links_only: bool = False) -> Array:
+        """Log-probability (n,) of every cell's value under the mixture of some fits of the rest.
+
+        links_only: of whether there is a link, which compares fits of counts with fits of links.
+        """
+        logs = [log_chance(fit, self.relation, self.cells, self.values, links_only) for fit in fits]
+        return np.asarray(logsumexp(logs, axis=0) - math.log(len(logs)))
+
+    def chance(self, fits: Sequence[Fit]) -> Array:
+        """Probability (n,) of a link at every cell under the mixture of some fits."""
+        chances = [columns(fit, self.relation, self.cells, ("probability",))["probability"] for fit in fits]
+        return np.asarray(np.mean(chances, axis=0))
+
+
+def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generator) -> Aside | None:
+    """Hide a fraction of a relation's links and, ten for each, of its zeros; None where there are too few links.
+
+    Where two indices share an axis, the mirror images of a cell are hidden with it: a friendship listed both ways would
+    tell itself.
+    """
+    bound = data.relations[relation]
+    axes = [data.labels[index].axis for index in bound.indices]
+    links = bound.cells.astype(np.int64)
+    kinds = np.unique(_canonical(links, axes, bound.shape), return_inverse=True)[1]
+    count = int(kinds.max()) + 1 if len(kinds) else 0
+    chosen = round(fraction * count)
+    if chosen == 0 or chosen == count:
+        return None
+    gone = np.zeros(count, bool)
+    gone[rng.choice(count, chosen, replace=False)] = True
+    hidden, ways = _images(links[gone[kinds]], axes), len(_images(links[:1], axes))
+    wanted = min(ZEROS * int(gone[kinds].sum()), round(fraction * bound.observed_zeros)) // ways
+    hidden = np.concatenate([hidden, _images(_zeros(bound, axes, wanted, rng), axes)])
+    hidden = np.unique(hidden, axis=0)
+    hidden = hidden[bound.weights.at(hidden) > 0]
+    return Aside(replace(data, relations={**data.relations, relation: _without(bound, hidden)}), relation, hidden,
+                 _values(bound, hidden))  # fmt: skip
+
+
+def _canonical(cells: Cells, axes: Sequence[str], shape: Sequence[int]) -> NDArray[np.integer]:
+    """One key for a cell and all its mirror images."""
+    ordered = cells.copy()
+    for places in _shared(axes):
+        ordered[:, places] = np.sort(cells[:, places], axis=1)
+    return pack(columns_of(ordered), shape, len(cells))
+
+
+def _shared(axes: Sequence[str]) -> list[list[int]]:
+    groups = [[k for k, own in enumerate(axes) if own == axis] for axis in dict.fromkeys(axes)]
+    return [places for places in groups if len(places) > 1]
+
+
+def _images(cells: Cells, axes: Sequence[str]) -> Cells:
+    """Cells and their mirror images, some perhaps more than once."""
+    groups, found = _shared(axes), []
+    for turns in product(*(permutations(places) for places in groups)):
+        order = list(range(cells.shape[1]))
+        for places, turned in zip(groups, turns):
+            for place, source in zip(places, turned):
+                order[place] = source
+        found.append(cells[:, order])
+    return np.concatenate(found)
+
+
+def _zeros(bound: BoundRelation, axes: Sequence[str], wanted: int, rng: np.random.Generator) -> Cells:
+    """About so many observed zeros, drawn at random, none with a link among its mirror images."""
+    found: Cells = np.zeros((0, len(bound.shape)), np.int64)
+    for _ in range(ROUNDS):
+        if len(found) >= wanted:
+            break
+        drawn = np.stack([rng.integers(0, size, 2 * wanted) for size in bound.shape], axis=1)
+        drawn = drawn[bound.weights.at(drawn) > 0]
+        linked = _is_link(bound, _images(drawn, axes)).reshape(-1, len(drawn)).any(axis=0)
+        found = np.unique(np.concatenate([found, drawn[~linked]]), axis=0)
+    return found[rng.permutation(len(found))[:wanted]]
+
+
+def _is_link(bound: BoundRelation, cells: Cells) -> Flags:
+    return _values(bound, cells) > 0
+
+
+def _values(bound: BoundRelation, cells: Cells) -> Array:
+    counts = (len(cells), len(bound.links))
+    needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
+    at, known = find(needles, keys)
+    return np.where(known, bound.values[at], 0.0) if len(bound.links) else np.zeros(len(cells))
+
+
+def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
+    """The relation with some observed cells, sorted, missing."""
+    keys = pack_pair(columns_of(bound.cells), columns_of(cells), bound.shape, (len(bound.links), len(cells)))
+    keep = ~find(*keys)[1]
+    table = Weights.from_sorted(bound.indices, bound.shape, cells, bound.weights.at(cells))
+    return replace(
+        bound,
+        links=Fibres.of(bound.indices, bound.shape, bound.cells[keep]),
+        stored=bound.stored[keep],
+        cell_weights=np.asarray(bound.cell_weights)[keep],
+        weights=bound.weights - table,
+        observed_cells=bound.observed_cells - len(cells),
+    )
+
+
+def log_chance(fit: Fit, relation: str, cells: Cells, values: Array, links_only: bool = False) -> Array:
+    """Log predictive probability of values at cells, (n,): Bernoulli, or a negative binomial of matched moments."""
+    if links_only or fit.likelihood[relation] == "bernoulli":
+        chance = columns(fit, relation, cells, ("probability",))["probability"]
+        return np.asarray(np.log(np.maximum(np.where(values > 0, chance, 1.0 - chance), LEAST)))
+    found = columns(fit, relation, cells, ("mean", "variance"))
+    return _log_counts(values, np.maximum(found["mean"], LEAST), found["variance"])
+
+
+def _log_counts(values: Array, mean: Array, variance: Array) -> Array:
+    """Log-probability of counts whose rate is a Gamma of these moments; Poisson where it is certain."""
+    certain = variance <= 1e-12 * mean**2
+    shape = np.where(certain, 1.0, mean**2 / np.where(certain, 1.0, variance))
+    mixed = (
+        gammaln(values + shape) - gammaln(shape) - shape * np.log1p(mean / shape)
+        + xlogy(values, mean / shape) - values * np.log1p(mean / shape)
+    )  # fmt: skip
+    plain = xlogy(values, mean) - mean
+    return np.asarray(np.where(certain, plain, mixed) - gammaln(values + 1.0))

@@ -1,0 +1,136 @@
+"""`rank=` of `plait.fit` as numbers: left out or "auto", what predicts best; "bound", how many groups there are."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from plait.data.bind import Data
+from plait.ensemble import Runner
+from plait.errors import SettingError, suggestion
+from plait.infer.state import Record
+from plait.model import Model
+from plait.prepare import Arguments, bound_data, prepare
+from plait.ranks.auto import Found, predicting_rank
+from plait.ranks.bound import bounding_rank, means_of
+from plait.ranks.rule import GENEROUS, SPARING, Scale, by_rule, scale_of
+from plait.result import Fit
+from plait.store.folder import manifest
+
+WORDS = ("auto", "bound")
+SWEEPS = 100  # of a fit that only tries a rank by links put aside
+
+Say = Callable[[str], None]  # what a person is told while ranks are tried
+
+
+def settle(model: Model, data: Mapping[str, Any] | Data, given: Arguments, say: Say) -> tuple[Any, Arguments]:
+    """Data and arguments of a fit with a rank in numbers; where it had to be found, the data are bound."""
+    if not _is_open(given.rank, model.latent):
+        return data, given
+    bound = bound_data(model, data, given.labels)
+    return bound, settle_rank(bound, replace(given, labels=None), say)
+
+
+def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
+    """Whether a rank is to be found; refuses words that say nothing."""
+    if not isinstance(rank, str):
+        return rank is None and bool(latent)
+    if rank not in WORDS:
+        hint = suggestion(rank, WORDS)
+        raise SettingError(f'rank must be a whole number, "auto" or "bound", got {rank!r}.\n{hint}'.strip())
+    if not latent:
+        raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
+    return True
+
+
+def settle_rank(data: Data, given: Arguments, say: Say) -> Arguments:
+    """The arguments of a fit with a rank in numbers, and with words on how it was found; data: bound already."""
+    if isinstance(given.init, (str, PathLike)):  # a run that goes on has its rank
+        earlier = manifest(given.init)["settings"]
+        return replace(given, rank=earlier["rank"], rank_by=earlier.get("rank_by"))
+    asked = given.rank or "auto"
+    given = replace(given, seed=secrets.randbits(63) if given.seed is None else given.seed)
+    scale = scale_of(data, _given_sizes(data, given), GENEROUS if given.method == "vb" else SPARING)
+    size = by_rule(scale)
+    prepare(data.model, data, replace(given, rank=scale.ranks(size)), warn=False)  # what is wrong is said before
+    if asked == "bound":
+        return _by_bound(data, given, scale, say)
+    found = _predicting(given, scale, say)
+    tried = [[size, score] for size, score in found.tried.items()]
+    return replace(given, rank=found.ranks, rank_by={"asked": asked, "way": found.way, "tried": tried})
+
+
+def _predicting(given: Arguments, scale: Scale, say: Say) -> Found:
+    if not scale.room or given.prune or given.sweeps == 0:
+        way = "rule" if scale.room else "sizes of given arrays"
+        return Found(scale.ranks(by_rule(scale)), way)
+
+    def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
+        say(f"trying rank {_shown(ranks)}")
+        return fit_quietly(data, replace(given, rank=dict(ranks), seed=seed, sweeps=min(given.sweeps, SWEEPS)))
+
+    return predicting_rank(scale, refit, int(given.seed))
+
+
+def _by_bound(data: Data, given: Arguments, scale: Scale, say: Say) -> Arguments:
+    """The rank with the best bound; a single fit goes on from where that was found."""
+    _check_bound(given)
+    # Priors that grow in number with the rank are not paid for, so that more components would always be better.
+    plain = replace(given, adapt=None if given.adapt is None else "factor")
+
+    def refit(ranks: Mapping[str, int], seed: int, **others: Any) -> Fit:
+        say(f"trying rank {_shown(ranks)}")
+        start = {} if "init" not in others else {"start": None}
+        return fit_quietly(data, replace(plain, rank=dict(ranks), seed=seed, **start, **others))
+
+    found = bounding_rank(scale, refit, int(given.seed))
+    tried = [[size, bound] for size, bound in found.tried.items()]
+    init = means_of(found.fit) if given.restarts == 1 and given.start is None else None
+    words = {"asked": "bound", "way": "bound", "tried": tried}
+    return replace(given, rank=found.ranks, rank_by=words, init=init)
+
+
+def _check_bound(given: Arguments) -> None:
+    if given.method != "vb":
+        raise SettingError(
+            f'rank="bound" needs method="vb", whose bound compares ranks, got method={given.method!r}.\n'
+            'Say rank="auto", which asks what predicts best.'
+        )
+    for word, present in (("prune", given.prune), ("init", given.init is not None)):
+        if present:
+            raise SettingError(f'{word} is given beside rank="bound", which finds components itself.\nLeave it out.')
+
+
+def _given_sizes(data: Data, given: Arguments) -> dict[str, int]:
+    """Sizes of latent indices that arrays have: given factors, and those to start from."""
+    arrays: dict[str, Any] = dict(given.fixed or {})
+    if isinstance(given.init, Fit):
+        arrays |= given.init.factors
+    elif isinstance(given.init, Mapping):
+        arrays |= given.init
+    found: dict[str, int] = {}
+    for name, array in arrays.items():
+        if name in data.model.factors:
+            indices, shape = data.model.factor(name).indices, np.shape(getattr(array, "concentration", array))
+            if len(shape) == len(indices):
+                found |= {i: n for i, n in zip(indices, shape) if i in data.model.latent}
+    return found
+
+
+def fit_quietly(data: Data, given: Arguments) -> Fit:
+    """One fit alone, without warnings or a bar."""
+    task = prepare(data.model, data, replace(given, restarts=1, keep=None), warn=False)
+    ran = Runner(task, _unwatched, None).run()
+    return Fit.of(task.origin, ran.members, ran.stop)
+
+
+def _unwatched(record: Record) -> str | None:
+    return None
+
+
+def _shown(ranks: Mapping[str, int]) -> str:
+    sizes = set(ranks.values())
+    return str(sizes.pop()) if len(sizes) == 1 else ", ".join(f"{index} = {size}" for index, size in ranks.items())
