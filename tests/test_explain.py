@@ -751,7 +751,8 @@ So much of what it rests on comes from data, the rest from the prior
 
 def test_an_explanation_prints_like_this():
     visits = {"user": ["ann", "ann", "bob", "bob", "eve"], "place": ["inn", "spa", "inn", "zoo", "zoo"]}
-    friends = pl.DataFrame({"user": ["ann", "bob"], "friend": ["bob", "eve"]})
+    likes = pl.DataFrame({"user": ["ann", "bob"], "friend": ["bob", "eve"]})
+    friends = plait.Relation(likes, diagonal="observed")
     fit = plait.fit(
         "visits[user,place] = U[user,r] P[place,r]; friends[user,friend] = U[user,r] F[friend,r]; friend: user",
         {"visits": pl.DataFrame({**visits, "value": [3, 1, 2, 4, 1]}), "friends": friends},
