@@ -14,8 +14,8 @@ CONFIGS = {
     "unknown key": (
         (PLAYS, 'valu = "plays"'),
         "model.toml: [relations.visits] has no key 'valu'.\nDid you mean 'value'? Keys are source, value, observed, "
-        "likelihood, missing, columns, universe, weight, duplicates, indices, ignore, hidden, diagonal, delimiter, header, text, "
-        "quoted, name, query, table.",
+        "likelihood, missing, columns, universe, weight, duplicates, indices, ignore, hidden, diagonal, delimiter, "
+        "header, text, quoted, name, query, table.",
     ),
     "unknown table": (
         ("[fit]", "[fits]"),
