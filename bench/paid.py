@@ -61,7 +61,7 @@ class Paid:
         self.levels: dict[str, tuple[Levels, Levels]] = {}
         self.prices: dict[str, float] = {}
 
-    def __call__(self, factor: Any, old: Prior, exposed: np.ndarray, *_: Any, **__: Any) -> Prior:
+    def __call__(self, factor: Any, old: Prior, exposed: np.ndarray, few: np.ndarray, *, hold: bool) -> Prior:
         layout = factor.layout
         E, log_L = (
             np.asarray(layout.unpack(array), np.float64).reshape(layout.rows, -1)[exposed]
@@ -81,7 +81,8 @@ class Paid:
             columns.log if "components" in self.sides else 0.0
         )
         gap = np.mean(E * rates) - 1.0 - logs.mean() - log_L.mean()
-        A = float(hyper.solve_concentration(np.array([max(gap, 1e-5)]), np.array([A]))[0])
+        if not hold:
+            A = float(hyper.solve_concentration(np.array([max(gap, 1e-5)]), np.array([A]))[0])
         self.prices[name] = sum(
             side.price(A * E.size / side.size)
             for side, word in ((rows, "rows"), (columns, "components"))
