@@ -36,7 +36,7 @@ def choose(
     data: Mapping[str, Any] | Data,
     *,
     rank: Any = None,
-    adapt: Any = "factor",
+    adapt: Any = "auto",
     likelihood: str | Sequence[str] | None = None,
     seeds: int = 3,
     by: str = "hidden",

@@ -69,8 +69,8 @@ class _Search:
         if ends == (place, place):
             return place
         best = max(ends, key=self._mean)
-        around = [at for at in (best + DOUBLE, best - DOUBLE) if self._better(best, at)]
-        return max(around, key=self._mean, default=best)
+        around = [at for at in (best + DOUBLE, best - DOUBLE) if self._open(at)]
+        return max((best, *around), key=self._mean)  # the rule is left: nothing speaks for one of them any more
 
     def _mean(self, place: int) -> float:
         return float(self._scores(place).mean())
@@ -82,10 +82,13 @@ class _Search:
 
     def _better(self, here: int, there: int) -> bool:
         """Whether a place can be tried and predicts better than another by more than that is unsure."""
-        if there not in range(len(self.scale.sizes)) or not _tryable(self.scale, self.scale.sizes[there]):
+        if not self._open(there):
             return False
         gains = self._scores(there) - self._scores(here)
         return bool(np.mean(gains) > SURE * np.std(gains) / np.sqrt(len(gains)))
+
+    def _open(self, place: int) -> bool:
+        return place in range(len(self.scale.sizes)) and _tryable(self.scale, self.scale.sizes[place])
 
     def _scores(self, place: int) -> Array:
         size = self.scale.sizes[place]
