@@ -55,9 +55,10 @@ def fit(
     `model.bind(data)` gave. rank: the size of every latent index, or a dict by index; left out or "auto", what predicts
     best, found by links put aside from the data or, where these are many, by rule; "bound" (VB only), how many groups
     there are, by the bound. method: "vb" (variational Bayes), "em" (maximum likelihood) or "map". prior: a
-    `plait.Gamma`, or a dict by factor. adapt (VB only), what has a prior of its own: "auto" ("rank-one" for factors
-    that several relations share, "factor" for others), None, "factor",
-    "component", "entity", "rank-one" (entity × component means), a tuple of index names, or a dict by factor. order:
+    `plait.Gamma`, or a dict by factor; the default has concentration 0.5, and 0.02 for factors with several latent
+    indices. adapt (VB only), what has a prior of its own: "auto" ("rank-one" for factors that several relations share,
+    "factor" for others), None, "factor", "component", "entity", "rank-one" (entity × component means), a tuple of index
+    names, or a dict by factor. order:
     "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
     its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
     array, or, where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities

@@ -23,6 +23,7 @@ AUTO = "auto"  # rank-one means for factors that couple relations, one prior for
 STARTS = ("em", "random")
 KEEPS = ("average", "best")
 DTYPES = ("float64", "float32")
+CORE = 0.02  # concentration of a factor with several latent indices until it adapts (docs/decisions/0004-start.md)
 FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
 ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
 
@@ -290,6 +291,8 @@ def priors(
 
 
 def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) -> dict[str, Gamma]:
+    if prior is default:
+        return {name: _default(model, name, default) for name in free}
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
@@ -300,7 +303,12 @@ def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) ->
             raise SettingError(f"factor {name} is given, so it has no prior.\nRemove it from prior, or from fixed.")
         if not isinstance(value, Gamma):
             raise SettingError(f"prior of {name} must be a plait.Gamma, got {value!r}.")
-    return {name: prior.get(name, default) for name in free}
+    return {name: prior[name] if name in prior else _default(model, name, default) for name in free}
+
+
+def _default(model: Model, name: str, default: Gamma) -> Gamma:
+    """The prior of a factor that nothing is said of: of the pairs of components that a core has, few meet."""
+    return Gamma(CORE, default.mean) if len(model.factor(name).latent) > 1 else default
 
 
 def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:

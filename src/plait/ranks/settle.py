@@ -122,7 +122,7 @@ def _given_sizes(data: Data, given: Arguments) -> dict[str, int]:
 
 def fit_quietly(data: Data, given: Arguments) -> Fit:
     """One fit alone, without warnings or a bar."""
-    task = prepare(data.model, data, replace(given, restarts=1, keep=None), warn=False)
+    task = prepare(data.model, data, replace(given, restarts=1, keep=None, bootstrap=False), warn=False)
     ran = Runner(task, _unwatched, None).run()
     return Fit.of(task.origin, ran.members, ran.stop)
 
