@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait.errors import PlaitError, SettingError
+from plait.fitted import Fitted
 
 if TYPE_CHECKING:
     from plait.fitted import Posterior
-    from plait.result import Fit
 
 PARTS = ("sd", "concentration", "scale")
 
 
-def to_xarray(fit: "Fit") -> Any:
+def to_xarray(fit: Fitted) -> Any:
     """The factors as an `xarray.Dataset`, ready for `.sel(user="ann")`.
 
     Of factor U: `U` is its mean, and `U_sd`, `U_concentration` and `U_scale` are the rest of its posterior (EM, MAP and
@@ -41,11 +41,11 @@ def _parts(name: str, posterior: "Posterior") -> dict[str, Any]:
     return {name: posterior.mean} | {f"{name}_{part}": getattr(posterior, part) for part in PARTS}
 
 
-def _coordinate(fit: "Fit", index: str) -> Any:
+def _coordinate(fit: Fitted, index: str) -> Any:
     return fit.labels[index].names.to_numpy() if index in fit.labels else np.arange(fit.rank[index])
 
 
-def _check_names(fit: "Fit", indices: list[str]) -> None:
+def _check_names(fit: Fitted, indices: list[str]) -> None:
     """A dataset has one namespace for factors, their parts and indices."""
     taken = dict.fromkeys(indices, "an index")
     for name, posterior in fit.factors.items():

@@ -45,7 +45,8 @@ def demo(
         emit({"seed": seed, "sweeps": sweeps, "seconds": seconds, "stop": fit.stop, "metrics": metrics,
               "top": best.to_dicts(), "explanation": explanation.to_dict()})  # fmt: skip
         return
-    out(f"{fit.history[-1].sweep} sweeps in {seconds:.1f} s, bound {significant(fit.bound)}\n")
+    rank, bound = fit.rank["r"], significant(fit.bound)
+    out(f"{len(fit.members)} fits of rank {rank} in {seconds:.1f} s, the best bound {bound}\n")
     _show(figures, best)
     out(f"\n{explanation}")
 

@@ -17,7 +17,7 @@ relations[head, relation, tail] = H[head, r] P[relation, r] T[tail, r]
 attributes[head, attribute]     = H[head, r] F[attribute, r]
 tail: head
 """
-RANK = 10
+MEMBERS = 5
 HIDDEN = 0.2
 
 
@@ -59,8 +59,8 @@ def split(seed: int) -> "Split":
 
 
 def fit(parts: "Split", seed: int, progress: bool | None = None) -> "Fit":
-    """The coupled model, by variational Bayes, on what is not hidden."""
-    return plait.fit(MODEL, parts.train, rank=RANK, seed=seed, progress=progress)
+    """The coupled model, by variational Bayes, on what is not hidden; its rank is found, and five fits are averaged."""
+    return plait.fit(MODEL, parts.train, restarts=MEMBERS, seed=seed, progress=progress)
 
 
 def figures(fitted: "Fit", parts: "Split") -> "dict[str, Metrics | dict[str, float]]":

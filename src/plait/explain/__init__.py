@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,10 @@ from plait.explain.exact import Without, as_without, losses, same_data
 from plait.explain.links import Touching
 from plait.explain.report import Entity, Evidence, Explanation, Link, Share
 from plait.explain.views import Placed, View, joined_shares, views_of
+from plait.fitted import Fitted
 from plait.model import Equation
 from plait.predict.cells import row_of
 from plait.predict.chance import columns
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 __all__ = ["Explanation", "explain"]
 
@@ -29,7 +27,7 @@ LISTED = 1000  # components at most; a Tucker model has very many
 
 
 def explain(
-    fit: "Fit", relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False, data: Any = None
+    fit: Fitted, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False, data: Any = None
 ) -> Explanation:
     """Why a cell is predicted as it is.
 
@@ -62,17 +60,17 @@ def explain(
     )  # fmt: skip
 
 
-def _names(fit: "Fit", indices: Sequence[str], row: Sequence[int] | Rows) -> dict[str, Any]:
+def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> dict[str, Any]:
     return {index: fit.labels[index][int(number)] for index, number in zip(indices, row)}
 
 
-def _prediction(fit: "Fit", relation: str, row: Rows) -> dict[str, float]:
+def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
     found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
     exposure = fit.exposures.at(relation, row[None, :])
     return found if exposure is None else found | {"exposure": float(exposure[0])}
 
 
-def _value(fit: "Fit", relation: str, row: Rows) -> float | None:
+def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
     """The value of the cell among the known links; None if it is not one of them."""
     known = fit.known[relation]
     if not known.contain(row[None, :])[0]:
@@ -94,7 +92,7 @@ def _entities(
     return tuple(sorted(found, key=lambda entity: entity.component))
 
 
-def _evidence(fit: "Fit", views: Sequence[View]) -> tuple[Evidence, ...]:
+def _evidence(fit: Fitted, views: Sequence[View]) -> tuple[Evidence, ...]:
     """Every row once, with its links of all relations."""
     groups = views[0].groups
     counts = {group.row.factor: 0 for group in groups}
@@ -108,7 +106,7 @@ def _evidence(fit: "Fit", views: Sequence[View]) -> tuple[Evidence, ...]:
 
 
 def _reasons(
-    fit: "Fit", views: Sequence[View], relation: str, cell: Rows, top: int
+    fit: Fitted, views: Sequence[View], relation: str, cell: Rows, top: int
 ) -> tuple[list[tuple[Link, int]], int, float]:
     """The links most responsible and their numbers; how many others bear on the cell, and what they have together."""
     found: list[tuple[Link, int]] = []
@@ -128,7 +126,7 @@ def _reasons(
 
 
 def _refitted(
-    fit: "Fit", numbered: list[tuple[Link, int]], data: Data, relation: str, cell: Rows, without: Without
+    fit: Fitted, numbered: list[tuple[Link, int]], data: Data, relation: str, cell: Rows, without: Without
 ) -> list[tuple[Link, int]]:
     """The links with what fitting again says of each, by that."""
     asked = [(link.relation, number) for link, number in numbered]
@@ -137,7 +135,7 @@ def _refitted(
     return sorted(told, key=lambda pair: -pair[0].loss)
 
 
-def _link(fit: "Fit", groups: Sequence[Touching], number: int, strength: float) -> Link:
+def _link(fit: Fitted, groups: Sequence[Touching], number: int, strength: float) -> Link:
     """A known link by its number; groups: those of its relation."""
     relation = groups[0].relation
     shared = [group.row.indices for group in groups if number in group.numbers]

@@ -7,19 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.explain.latent import CELLS, log_blocks, log_sum
+from plait.fitted import Fitted
 from plait.model import Equation
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 
 PIECE = 1 << 20  # numbers of a piece's largest array
 
 
-def coupling(fit: "Fit") -> "pl.DataFrame":
+def coupling(fit: Fitted) -> "pl.DataFrame":
     """A row for every relation and every value of its latent indices.
 
     counts: Σ M E[n] p over the known links, with p = Π L / Xhat_L summed over all other latent indices; E[n] is x, or
@@ -42,7 +42,7 @@ def coupling(fit: "Fit") -> "pl.DataFrame":
     return pl.DataFrame(rows, schema=types | {"index": pl.String})
 
 
-def _sums(fit: "Fit", equation: Equation) -> dict[str, tuple[Array, Array]]:
+def _sums(fit: Fitted, equation: Equation) -> dict[str, tuple[Array, Array]]:
     """By latent index of an equation: the counts of each of its values, and their variances."""
     latent = [index for index in fit.rank if index in equation.latent]
     found = {index: (np.zeros(fit.rank[index]), np.zeros(fit.rank[index])) for index in latent}
@@ -57,7 +57,7 @@ def _sums(fit: "Fit", equation: Equation) -> dict[str, tuple[Array, Array]]:
     return found
 
 
-def _pieces(fit: "Fit", equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+def _pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
     """Cells, values and weights of a relation's known links."""
     known, size = fit.known[equation.relation], max(PIECE // rank, 1)
     cells, values = np.asarray(known.cells, np.int64), known.values
@@ -68,7 +68,7 @@ def _pieces(fit: "Fit", equation: Equation, rank: int) -> Iterator[tuple[NDArray
 
 
 def _moments(
-    fit: "Fit", equation: Equation, cells: NDArray[np.int64], values: Array, logs: Array
+    fit: Fitted, equation: Equation, cells: NDArray[np.int64], values: Array, logs: Array
 ) -> tuple[Array, Array]:
     """Mean and variance of the counts n behind each link, where log Xhat_L is `logs`."""
     if fit.likelihood[equation.relation] == "poisson":

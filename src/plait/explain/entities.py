@@ -13,16 +13,13 @@ that is the axis' own latent index. Other visible indices of such a factor are s
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.explain.latent import Block, Components, contracted, operands, summed_alone
+from plait.fitted import Fitted
 from plait.model import Equation
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 
@@ -44,7 +41,7 @@ class Standing:
 
 
 def characterise(
-    fit: "Fit", equation: Equation, found: Components, row: NDArray[np.int64], shown: int, top: int
+    fit: Fitted, equation: Equation, found: Components, row: NDArray[np.int64], shown: int, top: int
 ) -> list[Standing]:
     """The `top` entities of every axis in the first `shown` components, and the cell's own wherever they stand."""
     result: list[Standing] = []
@@ -71,7 +68,7 @@ def _alike(found: Components, seen: tuple[str, ...], shown: int) -> dict[tuple[i
     return groups
 
 
-def _summed(fit: "Fit", equation: Equation, index: str, kind: str) -> list[Block]:
+def _summed(fit: Fitted, equation: Equation, index: str, kind: str) -> list[Block]:
     """L or E of the factors, summed over the visible indices that only one of them has, all but `index`."""
     blocks = [Block(tuple(o.indices), getattr(fit.factors[o.factor], kind)) for o in operands(fit, equation)]
     return summed_alone(blocks, (index, *equation.latent))

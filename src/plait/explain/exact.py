@@ -7,7 +7,7 @@ is), or missing (M = 0). A fit keeps its known links but not what else was obser
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,13 @@ from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
 from plait.explain.latent import contracted, gathered, operands
+from plait.fitted import Fitted
 from plait.infer.parts import go_on, parts_of
 from plait.infer.problem import Method
 from plait.infer.run import Settings, run
 from plait.infer.start import begin_vb
 from plait.infer.state import Kept, Record, State
 from plait.store.fingerprint import fingerprint
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Rows = NDArray[np.int64]
 Without = Literal["zero", "missing"]
@@ -56,7 +54,7 @@ def as_without(exact: Any, data: Any) -> Without | None:
     return "zero" if exact is True else cast(Without, exact)
 
 
-def same_data(fit: "Fit", data: Mapping[str, Any] | Data) -> Data:
+def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
     """The data of a fit, bound as they were; others are refused."""
     if not isinstance(data, Data):
         data = bind(fit.model, data, {axis: fit.labels[axis].names.to_list() for axis in fit.model.axes})
@@ -70,7 +68,7 @@ def same_data(fit: "Fit", data: Mapping[str, Any] | Data) -> Data:
 
 
 def losses(
-    fit: "Fit", data: Data, relation: str, cell: Rows, links: Sequence[tuple[str, int]], without: Without
+    fit: Fitted, data: Data, relation: str, cell: Rows, links: Sequence[tuple[str, int]], without: Without
 ) -> list[float]:
     """By what fraction the mean of a cell falls without each link, a relation and its number among the known ones."""
     if not links:
@@ -86,7 +84,7 @@ def losses(
     return [1.0 - mean([_changed(own, *link, without) for own in seen]) / before for link in links]
 
 
-def _seen(fit: "Fit", member: "Fit", data: Data) -> Data:
+def _seen(fit: Fitted, member: Fitted, data: Data) -> Data:
     """The data as a member of a fit saw them."""
     return reweighed(data, member.seed) if fit.settings.get("bootstrap") and member.seed != fit.seed else data
 
@@ -112,7 +110,7 @@ def _without_link(relation: BoundRelation, number: int, without: Without) -> Bou
     )
 
 
-def _settled_mean(fit: "Fit", data: Data, relation: str, cell: Rows, executor: Threads) -> float:
+def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: Threads) -> float:
     """The mean of a cell once it stands still, as the fit goes on with these data."""
     free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
     parts = parts_of(data, fit.exposures)
@@ -134,7 +132,7 @@ def _settled_mean(fit: "Fit", data: Data, relation: str, cell: Rows, executor: T
     return means[-1]
 
 
-def _mean(fit: "Fit", relation: str, cell: Rows, state: State) -> float:
+def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
     """Xhat_E of a cell."""
     equation = fit.model.equation(relation)
     blocks = [gathered(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in operands(fit, equation)]

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
+from plait.fitted import Fitted
 from plait.model import Equation
 
 if TYPE_CHECKING:
     from plait.model.model import Occurrence
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -35,7 +35,7 @@ class Block:
     values: Array
 
 
-def operands(fit: "Fit", equation: Equation) -> "list[Occurrence]":
+def operands(fit: Fitted, equation: Equation) -> "list[Occurrence]":
     """The factors of an equation that are not exposures."""
     return [occurrence for occurrence in equation.occurrences if occurrence.factor in fit.factors]
 
@@ -51,7 +51,7 @@ def gathered(array: Array, occurrence: "Occurrence", equation: Equation, rows: R
     return Block((CELLS, *names), array.transpose(*visible, *latent)[at])
 
 
-def log_blocks(fit: "Fit", equation: Equation, rows: Rows, kind: Kind) -> list[Block]:
+def log_blocks(fit: Fitted, equation: Equation, rows: Rows, kind: Kind) -> list[Block]:
     """log E or log L of the factor rows that cells (n, order) use; and a block of zeros (n,), so that none is lost."""
     blocks = [Block((CELLS,), np.zeros(len(rows)))]
     for occurrence in operands(fit, equation):
@@ -152,7 +152,7 @@ class Components:
         return max(0.0, 1.0 - float(self.shares.sum()))
 
 
-def one_cell(fit: "Fit", equation: Equation, row: Rows, kind: Kind) -> list[Block]:
+def one_cell(fit: Fitted, equation: Equation, row: Rows, kind: Kind) -> list[Block]:
     """The blocks of a single cell, over latent indices only."""
     blocks = log_blocks(fit, equation, row[None, :], kind)[1:]
     return [Block(b.indices[1:], b.values[0]) if CELLS in b.indices else b for b in blocks]

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.explain.latent import CELLS, Block, contracted, gathered, log_blocks, log_sum, one_cell, operands, share
+from plait.fitted import Fitted
 from plait.model import Equation
 
 if TYPE_CHECKING:
     from plait.model.model import Occurrence
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -58,7 +58,7 @@ class Touching:
     numbers: Rows
 
 
-def used_rows(fit: "Fit", equation: Equation, row: Rows) -> list[Row]:
+def used_rows(fit: Fitted, equation: Equation, row: Rows) -> list[Row]:
     """The rows of free factors with visible indices that a cell uses; shares are those of its mean."""
     blocks = one_cell(fit, equation, row, "mean")
     log_rate = float(log_sum(blocks, ()))
@@ -74,7 +74,7 @@ def used_rows(fit: "Fit", equation: Equation, row: Rows) -> list[Row]:
     return found
 
 
-def _gamma(fit: "Fit", occurrence: "Occurrence", equation: Equation, row: Rows) -> tuple[Array, Array]:
+def _gamma(fit: Fitted, occurrence: "Occurrence", equation: Equation, row: Rows) -> tuple[Array, Array]:
     """C of a row (∞ for points), and the part of it that is the prior's: A, under MAP A − 1, under EM nothing."""
     posterior, prior = fit.factors[occurrence.factor], fit.prior.get(occurrence.factor)
     A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
@@ -83,7 +83,7 @@ def _gamma(fit: "Fit", occurrence: "Occurrence", equation: Equation, row: Rows) 
     return first, second
 
 
-def touching(fit: "Fit", rows: Sequence[Row]) -> list[Touching]:
+def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
     """The known links that use a row, relation by relation and row by row."""
     result = []
     for equation in fit.model.equations:
@@ -104,7 +104,7 @@ def _on_row(equation: Equation, row: Row, cells: NDArray[np.integer]) -> NDArray
     return result
 
 
-def counted(fit: "Fit", groups: Sequence[Touching]) -> list[Touching]:
+def counted(fit: Fitted, groups: Sequence[Touching]) -> list[Touching]:
     """EM and MAP: with C = (A − 1 +) the counts of all links that touch the row. VB: as they are."""
     if fit.method == "vb":
         return list(groups)
@@ -143,7 +143,7 @@ class Piece:
         return np.asarray(self.counts @ self.shares)
 
 
-def pieces(fit: "Fit", group: Touching) -> Iterator[Piece]:
+def pieces(fit: Fitted, group: Touching) -> Iterator[Piece]:
     """The links of a group in their order, some at a time."""
     equation = fit.model.equation(group.relation)
     others = [o for o in operands(fit, equation) if o.factor != group.row.factor]
@@ -155,7 +155,7 @@ def pieces(fit: "Fit", group: Touching) -> Iterator[Piece]:
         yield _piece(fit, equation, others, group.row, group.numbers[at : at + step])
 
 
-def _piece(fit: "Fit", equation: Equation, others: "Sequence[Occurrence]", row: Row, numbers: Rows) -> Piece:
+def _piece(fit: Fitted, equation: Equation, others: "Sequence[Occurrence]", row: Row, numbers: Rows) -> Piece:
     known = fit.known[equation.relation]
     cells, weights = known.cells[numbers].astype(np.int64), known.weights[numbers]
     mine = next(o for o in equation.occurrences if o.factor == row.factor)

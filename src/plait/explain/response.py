@@ -19,16 +19,13 @@ again. A link that is not observed at all (missing) is another question: a zero 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from plait.explain.links import Piece, Row, Touching, pieces
-
-if TYPE_CHECKING:
-    from plait.result import Fit
+from plait.fitted import Fitted
 
 Array = NDArray[np.float64]
 
@@ -69,19 +66,19 @@ def _divided(array: Array, scale: Array) -> Array:
     return np.divide(array, scale, out=np.zeros(array.shape), where=scale > 0)
 
 
-def answers(fit: "Fit", groups: Sequence[Touching]) -> dict[str, Answer]:
+def answers(fit: Fitted, groups: Sequence[Touching]) -> dict[str, Answer]:
     """The answers of the cell's rows, by factor."""
     rows = {group.row.factor: group.row for group in groups}
     return {name: _answer(fit, row, [g for g in groups if g.row.factor == name]) for name, row in rows.items()}
 
 
-def responsibilities(fit: "Fit", group: Touching, answer: Answer) -> Array:
+def responsibilities(fit: Fitted, group: Touching, answer: Answer) -> Array:
     """What every link of the group is responsible for through its row: (links,)."""
     parts = [answer.fall(piece) for piece in pieces(fit, group)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _answer(fit: "Fit", row: Row, groups: Sequence[Touching]) -> Answer:
+def _answer(fit: Fitted, row: Row, groups: Sequence[Touching]) -> Answer:
     C = row.concentration.ravel()
     at_once = _divided(row.shares.ravel(), C)
     with np.errstate(divide="ignore"):
@@ -89,7 +86,7 @@ def _answer(fit: "Fit", row: Row, groups: Sequence[Touching]) -> Answer:
     return Answer(at_once, scale, at_once * scale, _inverse(fit, scale, groups) if C.size <= LARGEST else None)
 
 
-def _inverse(fit: "Fit", scale: Array, groups: Sequence[Touching]) -> Array:
+def _inverse(fit: Fitted, scale: Array, groups: Sequence[Touching]) -> Array:
     """K⁻¹ in the coordinates of an `Answer`: (1 − Σ_m Q_m)⁻¹."""
     K = np.eye(len(scale))
     for group in groups:

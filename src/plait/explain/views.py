@@ -7,7 +7,7 @@ weight_m = mean_m / Σ mean. So a share is still a share of the mean that is pre
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from plait.explain.latent import Components, Kind, components, log_sum, one_cell
 from plait.explain.links import Touching, counted, sources, touching, used_rows
 from plait.explain.response import Answer, answers, responsibilities
+from plait.fitted import Fitted
 from plait.model import Equation
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -28,7 +26,7 @@ Rows = NDArray[np.int64]
 class View:
     """One member: its components of the cell, the known links that touch its rows, and its weight."""
 
-    fit: "Fit"
+    fit: Fitted
     found: Components
     groups: Sequence[Touching]
     weight: float
@@ -51,7 +49,7 @@ class View:
         return np.minimum(strength, 1.0)  # first order may promise more than all
 
 
-def views_of(fit: "Fit", equation: Equation, row: Rows, kind: Kind, most: int) -> list[View]:
+def views_of(fit: Fitted, equation: Equation, row: Rows, kind: Kind, most: int) -> list[View]:
     """Every member's view of a cell; of components, `most` at most."""
     logs = np.array([float(log_sum(one_cell(member, equation, row, "mean"), ())) for member in fit.members])
     weights = np.exp(logs - logs.max()) if np.isfinite(logs.max()) else np.ones(len(logs))

@@ -4,19 +4,17 @@ Whatever is predicted for one holds for the others, so it is computed once.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from plait.result import Fit
+from plait.fitted import Fitted
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
-def alike(fit: "Fit", relation: str) -> tuple[Rows, ...]:
+def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
     """For every index of a relation and each of its entities one that is predicted alike: itself, or an earlier one."""
     exposed = fit.exposures.relations.get(relation)
     needed = (
@@ -29,7 +27,7 @@ def alike(fit: "Fit", relation: str) -> tuple[Rows, ...]:
     )
 
 
-def _tables(fit: "Fit", relation: str, index: str, size: int) -> list[Floats]:
+def _tables(fit: Fitted, relation: str, index: str, size: int) -> list[Floats]:
     """What prediction takes of an index's entities: arrays (size, columns)."""
     return [
         np.moveaxis(array, place, 0).reshape(size, -1)

@@ -1,7 +1,7 @@
 """Cells by outside names -> row numbers: whole tables of them, or one as a mapping."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -11,10 +11,8 @@ from plait.data.columns import quoted
 from plait.data.labels import Labels, listed
 from plait.data.tables import frame_of
 from plait.errors import DataError, SettingError, suggestion
+from plait.fitted import Fitted
 from plait.forked import refuse_in_fork
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Rows = NDArray[np.int64]
 
@@ -22,7 +20,7 @@ Rows = NDArray[np.int64]
 MOST_COMPARED = 10_000
 
 
-def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error", what: str = "cells") -> tuple[Any, Rows]:
+def rows_of(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", what: str = "cells") -> tuple[Any, Rows]:
     """A table of cells as a narwhals frame, and the row numbers of its cells.
 
     cells: any table, or a dict of columns, with a column for each index of the relation; other columns are left alone.
@@ -42,7 +40,7 @@ def rows_of(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error", wh
     return frame, np.stack(columns, axis=1)
 
 
-def row_of(fit: "Fit", relation: str, cell: Mapping[str, Any]) -> Rows:
+def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
     """The row numbers (order,) of one cell, given as a mapping from every index of the relation to a name."""
     indices = fit.model.equation(relation).indices
     if not isinstance(cell, Mapping):

@@ -14,22 +14,20 @@ by shared draws elsewhere (`draws`). Intervals are in `intervals`; an ensemble i
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import DataError, SettingError, suggestion
+from plait.fitted import Fitted
 from plait.predict import draws, intervals, mixture, products
 from plait.predict.cells import rows_of
 from plait.predict.kernels import closed_form
 from plait.predict.moments import average, mean_rate, moments
 from plait.predict.operands import exposure, operands
 from plait.predict.pieces import in_pieces
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -40,12 +38,12 @@ PIECE = 1 << 13  # cells that a thread takes at a time
 BLOCK = 1 << 20  # cells whose row numbers and moments are held at a time
 
 
-def names(fit: "Fit", relation: str) -> tuple[str, ...]:
+def names(fit: Fitted, relation: str) -> tuple[str, ...]:
     """The columns of a prediction in order; under Bernoulli the rate is one of them."""
     return (*COLUMNS, "rate") if fit.likelihood[relation] == "bernoulli" else COLUMNS
 
 
-def columns(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
     """Columns of a prediction at cells given by row numbers (n, order), by name, each (n,); all if none are named.
 
     probability: P(x > 0). mean: E[x]. rate: E[λ]. Under Poisson the mean is the rate, sd its standard deviation; low
@@ -61,7 +59,7 @@ def columns(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str] | None 
     return {name: np.concatenate([block[name] for block in blocks]) for name in wanted}
 
 
-def _block(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _block(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
     bernoulli = fit.likelihood[relation] == "bernoulli"
     if set(wanted) <= ({"rate"} if bernoulli else {"rate", "mean"}):
         rate = mean_rate(fit, relation, rows)
@@ -86,13 +84,13 @@ def _block(fit: "Fit", relation: str, rows: Rows, wanted: Sequence[str]) -> dict
     return {name: found[name] for name in wanted}
 
 
-def score(fit: "Fit", relation: str, rows: Rows, by: str = "mean") -> Array:
+def score(fit: Fitted, relation: str, rows: Rows, by: str = "mean") -> Array:
     """What cells given by row numbers (n, order) are ranked by, (n,): a column of a prediction, or the mean `rate`."""
     check_score(by)
     return np.asarray(columns(fit, relation, rows, (by,))[by], np.float64)
 
 
-def probability_bounds(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
+def probability_bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
     """Bounds (n,) between which the column `probability` lies at cells, equal where it costs no more than they do."""
     low, high = np.empty(len(rows)), np.empty(len(rows))
     for at in range(0, len(rows), BLOCK):
@@ -102,7 +100,7 @@ def probability_bounds(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Ar
     return low, high
 
 
-def _bounds(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
+def _bounds(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
     """The same of one member, for fewer cells."""
     mean, variance = moments(fit, relation, rows)
     miss, doubtful = _closed_form(mean, variance)
@@ -120,7 +118,7 @@ def check_score(by: str) -> None:
         )
 
 
-def predict(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") -> Any:
+def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error") -> Any:
     """The table `cells` with the columns of a prediction behind its own; the same kind of table (of a dict: polars)."""
     frame, rows = rows_of(fit, relation, cells, unknown=unknown)
     for name in names(fit, relation):
@@ -136,7 +134,7 @@ def predict(fit: "Fit", relation: str, cells: Any, *, unknown: str = "error") ->
     return frame.with_columns(*[nw.new_series(name, new[name], backend=backend) for name in new]).to_native()
 
 
-def _misses(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> Array:
+def _misses(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> Array:
     """−log P(x = 0), (n,)."""
     miss, doubtful = _closed_form(mean, variance)
     for large, cells in enumerate(_by_size(doubtful, mean, variance)):
@@ -163,7 +161,7 @@ def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[R
     return np.flatnonzero(chosen & ~large), np.flatnonzero(chosen & large)
 
 
-def _whole_misses(fit: "Fit", relation: str, rows: Rows, large: bool) -> Array:
+def _whole_misses(fit: Fitted, relation: str, rows: Rows, large: bool) -> Array:
     """−log P(x = 0) from the whole distribution, (n,)."""
     parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
     if not products.is_product(parts):

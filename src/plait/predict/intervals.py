@@ -7,17 +7,15 @@ equally probable points, of which mixtures are made (`mixture`).
 """
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.fitted import Fitted
 from plait.predict import counts, draws, ends, products
 from plait.predict.operands import exposure, operands
 from plait.predict.pieces import in_pieces
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -38,7 +36,7 @@ STRATA = (
 LOWEST, HIGHEST = 0, 14  # the table of a Gamma's points: C from 2^LOWEST to 2^HIGHEST, beyond which it is nearly normal
 
 
-def of_counts(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
     """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers; whole numbers, (n,) each.
 
     miss: −log P(x = 0), by which both are 0 or not.
@@ -59,7 +57,7 @@ def of_counts(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Arra
     return low, high
 
 
-def of_links(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
     sd, low, high = np.zeros(len(mean)), mean.copy(), mean.copy()
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
@@ -73,7 +71,7 @@ def of_links(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array
     return sd, -np.expm1(-low), -np.expm1(-high)
 
 
-def count_strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
+def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
     """The rate at cells given by row numbers as equally probable Gammas: means, (n, STRATA), and a variance, (n,).
 
     They are good for the count: rates far below one event are not told apart. A rate close to a Gamma is one.
@@ -92,7 +90,7 @@ def count_strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: A
     return points, about
 
 
-def link_strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
+def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
     """The rate at cells given by row numbers as equally probable points, (n, STRATA), and the sd of 1 − e^−λ, (n,)."""
     like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
     points, sd = np.repeat(mean[:, None], STRATA, axis=1), np.zeros(len(mean))
@@ -114,13 +112,13 @@ def link_strata(fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Ar
     return points, sd
 
 
-def misses(fit: "Fit", relation: str, rows: Rows) -> Array:
+def misses(fit: Fitted, relation: str, rows: Rows) -> Array:
     """−log P(x = 0) from the grid, for any mean, (n,)."""
     return np.asarray(_on_grid(fit, relation, rows, noise=1.0, quantiles=False)[0])
 
 
 def _sorted(
-    fit: "Fit", relation: str, rows: Rows, mean: Array, variance: Array, noise: float
+    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, noise: float
 ) -> tuple[Marks, Marks, Marks, Array]:
     """Which cells are close to Gammas, which are narrow, which others there are; and κ₃/m³ of their rates."""
     some = np.sqrt(variance) > 1e-6 * mean  # below, rounding is larger than the third cumulant
@@ -198,7 +196,7 @@ def _gamma_strata(mean: Array, variance: Array) -> Array:
 
 
 def _on_grid(
-    fit: "Fit", relation: str, rows: Rows, noise: float, quantiles: bool = True
+    fit: Fitted, relation: str, rows: Rows, noise: float, quantiles: bool = True
 ) -> tuple[Array, Array, Any, Any]:
     """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
     miss, sd = np.zeros(len(rows)), np.zeros(len(rows))
@@ -214,7 +212,7 @@ def _on_grid(
     return miss, sd, low, high
 
 
-def _put_on_grid(fit: "Fit", relation: str, rows: Rows, noise: float, finish: draws.Finish) -> None:
+def _put_on_grid(fit: Fitted, relation: str, rows: Rows, noise: float, finish: draws.Finish) -> None:
     """The rate of every cell on a logarithmic grid, given to `finish` in pieces."""
     if not len(rows):
         return

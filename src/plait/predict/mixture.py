@@ -8,23 +8,21 @@ widens all of them.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.fitted import Fitted
 from plait.predict import counts, intervals
 from plait.predict.intervals import LEVEL, STRATA
 from plait.predict.moments import average, pooled
 from plait.predict.pieces import in_pieces
 
-if TYPE_CHECKING:
-    from plait.result import Fit
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
-Strata = Callable[["Fit", str, Rows, Array, Array], tuple[Array, Array]]
+Strata = Callable[[Fitted, str, Rows, Array, Array], tuple[Array, Array]]
 
 ROOM = 1 << 22  # points held at a time
 PIECE = 1 << 9  # cells that a thread takes at a time
@@ -37,7 +35,7 @@ def needed(wanted: Sequence[str], bernoulli: bool) -> tuple[str, ...]:
 
 
 def columns(
-    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
 ) -> Columns:
     """The wanted columns of the mixture at cells given by row numbers; parts: what is `needed` of its members."""
     bernoulli = members[0].likelihood[relation] == "bernoulli"
@@ -58,7 +56,7 @@ def columns(
 
 
 def _of_counts(
-    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
 ) -> tuple[Rows, Rows]:
     """Quantiles 1 − LEVEL and LEVEL of the count, (n,) each; nothing: P(x = 0), by which both are 0 or not."""
     low, high = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
@@ -80,7 +78,7 @@ def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:
 
 
 def _of_links(
-    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns]
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns]
 ) -> tuple[Array, Array, Array]:
     """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
     sd, low, high = np.empty((3, len(rows)))
@@ -92,14 +90,14 @@ def _of_links(
     return sd, low, high
 
 
-def _pieces(cells: Rows, members: Sequence["Fit"]) -> list[Rows]:
+def _pieces(cells: Rows, members: Sequence[Fitted]) -> list[Rows]:
     """Cells in runs whose points fit into ROOM."""
     size = max(1, ROOM // (len(members) * STRATA))
     return [cells[at : at + size] for at in range(0, len(cells), size)]
 
 
 def _points(
-    members: Sequence["Fit"], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, strata: Strata
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, strata: Strata
 ) -> tuple[Array, Array]:
     """Points of every member's rate, (cells, members, STRATA), and what else `strata` says of it, (cells, members)."""
     points, more = np.empty((len(cells), len(members), STRATA)), np.empty((len(cells), len(members)))

@@ -4,17 +4,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.fitted import Fitted
 from plait.predict.kernels import multiply_means, multiply_moments
 from plait.predict.operands import Operand, exposure, operands
 from plait.predict.pieces import in_pieces
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -24,7 +22,7 @@ ROOM = 1 << 15  # doubles of a scratch array of a thread: stays in the cache
 WIDE = 1 << 19  # doubles of the widest intermediate of a general equation
 
 
-def mean_rate(fit: "Fit", relation: str, rows: Rows) -> Array:
+def mean_rate(fit: Fitted, relation: str, rows: Rows) -> Array:
     """V · Xhat_E at cells given by row numbers; rows (n, order) -> (n,). −1 takes the prior.
 
     Of an ensemble: the mean over its members.
@@ -32,7 +30,7 @@ def mean_rate(fit: "Fit", relation: str, rows: Rows) -> Array:
     return average(_moments(member, relation, rows, variance=False)[0] for member in fit.members)
 
 
-def moments(fit: "Fit", relation: str, rows: Rows) -> tuple[Array, Array]:
+def moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
     """Mean and variance of the rate V · Xhat at cells given by row numbers; rows (n, order) -> (n,), (n,).
 
     var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)². Groups of factors without a
@@ -62,7 +60,7 @@ def pooled(moments: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
         return mean, average(variances) + np.sum([(each - mean) ** 2 for each in means], axis=0) / len(means)
 
 
-def rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
+def rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
     """The mean rate with one index running over all its entities; rows (n, order) -> (n, size of the index).
 
     The row numbers of that index are not looked at. The result is held whole, so the caller keeps n small. Of an
@@ -71,7 +69,7 @@ def rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
     return average(_rates_along(member, relation, rows, index) for member in fit.members)
 
 
-def _rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
+def _rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
     size = len(fit.labels[index])
     parts = operands(fit, relation, rows, running=index)
     running = any(index in operand.latent for operand in parts)  # else only an exposure has it, or nothing
@@ -86,7 +84,7 @@ def _rates_along(fit: "Fit", relation: str, rows: Rows, index: str) -> Array:
     return np.array(np.broadcast_to(rate, (len(rows), size)))
 
 
-def _moments(fit: "Fit", relation: str, rows: Rows, variance: bool) -> tuple[Array, Array]:
+def _moments(fit: Fitted, relation: str, rows: Rows, variance: bool) -> tuple[Array, Array]:
     mean, var = np.ones(len(rows)), np.zeros(len(rows))
     for group in groups(operands(fit, relation, rows)):
         part, piece = _part(group, variance)

@@ -4,16 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import DataError, SettingError
+from plait.fitted import Fitted
 from plait.model.model import Occurrence
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -76,7 +74,7 @@ class Operand:
         return flat[0], flat[1]
 
 
-def operands(fit: "Fit", relation: str, rows: Rows, running: str | None = None) -> list[Operand]:
+def operands(fit: Fitted, relation: str, rows: Rows, running: str | None = None) -> list[Operand]:
     """The factors of a relation at cells given by row numbers (n, order); −1 takes the prior.
 
     running: an index that is treated like a latent one, so that operands have an axis for all its entities.
@@ -87,7 +85,7 @@ def operands(fit: "Fit", relation: str, rows: Rows, running: str | None = None) 
     return [_operand(fit, places, o, rows) for o in equation.occurrences if o.factor in fit.factors]
 
 
-def exposure(fit: "Fit", relation: str, rows: Rows) -> Array | None:
+def exposure(fit: Fitted, relation: str, rows: Rows) -> Array | None:
     """V at cells given by row numbers, (n,); None where the relation has no exposure."""
     weights = fit.exposures.relations.get(relation)
     if weights is None:
@@ -106,7 +104,7 @@ def exposure(fit: "Fit", relation: str, rows: Rows) -> Array | None:
     return weights.at(rows)
 
 
-def _operand(fit: "Fit", places: Mapping[str, int], occurrence: Occurrence, rows: Rows) -> Operand:
+def _operand(fit: Fitted, places: Mapping[str, int], occurrence: Occurrence, rows: Rows) -> Operand:
     posterior = fit.factors[occurrence.factor]
     visible = [n for n, index in enumerate(occurrence.indices) if index in places]
     latent = [n for n in range(len(occurrence.indices)) if n not in visible]
@@ -136,7 +134,7 @@ def _tables(picked: Rows, arrays: Sequence[Array]) -> tuple[Rows, list[Array]]:
     return at, [array.reshape(-1, *shape[count:]) for array in arrays]
 
 
-def _prior(fit: "Fit", name: str, order: Sequence[int]) -> tuple[Array, Array]:
+def _prior(fit: Fitted, name: str, order: Sequence[int]) -> tuple[Array, Array]:
     """Mean B and scale B/A of a factor's prior, axes in an order, of length 1 where the prior is tied."""
     if name not in fit.prior:
         why, cure = f"with {name} given, which has no prior", f"Give {name} a row for the entity"

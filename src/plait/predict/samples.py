@@ -1,21 +1,19 @@
 """Draws of the factors from their posterior."""
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import SettingError
+from plait.fitted import Fitted
 from plait.machine import memory
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 
 
-def samples(fit: "Fit", n: int, seed: int | None = None) -> dict[str, Array]:
+def samples(fit: Fitted, n: int, seed: int | None = None) -> dict[str, Array]:
     """Draws of all factors, by name: arrays (n, …) with the factor's axes as written, yours to change.
 
     Z ~ Gamma(concentration C, scale D), independent from entry to entry, as the posterior is. Factors known exactly
@@ -34,7 +32,7 @@ def samples(fit: "Fit", n: int, seed: int | None = None) -> dict[str, Array]:
     return {name: _drawn(fit, name, int(n), seed, position) for name, position in names.items()}
 
 
-def _drawn(fit: "Fit", name: str, n: int, seed: int, position: int) -> Array:
+def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
     posteriors = [member.factors[name] for member in fit.members]
     result = np.zeros((n, *np.max([posterior.mean.shape for posterior in posteriors], axis=0).astype(int)))
     for turn, posterior in enumerate(posteriors):
@@ -53,7 +51,7 @@ def _whole(name: str, given: Any) -> None:
         raise SettingError(f"samples: {name} must be a whole number, 0 or more, got {given!r}.")
 
 
-def _check_memory(fit: "Fit", n: int) -> None:
+def _check_memory(fit: Fitted, n: int) -> None:
     needed = 8 * n * sum(posterior.mean.size for posterior in fit.factors.values())
     if needed > memory():
         raise SettingError(

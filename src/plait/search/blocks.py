@@ -9,7 +9,6 @@ best score of their line. Nothing larger than a block is held.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import opt_einsum
@@ -17,14 +16,12 @@ from numpy.typing import NDArray
 
 from plait.data.along import along
 from plait.data.weights import Weights
+from plait.fitted import Fitted
 from plait.model.model import Equation
 from plait.predict.pieces import in_pieces
 from plait.search.best import TIE
 from plait.search.form import Axis, Part, contracted, free_axes, parts_of, simplified
 from plait.search.listed import chosen
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -45,7 +42,7 @@ class Blocks:
 
     def __init__(
         self,
-        fit: "Fit",
+        fit: Fitted,
         equation: Equation,
         axes: Sequence[Axis],
         places: Sequence[int],

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.fitted import Fitted
 from plait.model.model import Equation
 from plait.predict.moments import mean_rate
 from plait.search.best import Best
@@ -16,15 +16,12 @@ from plait.search.branch import Boxes, search
 from plait.search.form import Axis, Form, as_rows, free_axes, parts_of, simplified
 from plait.search.listed import regions
 
-if TYPE_CHECKING:
-    from plait.result import Fit
-
 Rows = NDArray[np.int64]
 
 GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposure's table at a time
 
 
-def search_cells(fit: "Fit", equation: Equation, axes: Sequence[Axis], best: Best) -> None:
+def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: Best) -> None:
     """Offer `best` the cells of all regions; those that an exposure lists first."""
     weights = fit.exposures.relations.get(equation.relation)
     for region in regions(weights, axes, _entries_at_once(fit, equation, axes)):
@@ -41,7 +38,7 @@ def search_cells(fit: "Fit", equation: Equation, axes: Sequence[Axis], best: Bes
 
 
 def search_each(
-    fit: "Fit", equation: Equation, axes: Sequence[Axis], places: Sequence[int], new: Callable[[], Best]
+    fit: Fitted, equation: Equation, axes: Sequence[Axis], places: Sequence[int], new: Callable[[], Best]
 ) -> Iterator[Best]:
     """The best cells of every combination of rows at some places, one combination after the other.
 
@@ -83,7 +80,7 @@ def _boxes(form: Form) -> Boxes:
     return GeneralBoxes(form) if rows is None else RowBoxes(rows)
 
 
-def _entries_at_once(fit: "Fit", equation: Equation, axes: Sequence[Axis]) -> int:
+def _entries_at_once(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> int:
     """How many entries of a table may be an axis: a factor gathers its latent indices for each, and other free axes."""
     sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
     widest = 1

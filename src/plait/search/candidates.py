@@ -7,7 +7,6 @@ Closed pairs of free indices are refused where the search meets them, like known
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,8 @@ from plait.data.closed import Closed
 from plait.data.keys import Array
 from plait.data.terms import Term
 from plait.data.weights import Weights
+from plait.fitted import Fitted
 from plait.search.form import Axis
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -31,7 +28,7 @@ class Candidates:
     known: whether known links do. excluded: what does not, because it was asked so.
     """
 
-    def __init__(self, fit: "Fit", relation: str, axes: Sequence[Axis], known: bool, excluded: Closed):
+    def __init__(self, fit: Fitted, relation: str, axes: Sequence[Axis], known: bool, excluded: Closed):
         self.known = None if known else fit.known[relation]
         self.closed = fit.known[relation].closed
         self.excluded = excluded

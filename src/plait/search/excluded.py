@@ -1,6 +1,6 @@
 """Tables of what is not to be proposed, by outside names, as coordinates."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,12 +9,10 @@ from plait.data.columns import quoted
 from plait.data.relation import tables_of
 from plait.data.tables import is_table, read_missing
 from plait.errors import DataError
-
-if TYPE_CHECKING:
-    from plait.result import Fit
+from plait.fitted import Fitted
 
 
-def read_excluded(fit: "Fit", relation: str, exclude: Any) -> Closed:
+def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     """One table or several (or dicts of columns), each over some of the indices; names unknown to the fit say nothing.
 
     Columns are called like the indices, or as in the data of the fit. A column of values is not looked at: what is

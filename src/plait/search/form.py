@@ -9,16 +9,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import opt_einsum
 from numpy.typing import NDArray
 
+from plait.fitted import Fitted
 from plait.model.model import Equation, Occurrence
-
-if TYPE_CHECKING:
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -77,7 +74,7 @@ def free_axes(axes: Iterable[Axis]) -> list[Axis]:
     return [axis for axis in axes if len(axis) != 1]
 
 
-def parts_of(fit: "Fit", equation: Equation, axes: Sequence[Axis]) -> list[Part]:
+def parts_of(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> list[Part]:
     """The posterior means of an equation's factors at the rows of the axes, which cover all its visible indices.
 
     The mean rate of an ensemble is one equation with a latent index more: its members, side by side.
@@ -100,7 +97,7 @@ def _beside(parts: Sequence[Part]) -> Part:
     return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
-def _part(fit: "Fit", occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis]) -> Part:
+def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis]) -> Part:
     visible = [n for n, index in enumerate(occurrence.indices) if index in place]
     latent = [n for n in range(len(occurrence.indices)) if n not in visible]
     names = tuple(occurrence.indices[n] for n in latent)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plait.data.columns import quoted
 from plait.data.labels import listed
 from plait.errors import ClosedWarning, DataError, SettingError, suggestion
+from plait.fitted import Fitted
 from plait.model.model import Equation
 from plait.predict.chance import columns
 from plait.predict.chance import score as score_of
@@ -26,7 +27,6 @@ from plait.search.form import Axis
 if TYPE_CHECKING:
     import polars as pl
 
-    from plait.result import Fit
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -35,7 +35,7 @@ SCORES = ("mean", "probability", "rate")
 
 
 def top(
-    fit: "Fit",
+    fit: Fitted,
     relation: str,
     k: int = 10,
     *,
@@ -82,7 +82,7 @@ def top(
 
 
 def _found(
-    fit: "Fit", equation: Equation, candidates: Candidates, places: Sequence[int], k: int, score: Score | None
+    fit: Fitted, equation: Equation, candidates: Candidates, places: Sequence[int], k: int, score: Score | None
 ) -> tuple[Rows, Array]:
     """The k best cells (m, order), or those of every combination of rows at some places; and their scores."""
     axes = candidates.axes
@@ -126,7 +126,7 @@ def _checked_count(k: Any) -> int:
     return count
 
 
-def _axes(fit: "Fit", equation: Equation, given: Mapping[str, Any] | None) -> list[Axis]:
+def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> list[Axis]:
     """One axis for each index of the relation: all rows, or those given."""
     if given is not None and not isinstance(given, Mapping):
         example = equation.indices[0] if equation.indices else "index"
@@ -170,7 +170,7 @@ def _places(equation: Equation, each: Any) -> list[int]:
     return [equation.indices.index(name) for name in names]
 
 
-def _given_rows(fit: "Fit", index: str, names: Any) -> Rows:
+def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
     """Distinct rows of a name or several, ascending."""
     labels = fit.labels[index]
     several = isinstance(names, (list, tuple, set, frozenset)) or (hasattr(names, "__array__") and np.ndim(names) > 0)
@@ -190,7 +190,7 @@ def _given_rows(fit: "Fit", index: str, names: Any) -> Rows:
 
 
 def _table(
-    fit: "Fit", equation: Equation, rows: Rows, scores: Array, score: str, places: Sequence[int]
+    fit: Fitted, equation: Equation, rows: Rows, scores: Array, score: str, places: Sequence[int]
 ) -> "pl.DataFrame":
     import polars as pl
 
