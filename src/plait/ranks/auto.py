@@ -32,11 +32,12 @@ class Found:
     tried: Mapping[int, float] = field(default_factory=dict)
 
 
-def predicting_rank(scale: Scale, refit: Refit, seed: int) -> Found:
+def predicting_rank(scale: Scale, refit: Refit, seed: int, *, alone: bool) -> Found:
     """The ranks that predict links put aside best; by rule where that cannot be asked.
 
     The search begins at the rule's size and leaves it only for one that predicts surely better: what the rule proposes
-    is good for most data, and few links put aside say little.
+    is good for most data, and few links put aside say little. alone: whether one fit will answer, and not the mixture
+    of several, which bears larger ranks.
     """
     relation, place = _judged(scale.data), _first(scale)
     rule = Found(scale.ranks(by_rule(scale)), "rule")
@@ -46,7 +47,7 @@ def predicting_rank(scale: Scale, refit: Refit, seed: int) -> Found:
     if aside is None:
         return rule
     members = next((count for work, count in MEMBERS if scale.work(scale.sizes[place]) <= work), 1)
-    search = _Search(scale, aside, refit, seed, members, {})
+    search = _Search(scale, aside, refit, seed, members, alone, {})
     best = search.climb(place)
     means = {size: float(np.mean(scores)) for size, scores in sorted(search.tried.items())}
     return Found(scale.ranks(scale.sizes[best]), f"links of {relation} put aside", means)
@@ -61,6 +62,7 @@ class _Search:
     refit: Refit
     seed: int
     members: int
+    alone: bool
     tried: dict[int, Array]
 
     def climb(self, place: int) -> int:
@@ -95,7 +97,8 @@ class _Search:
         if size not in self.tried:
             ranks = self.scale.ranks(size)
             fits = [self.refit(self.aside.data, ranks, self.seed + n) for n in range(self.members)]
-            self.tried[size] = self.aside.score(fits)
+            teams = [[fit] for fit in fits] if self.alone else [fits]
+            self.tried[size] = np.mean([self.aside.score(team) for team in teams], axis=0)
         return self.tried[size]
 
 

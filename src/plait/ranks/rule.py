@@ -11,7 +11,7 @@ from plait.data.bind import Data
 from plait.machine import memory
 from plait.model.model import Equation
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)  # that are looked at
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # that are looked at
 GENEROUS = 1.5  # numbers in all factors for every coordinate of a link that the data list, …
 SPARING = 0.2  # … and under EM and MAP, which fit noise as soon as they have numbers for it
 MOST = 64  # that the rule proposes: more has to be shown to predict better

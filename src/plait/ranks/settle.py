@@ -72,7 +72,8 @@ def _predicting(given: Arguments, scale: Scale, say: Say) -> Found:
         say(f"trying rank {_shown(ranks)}")
         return fit_quietly(data, replace(given, rank=dict(ranks), seed=seed, sweeps=min(given.sweeps, SWEEPS)))
 
-    return predicting_rank(scale, refit, int(given.seed))
+    alone = given.restarts == 1 or given.keep == "best"
+    return predicting_rank(scale, refit, int(given.seed), alone=alone)
 
 
 def _by_bound(data: Data, given: Arguments, scale: Scale, say: Say) -> Arguments:
