@@ -14,6 +14,7 @@ from bench.rows import PARTS, Row, rows
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = (
+    "cores",
     "counts",
     "couplings",
     "coverage",

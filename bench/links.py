@@ -77,6 +77,12 @@ def rates_of(fit: plait.Fit, relation: str = "X") -> Callable[[Cells], np.ndarra
     return rates
 
 
+def averaged(fits: Sequence[plait.Fit]) -> Callable[[Cells], np.ndarray]:
+    """The mean rate of several fits."""
+    members = [rates_of(fit) for fit in fits]
+    return lambda cells: np.mean([rates(cells) for rates in members], axis=0)
+
+
 def mixed(fits: Sequence[plait.Fit]) -> Callable[[Cells], np.ndarray]:
     """The rate whose chance of a link is the mean chance of several fits."""
     members = [rates_of(fit) for fit in fits]
