@@ -69,10 +69,16 @@ class _Search:
         """The best place: up by doubles and down by quarters as long as they are better, and what lies around there."""
         ends = self._along(place, DOUBLE), self._along(place, -2 * DOUBLE)
         if ends == (place, place):
-            return place
+            return self._half(place)
         best = max(ends, key=self._mean)
         around = [at for at in (best + DOUBLE, best - DOUBLE) if self._open(at)]
         return max((best, *around), key=self._mean)  # the rule is left: nothing speaks for one of them any more
+
+    def _half(self, place: int) -> int:
+        """Half of a size where a quarter was better, though not surely, and the half surely is; else the size itself."""
+        half, quarter = place - DOUBLE, place - 2 * DOUBLE
+        hints = self._open(quarter) and self._mean(quarter) > self._mean(place)
+        return half if hints and self._better(place, half) else place
 
     def _mean(self, place: int) -> float:
         return float(self._scores(place).mean())
