@@ -30,7 +30,7 @@ def triples(name: str) -> Triples:
     entities = pl.concat([everything["h"], everything["t"]]).unique().sort()
     places = {"h": entities, "p": everything["p"].unique().sort(), "t": entities}
     cells = {
-        part: np.stack([places[i].search_sorted(table[i]).to_numpy() for i in "hpt"], axis=1)
+        part: np.stack([places[i].search_sorted(table[i]).to_numpy() for i in "hpt"], axis=1).astype(np.int64)
         for part, table in parts.items()
     }
     return Triples((len(entities), len(places["p"]), len(entities)), cells)
@@ -40,7 +40,8 @@ def graph(name: str) -> tuple[int, Cells]:
     """USAir or Celegans: how many nodes, and each edge once."""
     edges = pl.read_csv(SHARED / "graphs" / f"{name}.tsv", separator="\t")
     nodes = pl.concat([edges["a"], edges["b"]]).unique().sort()
-    return len(nodes), np.stack([nodes.search_sorted(edges[i]).to_numpy() for i in "ab"], axis=1)
+    pairs = np.stack([nodes.search_sorted(edges[i]).to_numpy() for i in "ab"], axis=1)
+    return len(nodes), pairs.astype(np.int64)
 
 
 def uclaf() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
