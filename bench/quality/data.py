@@ -80,9 +80,7 @@ def triples(name: str) -> Task:
     valid, test = valid[~among(valid, train, found.shape)], test[~among(test, train, found.shape)]
     seen = Seen("triples", found.shape, train, np.zeros((0, 3), np.int64))
     axes = {2: "tail", 0: "head"}
-    return Task(
-        seen, _ask(valid, [train], found.shape, axes, 1), seen, _ask(test, [train, valid], found.shape, axes, 2)
-    )
+    return Task(seen, ask(valid, [train], found.shape, axes, 1), seen, ask(test, [train, valid], found.shape, axes, 2))
 
 
 def graph(name: str, split: int) -> Task:
@@ -101,9 +99,9 @@ def hidden_edges(nodes: int, edges: Cells, split: int) -> Task:
     both = np.concatenate([train, valid])
     return Task(
         Seen("graph", shape, train, loops),
-        _ask(valid, [train, loops], shape, axes, 1),
+        ask(valid, [train, loops], shape, axes, 1),
         Seen("graph", shape, both, loops),
-        _ask(test, [both, loops], shape, axes, 2),
+        ask(test, [both, loops], shape, axes, 2),
     )
 
 
@@ -114,9 +112,9 @@ def hidden_links(kind: str, shape: tuple[int, ...], links: Cells, split: int, ax
     closed, lists = np.zeros((0, len(shape)), np.int64), kind == "matrix"
     return Task(
         Seen(kind, shape, train, closed),
-        _ask(valid, [train], shape, axes, 1, lists),
+        ask(valid, [train], shape, axes, 1, lists),
         Seen(kind, shape, rest, closed),
-        _ask(test, [rest], shape, axes, 2, lists),
+        ask(test, [rest], shape, axes, 2, lists),
     )
 
 
@@ -151,7 +149,7 @@ def hidden_cells(X: np.ndarray, share: float, split: int, axes: dict[int, str]) 
         return Seen("tensor", X.shape, np.argwhere(X & ~hidden), np.argwhere(hidden))
 
     def asked(part: np.ndarray, seed: int) -> Asked:
-        return _ask(np.argwhere(X & part), [np.argwhere(~part)], X.shape, axes, seed)
+        return ask(np.argwhere(X & part), [np.argwhere(~part)], X.shape, axes, seed)
 
     return Task(seen(test | valid), asked(valid, 1), seen(test), asked(test, 2))
 
@@ -207,7 +205,7 @@ def _parted(links: Cells, share: float, seed: int) -> tuple[Cells, Cells]:
     return links[np.sort(few)], links[np.sort(rest)]
 
 
-def _ask(
+def ask(
     links: Cells, known: list[Cells], shape: tuple[int, ...], axes: dict[int, str], seed: int, lists: bool = False
 ) -> Asked:
     """Links, and ten times as many cells that are neither they nor known (all of them where there are fewer)."""

@@ -20,7 +20,7 @@ class Als(Method):
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         from implicit.cpu.als import AlternatingLeastSquares
 
-        return _scores(AlternatingLeastSquares(**setting, alpha=10.0, iterations=20, random_state=seed), seen)
+        return _scores(AlternatingLeastSquares, seen, **setting, alpha=10.0, iterations=20, random_state=seed)
 
 
 class Bpr(Method):
@@ -34,10 +34,14 @@ class Bpr(Method):
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         from implicit.cpu.bpr import BayesianPersonalizedRanking
 
-        model = BayesianPersonalizedRanking(**setting, iterations=20 if quick else 200, random_state=seed)
-        return _scores(model, seen)
+        iterations = 20 if quick else 200
+        return _scores(BayesianPersonalizedRanking, seen, **setting, iterations=iterations, random_state=seed)
 
 
-def _scores(model: Any, seen: Seen) -> Scores:
-    model.fit(matrix(seen), show_progress=False)
+def _scores(kind: Any, seen: Seen, **options: Any) -> Scores:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):  # its own threads beside those of BLAS are slow
+        model = kind(**options)
+        model.fit(matrix(seen), show_progress=False)
     return Dense(np.asarray(model.user_factors) @ np.asarray(model.item_factors).T)
