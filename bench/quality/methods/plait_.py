@@ -36,10 +36,10 @@ class Default(Method):
 class Five(Method):
     """An ensemble."""
 
-    says = "`restarts=5`, the rank left out, nothing chosen"
+    says = f"`restarts=5`, rank {RANK}, nothing chosen"
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        return Mixed([Fitted(fitted(seen, rank=RANK, seed=5 * seed + n)) for n in range(5)])
+        return Fitted(fitted(seen, rank=RANK, restarts=5, seed=seed))
 
 
 class Em(Method):
@@ -81,17 +81,3 @@ class Fitted(Scores):
 
     def along(self, cells: Cells, axis: int) -> np.ndarray:
         return scores_along(self.fit, "X", cells, self.indices[axis], "mean")
-
-
-class Mixed(Scores):
-    """The mean of several."""
-
-    def __init__(self, members: list[Fitted]) -> None:
-        super().__init__(members[0].shape)
-        self.members = members
-
-    def cells(self, cells: Cells) -> np.ndarray:
-        return np.mean([member.cells(cells) for member in self.members], axis=0)
-
-    def along(self, cells: Cells, axis: int) -> np.ndarray:
-        return np.mean([member.along(cells, axis) for member in self.members], axis=0)

@@ -4,11 +4,17 @@ import os
 from pathlib import Path
 
 from bench import results
-from bench.quality.methods import TRIES
+from bench.quality.methods import TRIES, Method
+from bench.quality.methods.plait_ import Default, Five
 from bench.quality.report import tables, targets
 from bench.report.page import where, without_title
 from bench.results import Found
 from plait.paper.report.table import Table
+
+
+def _short(method: type[Method]) -> str:
+    return method.says.removesuffix(", nothing chosen")
+
 
 FIRST = f"""# Quality
 
@@ -17,8 +23,8 @@ How good the answers are: Plait beside simple rules and other packages, on the s
 ARGS=--fresh` everything, `python -m bench.quality Kinships` some data. The page and its plots are made from
 `docs/quality/results.jsonl` alone.
 
-**Plait** is fitted with the obvious equation for the kind of data (below) and nothing chosen: *one fit* of rank 20, and
-*five fits* (`restarts=5`) whose rank is left out. **The others**, EM among them, may each try up to {TRIES} settings
+**Plait** is fitted with the obvious equation for the kind of data (below) and nothing chosen: *one fit*
+({_short(Default)}) and *five fits* ({_short(Five)}). **The others**, EM among them, may each try up to {TRIES} settings
 and take the one that is best by the first measure on validation links: the official ones of knowledge graphs,
 elsewhere links hidden from the training links. Then all are fitted on the same training links (of knowledge graphs the
 training triples alone). {TRIES} tries are few: with more of them, or longer training, some would be better than they
