@@ -13,6 +13,7 @@ from bench.quality.methods import METHODS, Method, find
 from bench.rows import Done, Figures, Row
 
 LONGEST = 3000.0  # seconds of a row, all tries
+THREADS = 1  # of everybody
 
 
 def rows(data: str, quick: bool) -> Iterator[Row]:
@@ -36,7 +37,7 @@ def measured(done: Done, data: str, method: str, quick: bool) -> Figures:
     """The figures of a row, or why there are none."""
     if reason := absent(data, method):
         return {"absent": reason}
-    return measure.call("bench.quality.rows:carry_out", LONGEST, data=data, method=method, quick=quick)
+    return measure.call("bench.quality.rows:carry_out", LONGEST, THREADS, data=data, method=method, quick=quick)
 
 
 def carry_out(data: str, method: str, quick: bool) -> Figures:

@@ -23,7 +23,7 @@ class Hpf(Method):
 
         table = pd.DataFrame({"UserId": seen.links[:, 0], "ItemId": seen.links[:, 1], "Count": 1.0})
         model = hpfrec.HPF(
-            **setting, maxiter=200, stop_crit="train-llk", reindex=True, verbose=False, random_seed=1 + seed,
+            **setting, ncores=1, maxiter=200, stop_crit="train-llk", reindex=True, verbose=False, random_seed=1 + seed,
             keep_data=False, produce_dicts=True,
         )  # fmt: skip
         model.fit(table)

@@ -20,7 +20,9 @@ class Als(Method):
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         from implicit.cpu.als import AlternatingLeastSquares
 
-        return _scores(AlternatingLeastSquares, seen, **setting, alpha=10.0, iterations=20, random_state=seed)
+        return _scores(
+            AlternatingLeastSquares, seen, **setting, alpha=10.0, iterations=20, num_threads=1, random_state=seed
+        )
 
 
 class Bpr(Method):
@@ -35,13 +37,15 @@ class Bpr(Method):
         from implicit.cpu.bpr import BayesianPersonalizedRanking
 
         iterations = 20 if quick else 200
-        return _scores(BayesianPersonalizedRanking, seen, **setting, iterations=iterations, random_state=seed)
+        return _scores(
+            BayesianPersonalizedRanking, seen, **setting, iterations=iterations, num_threads=1, random_state=seed
+        )
 
 
 def _scores(kind: Any, seen: Seen, **options: Any) -> Scores:
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, "blas"):  # its own threads beside those of BLAS are slow
+    with threadpool_limits(1, "blas"):  # it warns of more
         model = kind(**options)
         model.fit(matrix(seen), show_progress=False)
     return Dense(np.asarray(model.user_factors) @ np.asarray(model.item_factors).T)

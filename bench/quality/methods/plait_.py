@@ -65,7 +65,7 @@ def fitted(seen: Seen, **options: Any) -> plait.Fit:
     labels = {index: range(size) for index, size in zip(indices, seen.shape) if model.axis(index) == index}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.PlaitWarning)
-        return plait.fit(model, {"X": relation}, labels=labels, progress=False, **options)
+        return plait.fit(model, {"X": relation}, labels=labels, threads=1, progress=False, **options)
 
 
 class Fitted(Scores):

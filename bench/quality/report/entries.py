@@ -1,6 +1,7 @@
 """What was found, by data, method and measure: means over splits, with standard errors."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
@@ -14,10 +15,31 @@ NO_PEERS = (*OURS, "popularity", "popularity of pairs")
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure; error: its standard error, None where it cannot be had."""
+    """A figure by split. errors: the standard error of each, None where it cannot be had."""
 
-    value: float
-    error: float | None
+    values: tuple[float, ...]
+    errors: tuple[float | None, ...]
+
+    @property
+    def value(self) -> float:
+        """The mean over splits."""
+        return mean(self.values)
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the mean: over splits where there are several."""
+        return _error(self.values) if len(self.values) > 1 else self.errors[0]
+
+    def near(self, other: "Entry") -> bool:
+        """Whether two are equal within two standard errors of their difference: of the same splits, if there are some.
+
+        Those of one split are taken as independent, though the tested links are the same: ties are called too often.
+        """
+        if len(self.values) > 1:
+            error = _error([one - two for one, two in zip(self.values, other.values)])
+        else:
+            error = math.hypot(self.error or 0.0, other.error or 0.0)
+        return abs(self.value - other.value) <= 2 * error
 
     def __str__(self) -> str:
         return f"{self.value:.3f}" if self.error is None else f"{self.value:.3f} ± {self.error:.3f}"
@@ -67,7 +89,10 @@ def main_measure(own: Lines) -> str:
 
 def _line(runs: list[dict[str, Any]]) -> Line:
     names = runs[0]["figures"]
-    measures = {name: _entry([run["figures"][name] for run in runs]) for name in names}
+    measures = {
+        name: Entry(*(tuple(run["figures"][name][part] for run in runs) for part in ("value", "error")))
+        for name in names
+    }
     seconds = [run["seconds"] for run in runs]
     return Line(
         measures, [run["setting"] for run in runs], mean(s["fit"] for s in seconds),
@@ -75,9 +100,6 @@ def _line(runs: list[dict[str, Any]]) -> Line:
     )  # fmt: skip
 
 
-def _entry(figures: list[dict[str, Any]]) -> Entry:
-    """One split: its own error; several: that of their mean."""
-    if len(figures) == 1:
-        return Entry(figures[0]["value"], figures[0]["error"])
-    values = [figure["value"] for figure in figures]
-    return Entry(mean(values), stdev(values) / math.sqrt(len(values)))
+def _error(values: Sequence[float]) -> float:
+    """The standard error of a mean."""
+    return stdev(values) / math.sqrt(len(values))

@@ -34,8 +34,8 @@ look here. Nobody sees test links before the end.
 links left out (filtered), equals at their expected rank; of knowledge graphs over heads and tails, and of each. *AP*:
 average precision of the hidden links against ten times as many cells, drawn uniformly from those that are no links.
 *NDCG@10*, *recall@20*: of the list of every user, without what the user is known to play. ± is a standard error: over
-splits where there are several, else over queries (of AP, over ten parts of the test). Seconds are those of processors,
-all cores together, for one split: of the last fit, and of choosing settings.
+splits where there are several, else over queries (of AP, over ten parts of the test). Seconds are those of one
+processor, for one split: of the last fit, and of choosing settings.
 
 **Equations.** Triples: `X[h,p,t] = H[h,a] P[a,p,b] T[t,b]`; graphs: `X[a,b] = A[a,r] B[b,r]`, both directions of an
 edge, the diagonal missing; matrices: `X[u,i] = U[u,r] I[i,r]`; other tensors: `X[i,j,k] = A[i,r] B[j,r] C[k,r]`.

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.quality.data import SOURCES
 from bench.quality.methods import BEST, METHODS, TRIES, find
-from bench.quality.report.entries import Entry, Lines, best, lines, main_measure, measured, peers
+from bench.quality.report.entries import Lines, best, lines, main_measure, measured, peers
 from bench.results import Found
 from plait.paper.report.table import NOTHING, Table
 
@@ -49,8 +49,7 @@ def verdicts(found: Found) -> str:
                 continue
             mine, theirs = own[BEST].measures[measure], own[other].measures[measure]
             words = f"{data} by {measure} ({other} {theirs.value:.3f}, Plait {mine.value:.3f})"
-            near = abs(theirs.value - mine.value) <= 2 * _both(mine, theirs)
-            (ties if near else ahead if theirs.value > mine.value else first).append(words)
+            (ties if mine.near(theirs) else ahead if theirs.value > mine.value else first).append(words)
     return "\n".join(
         f"- {title}: {'; '.join(words) or 'nowhere'}."
         for title, words in (
@@ -94,7 +93,7 @@ def methods() -> Table:
         [name, find(name).says, ", ".join(find(name).kinds), str(len(find(name).settings) if _tries(name) else 0)]
         for name in METHODS
     ]
-    note = f"Nobody has more than {TRIES} tries; Plait (VB) has none."
+    note = f"Nobody has more than {TRIES} tries; VB has none."
     return Table("Methods", ["method", "what it does", "for", "tries"], rows, note, left=3)
 
 
@@ -123,11 +122,6 @@ def absent(found: Found) -> str:
 
 def _shown(own: Lines, method: str | None, measure: str) -> str:
     return str(own[method].measures[measure]) if method in own else NOTHING
-
-
-def _both(one: Entry, other: Entry) -> float:
-    """The standard error of a difference, as if they were independent: so ties are called too often."""
-    return float(((one.error or 0.0) ** 2 + (other.error or 0.0) ** 2) ** 0.5)
 
 
 def _bold(text: str, whether: bool) -> str:
