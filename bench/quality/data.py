@@ -17,10 +17,10 @@ QUICK_USERS = 150
 
 @dataclass(frozen=True)
 class Seen:
-    """What a method may look at. kind: triples, graph, matrix or tensor. links (n, order); all other cells are zeros,
+    """What a method may look at. kind: triples, graph, matrix or tensor.
 
-    but for the closed ones, of which nothing is known: the diagonal of a graph, cells that are hidden; and links that
-    were taken out without a trace, which look like zeros.
+    links (n, order), and of the closed cells (m, order) nothing is known: the diagonal of a graph, cells that are
+    hidden whatever they hold. All others are zeros, or hidden links that look like zeros.
     """
 
     kind: str

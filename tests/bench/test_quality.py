@@ -24,6 +24,7 @@ from bench.quality.methods.method import matrix
 from bench.quality.methods.plait_ import Fitted, fitted
 from bench.quality.methods.popularity import Pairs, Popularity
 from bench.quality.report import page, tables, targets, write
+from bench.quality.report.entries import Entry
 from bench.quality.scores import Dense, Scores
 from bench.results import Found
 
@@ -171,7 +172,7 @@ def test_popularity_counts_entities_and_pairs():
     seen = Seen("triples", (2, 1, 2), links, np.zeros((0, 3), np.int64))
     cells = np.array([[0, 0, 1], [1, 0, 0]])
     assert Popularity().fit(seen, {}, 0, True).cells(cells).tolist() == [2 * 3 * 2, 1 * 3 * 1]
-    pairs = Pairs().fit(seen, {"pairs": [[0, 1], [0, 2]]}, 0, True)
+    pairs = Pairs().fit(seen, {"pairs": "12 13"}, 0, True)
     assert pairs.cells(cells).tolist() == [2.5 * 1.5, 1.5 * 0.5]
 
 
@@ -263,6 +264,14 @@ def test_who_is_better_is_said_and_small_differences_are_ties():
     assert "nowhere" in first
     assert "USAir by MRR" in verdict(0.52)[1]
     assert "USAir by MRR" in verdict(0.4)[2]
+
+
+def test_differences_are_those_within_the_same_split():
+    """A split that is hard for all says nothing of who is better."""
+    one, other = Entry((0.3, 0.5, 0.7), (None,) * 3), Entry((0.35, 0.56, 0.75), (None,) * 3)
+    assert not one.near(other)
+    assert one.near(Entry((0.7, 0.55, 0.3), (None,) * 3))
+    assert one.error == pytest.approx(0.2 / np.sqrt(3))
 
 
 def test_a_target_beside_others_needs_all_of_them():

@@ -1,5 +1,6 @@
 """Popularity: how many links the entities of a cell have, one by one or in pairs. What any model must beat."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,25 +23,20 @@ class Popularity(Method):
 
 
 class Pairs(Method):
-    """The same for pairs of entities: of (head, relation), (relation, tail), (head, tail)."""
+    """The same for pairs of entities, by the places of their indices: 12 is (head, relation), 23 (relation, tail)."""
 
-    says = "the product of how many links, plus ½, each of some pairs of entities has; tried: which pairs"
+    says = "the product of how many links, plus ½, each pair of entities has; tried: the pairs of which indices"
     kinds = THREE
-    settings = (
-        {"pairs": [[0, 1], [1, 2]]},
-        {"pairs": [[0, 1], [0, 2]]},
-        {"pairs": [[0, 2], [1, 2]]},
-        {"pairs": [[0, 1], [0, 2], [1, 2]]},
-    )
+    settings = ({"pairs": "12 23"}, {"pairs": "12 13"}, {"pairs": "13 23"}, {"pairs": "12 13 23"})
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        return Counts(seen, [tuple(pair) for pair in setting["pairs"]], FEW)
+        return Counts(seen, [(int(pair[0]) - 1, int(pair[1]) - 1) for pair in setting["pairs"].split()], FEW)
 
 
 class Counts(Scores):
     """The product of the counts of some groups of indices."""
 
-    def __init__(self, seen: Seen, groups: list[tuple[int, ...]], few: float) -> None:
+    def __init__(self, seen: Seen, groups: Sequence[tuple[int, ...]], few: float) -> None:
         super().__init__(seen.shape)
         self.few = few
         self.groups = {group: np.unique(self._keys(seen.links, group), return_counts=True) for group in groups}

@@ -27,7 +27,7 @@ def draw(found: Found, folder: Path) -> None:
             for down, measure in enumerate((main_measure(own), "AP")):
                 _dots(axes[2 * band + down, column], own, names, measure)
                 axes[2 * band + down, column].set_title(f"{data}: {measure}")
-        for empty in axes.flat[:]:
+        for empty in axes.flat:
             if not empty.has_data():
                 empty.set_visible(False)
         for row in axes:

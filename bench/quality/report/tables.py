@@ -89,16 +89,15 @@ def settings(taken: list[dict[str, Any]]) -> str:
 
 def methods() -> Table:
     """What the methods are."""
-    rows = [
-        [name, find(name).says, ", ".join(find(name).kinds), str(len(find(name).settings) if _tries(name) else 0)]
-        for name in METHODS
-    ]
+    rows = [[name, find(name).says, ", ".join(find(name).kinds), str(_tries(name))] for name in METHODS]
     note = f"Nobody has more than {TRIES} tries; VB has none."
     return Table("Methods", ["method", "what it does", "for", "tries"], rows, note, left=3)
 
 
-def _tries(name: str) -> bool:
-    return len(find(name).settings) > 1
+def _tries(name: str) -> int:
+    """How many settings a method chooses from; one alone is no choice."""
+    settings = len(find(name).settings)
+    return settings if settings > 1 else 0
 
 
 def _reasons(found: Found, data: str) -> str:
