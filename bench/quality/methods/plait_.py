@@ -11,7 +11,6 @@ from bench.quality.cells import Cells
 from bench.quality.data import Seen
 from bench.quality.methods.method import Method
 from bench.quality.scores import Scores
-from plait.evaluation.ranking import scores_along
 from plait.predict.chance import score
 
 EQUATIONS = {
@@ -72,12 +71,8 @@ class Fitted(Scores):
     """The expected link of a fit."""
 
     def __init__(self, fit: plait.Fit) -> None:
-        indices = fit.model.equation("X").indices
-        super().__init__(tuple(len(fit.labels[index]) for index in indices))
-        self.fit, self.indices = fit, indices
+        super().__init__(tuple(len(fit.labels[index]) for index in fit.model.equation("X").indices))
+        self.fit = fit
 
     def cells(self, cells: Cells) -> np.ndarray:
         return score(self.fit, "X", cells)
-
-    def along(self, cells: Cells, axis: int) -> np.ndarray:
-        return scores_along(self.fit, "X", cells, self.indices[axis], "mean")

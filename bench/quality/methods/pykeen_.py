@@ -23,7 +23,7 @@ class ComplEx(Method):
     kinds = ("triples",)
     model = "ComplEx"
     rate = 0.02
-    settings = tuple({"dimension": size, "regularization": weight} for size in (64, 256) for weight in (0.1, 3.0))
+    settings = tuple({"dimension": size, "regularization": weight} for size in (64, 256) for weight in (0.03, 0.3))
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
         import torch
@@ -54,7 +54,7 @@ class Rescal(ComplEx):
     says = "PyKEEN: a matrix for each relation, cross-entropy over all tails, Adam; tried: dimension, regularisation"
     model = "RESCAL"
     rate = 0.01
-    settings = tuple({"dimension": size, "regularization": weight} for size in (32, 64) for weight in (0.1, 3.0))
+    settings = tuple({"dimension": size, "regularization": weight} for size in (32, 64) for weight in (0.03, 0.3))
 
 
 class Embedded(Scores):
