@@ -56,7 +56,8 @@ def in_split(own: Method, task: Task, split: int, quick: bool) -> Figures:
     chosen = time.process_time()
     scores = own.fit(task.seen, best, split, quick)
     seconds = {"fit": time.process_time() - chosen, "choice": chosen - begin}
-    return {"figures": judge.judge(scores, task.test), "setting": best, "tries": tries, "seconds": seconds}
+    setting = best | scores.found
+    return {"figures": judge.judge(scores, task.test), "setting": setting, "tries": tries, "seconds": seconds}
 
 
 def attempt(own: Method, task: Task, setting: dict[str, Any], split: int, quick: bool) -> float:

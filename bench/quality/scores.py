@@ -1,6 +1,7 @@
 """Scores of cells: what the judge asks of a method."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -8,10 +9,10 @@ from bench.quality.cells import Cells
 
 
 class Scores(ABC):
-    """A fitted method; larger scores are better."""
+    """A fitted method; larger scores are better. found: settings that it found by itself, for the page to say."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
+    def __init__(self, shape: tuple[int, ...], found: dict[str, Any] | None = None) -> None:
+        self.shape, self.found = shape, found or {}
 
     @abstractmethod
     def cells(self, cells: Cells) -> np.ndarray:

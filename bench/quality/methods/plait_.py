@@ -35,10 +35,11 @@ class Default(Method):
 class Five(Method):
     """An ensemble."""
 
-    says = f"`restarts=5`, rank {RANK}, nothing chosen"
+    says = "`restarts=5`, the rank left out, nothing chosen"
 
     def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
-        return Fitted(fitted(seen, rank=RANK, restarts=5, seed=seed))
+        fit = fitted(seen, restarts=5, seed=seed)
+        return Fitted(fit, {"rank": " × ".join(map(str, fit.rank.values()))})
 
 
 class Em(Method):
@@ -70,8 +71,8 @@ def fitted(seen: Seen, **options: Any) -> plait.Fit:
 class Fitted(Scores):
     """The expected link of a fit."""
 
-    def __init__(self, fit: plait.Fit) -> None:
-        super().__init__(tuple(len(fit.labels[index]) for index in fit.model.equation("X").indices))
+    def __init__(self, fit: plait.Fit, found: dict[str, Any] | None = None) -> None:
+        super().__init__(tuple(len(fit.labels[index]) for index in fit.model.equation("X").indices), found)
         self.fit = fit
 
     def cells(self, cells: Cells) -> np.ndarray:
