@@ -285,6 +285,16 @@ def test_a_target_beside_others_needs_all_of_them():
     assert met() == "not measured"
 
 
+def test_a_page_of_an_unfinished_run_says_so(tmp_path):
+    every = [
+        line(about["part"], about["method"])
+        for about in (row.about for d in rows.names(False) for row in rows.rows(d, False))
+    ]
+    assert "rows are not measured yet" not in page.text(found(*every), tmp_path, tmp_path / "page.md")
+    text = page.text(found(*every[:-2]), tmp_path, tmp_path / "page.md")
+    assert f"**2 of {len(every)} rows are not measured yet**" in text
+
+
 def test_a_package_that_is_not_installed_is_a_line_of_the_page(tmp_path):
     gone = {"cell": {"part": "USAir", "method": "ALS"}, "figures": {"absent": "does not install: no wheel"}}
     text = page.text(found(line("USAir", "Plait"), gone), tmp_path, tmp_path / "page.md")

@@ -7,6 +7,7 @@ from bench import results
 from bench.quality.methods import TRIES, Method
 from bench.quality.methods.plait_ import Default, Five
 from bench.quality.report import tables, targets
+from bench.quality.rows import names, rows
 from bench.report.page import where, without_title
 from bench.results import Found
 from plait.paper.report.table import Table
@@ -45,7 +46,7 @@ Bernoulli; of Last.fm, whose links are rare among its many cells, Poisson.
 
 def text(found: Found, folder: Path, to: Path) -> str:
     """The whole page; plots are linked where they were drawn."""
-    parts = [FIRST, where(found)]
+    parts = [FIRST, where(found), _whole(found)]
     if found.lines:
         parts += ["## At a glance", tables.verdicts(found), _picture(folder, to)]
         parts += [tables.glance(found, precision).markdown() for precision in (False, True)]
@@ -58,6 +59,14 @@ def text(found: Found, folder: Path, to: Path) -> str:
     if found.failures:
         parts += ["## Rows that failed", "A rerun tries them again.", _failures(found)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _whole(found: Found) -> str:
+    """Whether all rows are measured that there should be."""
+    quick = bool(found.head.get("quick"))
+    wanted = [row.about for data in names(quick) for row in rows(data, quick)]
+    missing = sum(found.get(about) is None for about in wanted)
+    return f"**{missing} of {len(wanted)} rows are not measured yet**; `make quality` goes on." if missing else ""
 
 
 def _failures(found: Found) -> str:
