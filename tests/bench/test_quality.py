@@ -259,7 +259,7 @@ def test_who_is_better_is_said_and_small_differences_are_ties():
         return tables.verdicts(found(line("USAir", "Plait, five fits"), line("USAir", "EASE", theirs))).splitlines()
 
     ahead, ties, first = verdict(0.6)
-    assert "USAir by MRR (EASE 0.600, Plait 0.500)" in ahead
+    assert "USAir by MRR (EASE 0.600, five fits 0.500)" in ahead
     assert "nowhere" in ties
     assert "nowhere" in first
     assert "USAir by MRR" in verdict(0.52)[1]

@@ -39,7 +39,7 @@ def place(own: Lines, measure: str) -> str:
 
 def verdicts(found: Found) -> str:
     """Where another method is ahead of Plait's ensemble, in words; differences within two standard errors are ties."""
-    ahead, ties, first = [], [], []
+    ahead, ties, first, names = [], [], [], {"Plait": "one fit"}
     for data, own in measured(found).items():
         for measure in (main_measure(own), "AP"):
             if BEST not in own:
@@ -48,7 +48,7 @@ def verdicts(found: Found) -> str:
             if other is None:
                 continue
             mine, theirs = own[BEST].measures[measure], own[other].measures[measure]
-            words = f"{data} by {measure} ({other} {theirs.value:.3f}, Plait {mine.value:.3f})"
+            words = f"{data} by {measure} ({names.get(other, other)} {theirs.value:.3f}, five fits {mine.value:.3f})"
             (ties if mine.near(theirs) else ahead if theirs.value > mine.value else first).append(words)
     return "\n".join(
         f"- {title}: {'; '.join(words) or 'nowhere'}."
