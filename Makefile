@@ -5,12 +5,13 @@ DATA   ?= ../shared/data
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 PEERS  := .venv/.peers-installed
+OTHERS := .venv/.quality-installed
 
 # Compiled kernels are kept here between tests and between runs.
 export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check bench paper docs clean
+.PHONY: help setup demo test check bench quality paper docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -32,6 +33,9 @@ check: $(STAMP)  ## formatting, lint, types, direction of imports
 
 bench: $(PEERS)  ## speed and memory beside others, into docs/benchmarks.md (ARGS=--quick: two minutes; ARGS=--fresh: anew)
 	$(BIN)/python -m bench $(ARGS)
+
+quality: $(OTHERS)  ## how good answers are beside others, into docs/quality.md (ARGS=--quick: minutes; ARGS=--fresh: anew)
+	$(BIN)/python -m bench.quality $(ARGS)
 
 paper: $(STAMP)  ## the paper's experiments, into docs/paper.md (ARGS="--quick --folder paper --page paper.md": minutes)
 	$(BIN)/plait paper $(if $(wildcard $(DATA)),--data $(DATA)) --folder docs/paper --page docs/paper.md $(ARGS)
@@ -58,5 +62,9 @@ $(STAMP): pyproject.toml
 
 # The packages that Plait is measured beside; one that does not install is a line of the page, not an error.
 $(PEERS): $(STAMP)
-	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.peers bench
+	@touch $@
+
+$(OTHERS): $(STAMP)
+	$(BIN)/python -m bench.peers quality
 	@touch $@

@@ -7,12 +7,12 @@ is. Other parts (--help lists them) print tables and keep nothing.
 import argparse
 import sys
 from importlib import import_module
-from pathlib import Path
 
-from bench import measure, results
-from bench.rows import PARTS, Row, rows
+from bench import running
+from bench.results import SPEED
+from bench.rows import PARTS, rows
 
-ROOT = Path(__file__).resolve().parents[1]
+HOME = "benchmarks"
 TABLES = (
     "cores",
     "counts",
@@ -35,11 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "parts", nargs="*", help=f"any of {', '.join((*PARTS, 'page', *TABLES))}; all but tables if none"
     )
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works; kept in .cache/bench")
-    parser.add_argument("--fresh", action="store_true", help="forget what was found for these rows")
-    parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--folder", type=Path, help="of results and plots; docs/benchmarks unless quick")
-    parser.add_argument("--page", type=Path, help="docs/benchmarks.md unless quick")
+    running.options(parser, HOME)
     parser.add_argument("--nonzeros", type=lambda text: int(float(text)), default=1_250_000, help="of counts")
     parser.add_argument("--side", type=int, default=500, help="of counts")
     given = parser.parse_args(arguments)
@@ -49,39 +45,12 @@ def main(arguments: list[str] | None = None) -> int:
         options = {"nonzeros": given.nonzeros, "side": given.side} if name == "counts" else {}
         import_module(f"bench.{name}").compare(**options)
     kept = [part for part in given.parts or PARTS if part in PARTS]
-    return run(kept, given) if kept or "page" in given.parts else 0
-
-
-def run(parts: list[str], given: argparse.Namespace) -> int:
-    """Measure what is not measured yet, then write the page."""
-    home = ROOT / ".cache" / "bench" if given.quick else ROOT / "docs" / "benchmarks"
-    folder = given.folder or home
-    page = given.page or (home / "benchmarks.md" if given.quick else ROOT / "docs" / "benchmarks.md")
-    file = folder / results.NAME
-    todo = [row for part in parts for row in rows(part, given.quick) if given.only in results.title(row.about)]
-    if given.fresh:  # with all rows of a part go those that are measured no more
-        results.forget(file, [row.about for row in todo], () if given.only else parts)
-    failed: list[str] = []
-    try:
-        failed = measured(todo, file, given.quick)
-    except KeyboardInterrupt:
-        print("\nstopped; finished rows are kept, and the same command goes on", file=sys.stderr)
-        return 130
+    if not kept and "page" not in given.parts:
+        return 0
     from bench.report import write
 
-    write(file, page, folder)
-    print(f"{page} and its plots are written")
-    for line in failed:
-        print(f"failed: {line}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def measured(todo: list[Row], file: Path, quick: bool) -> list[str]:
-    """Measure rows; the words of those that failed."""
-    if not todo:
-        return []
-    print(measure.machine())
-    return results.run(todo, file, quick, "make bench ARGS=--quick" if quick else "make bench")
+    todo = [row for part in kept for row in rows(part, given.quick)]
+    return running.run(SPEED, HOME, kept, todo, given, write)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.io import loadmat
 
 import plait
+from bench import sources
 from bench.orders import SHARED
 
 CP = "X[h,p,t] = H[h,r] P[p,r] T[t,r]"
@@ -18,7 +18,7 @@ GRAPH = "X[a,b] = A[a,r] B[b,r]\nb: a"
 COUPLED = f"{CP}\nvisits[h,v] = H[h,r] V[v,r]\nfeatures[p,f] = P[p,r] F[f,r]"
 TEN = 10  # non-links that a test has for each link
 
-Cells = np.ndarray
+Cells = sources.Cells
 
 
 @dataclass(frozen=True)
@@ -138,33 +138,21 @@ def _drawn() -> Iterator[Case]:
 
 def _triples(name: str) -> tuple[np.ndarray, np.ndarray, Cells]:
     """Training triples as 0/1, all triples, and the official validation triples: no default may see the test."""
-    parts = {
-        part: pl.read_csv(SHARED / name / f"{part}.txt", separator="\t", has_header=False, new_columns=["h", "p", "t"])
-        for part in ("train", "valid", "test")
-    }
-    everything = pl.concat(parts.values())
-    entities = pl.concat([everything["h"], everything["t"]]).unique().sort()
-    places = {"h": entities, "p": everything["p"].unique().sort(), "t": entities}
-    cells = {
-        part: np.stack([places[i].search_sorted(table[i]).to_numpy() for i in "hpt"], axis=1)
-        for part, table in parts.items()
-    }
-    X = np.zeros([len(places[i]) for i in "hpt"])
-    X[tuple(cells["train"].T)] = 1.0
+    found = sources.triples(name)
+    X = np.zeros(found.shape)
+    X[tuple(found.parts["train"].T)] = 1.0
     known = X > 0
     for part in ("valid", "test"):
-        known[tuple(cells[part].T)] = True
-    return X, known, cells["valid"]
+        known[tuple(found.parts[part].T)] = True
+    return X, known, found.parts["valid"]
 
 
 def _graph(name: str) -> tuple[np.ndarray, np.ndarray, Cells]:
     """Both directions of nine tenths of the edges as 0/1, diagonal missing; all edges; the others, both ways."""
-    edges = pl.read_csv(SHARED / "graphs" / f"{name}.tsv", separator="\t")
-    nodes = pl.concat([edges["a"], edges["b"]]).unique().sort()
-    pairs = np.stack([nodes.search_sorted(edges[i]).to_numpy() for i in "ab"], axis=1)
+    nodes, pairs = sources.graph(name)
     pairs = np.random.default_rng(0).permutation(pairs)
     hidden, kept = np.split(pairs, [len(pairs) // 10])
-    X = np.zeros((len(nodes), len(nodes)))
+    X = np.zeros((nodes, nodes))
     X[tuple(kept.T)] = X[tuple(kept.T[::-1])] = 1.0
     known = X > 0
     known[tuple(hidden.T)] = known[tuple(hidden.T[::-1])] = True
@@ -175,32 +163,23 @@ def _graph(name: str) -> tuple[np.ndarray, np.ndarray, Cells]:
 
 def _uclaf() -> Iterator[Case]:
     """Single and coupled, four fifths of the cells hidden, as the paper has it."""
-    raw = loadmat(SHARED / "uclaf" / "aaai10.uclaf.data.mat")
-    counts, visits, features = (np.asarray(raw[name], float) for name in ("UserLocAct", "UserLoc", "LocFea"))
-    rows = counts.sum(axis=(1, 2)) > 0
-    X = (counts[rows] > 0).astype(float)
+    X, visits, features = sources.uclaf()
     hidden = np.random.default_rng(0).random(X.shape) < 0.8
     links, known = np.argwhere(hidden & (X > 0)), ~hidden | (X > 0)
     seen = np.where(hidden, np.nan, X)
     for text, rank, likelihood in ((CP, 5, "bernoulli"), (CP, 20, "poisson"), (COUPLED, 5, "bernoulli")):
         data = {"X": plait.Relation(seen, likelihood=likelihood)}
         if text is COUPLED:
-            beside = {"visits": (visits[rows] > 0).astype(float), "features": (features > 0).astype(float)}
+            beside = {"visits": visits, "features": features}
             data |= {name: plait.Relation(array, likelihood=likelihood) for name, array in beside.items()}
         yield _case("UCLAF", text, data, rank, links, known)
 
 
 def _lastfm() -> Case:
     """Tags, 60 % of the links hidden by thinning; too large for ranks."""
-    columns = {"sourceNodeId": "h", "targetNodeId": "p", "tagID": "t"}
-    table = (
-        pl.read_parquet(SHARED / "lastfm" / "user_tag_artist_rels.parquet").select(*columns).rename(columns).unique()
-    )
-    names = {i: table[i].unique().sort() for i in "hpt"}
-    table = table.with_columns(**{i: pl.Series(names[i].search_sorted(table[i])) for i in "hpt"}).sort("h", "p", "t")
+    shape, cells = sources.tags()
+    table = pl.DataFrame(cells, schema=list("hpt"))
     train, test = plait.hide({"X": table}, "X", fraction=0.6, by="thin", seed=0)
     links = test.select("h", "p", "t").to_numpy().astype(np.int64)
-    others = np.stack(
-        [np.random.default_rng(n).integers(0, len(names[i]), TEN * len(links)) for n, i in enumerate("hpt")], 1
-    )
+    others = np.stack([np.random.default_rng(n).integers(0, size, TEN * len(links)) for n, size in enumerate(shape)], 1)
     return Case("Last.fm tags, CP 10, Poisson", CP, train, 10, links, others, None)

@@ -103,10 +103,13 @@ def apart(arguments: Sequence[str], env: Mapping[str, str] | None = None) -> Pro
     return Process("\n".join(output), float(seconds), int(peak) * unit)
 
 
-def call(function: str, **arguments: Any) -> dict[str, Any]:
-    """Call `module:function` in a process of its own. What it returns, a dict, and its peak memory in bytes."""
+def call(function: str, longest: float = LONGEST, threads: int | None = None, /, **arguments: Any) -> dict[str, Any]:
+    """Call `module:function` in a process of its own, with as many threads as there are cores unless told.
+
+    What it returns, a dict, and its peak memory in bytes.
+    """
     command = [sys.executable, "-m", "bench.apart", function, json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=LONGEST)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(threads), timeout=longest)
     if done.returncode:
         raise RuntimeError(f"{function}: {last_line(done.stderr)}")
     return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from bench.measure import last_line
 from bench.peers import OTHERS, find, version
-from bench.rows import PARTS, Figures, Row
+from bench.rows import Figures, Row
 from plait.paper.results import Results
 
 NAME = "results.jsonl"
@@ -18,12 +19,27 @@ MACHINE = {"part": "machine"}
 CORE = ("numpy", "numba", "polars")
 
 
-def run(rows: list[Row], file: Path, quick: bool, command: str, watch: Callable[[str], None] = print) -> list[str]:
+@dataclass(frozen=True)
+class Study:
+    """What a file of results is about; packages: those that Plait is measured beside."""
+
+    name: str
+    source: str
+    packages: Callable[[], set[str]]
+
+
+SPEED = Study("bench", "drawn", lambda: {find(name).package for name in OTHERS})
+
+
+def run(
+    rows: list[Row], file: Path, quick: bool, command: str, watch: Callable[[str], None] = print,
+    study: Study = SPEED,
+) -> list[str]:  # fmt: skip
     """Measure the rows that have no result yet; each is kept when it is finished. The words of those that failed."""
     forget(file, [line["cell"] for line in read(file).failures])
-    kept = Results(file, "bench", "drawn", quick, command)
+    kept = Results(file, study.name, study.source, quick, command)
     if MACHINE not in kept:
-        kept.add(MACHINE, {"date": date.today().isoformat(), "versions": versions()})
+        kept.add(MACHINE, {"date": date.today().isoformat(), "versions": versions(study.packages())})
     todo, failed = [row for row in rows if row.about not in kept], []
     for count, row in enumerate(todo, start=1):
         watch(f"{count} of {len(todo)}: {title(row.about)}")
@@ -52,7 +68,7 @@ def forget(file: Path, cells: Sequence[Mapping[str, Any]], parts: Sequence[str] 
     kept = [line for line in every if line["cell"] not in cells and line["cell"]["part"] not in parts]
     if len(kept) == len(every):
         return
-    if any(line["cell"]["part"] in PARTS for line in kept):
+    if any(line["cell"] != MACHINE for line in kept):
         lines = [found.head, *kept]
         file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     else:
@@ -93,9 +109,8 @@ def title(about: Mapping[str, Any]) -> str:
     return ", ".join(str(value) for value in about.values())
 
 
-def versions() -> dict[str, str]:
-    """The packages that were measured, and those beneath."""
-    packages = {find(name).package for name in OTHERS}
+def versions(packages: set[str]) -> dict[str, str]:
+    """The packages that were measured, as far as they are there, and those beneath."""
     return {name: installed(name) for name in CORE} | {
         name: found for name in sorted(packages) if (found := version(name))
     }

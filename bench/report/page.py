@@ -30,7 +30,7 @@ SECTIONS = (
 
 def text(found: Found, folder: Path, to: Path) -> str:
     """The whole page; plots are linked where they were drawn."""
-    parts = [FIRST, _where(found), "## Targets", _without_title(targets.table(found))]
+    parts = [FIRST, where(found), "## Targets", without_title(targets.table(found))]
     for title, sentence, module, pictures in SECTIONS:
         tables = list(module.tables(found))
         if tables:
@@ -41,7 +41,7 @@ def text(found: Found, folder: Path, to: Path) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
-def _where(found: Found) -> str:
+def where(found: Found) -> str:
     """Machine, versions and date; never a path."""
     about = found.get(results.MACHINE)
     if not about:
@@ -53,7 +53,7 @@ def _where(found: Found) -> str:
 
 def _failures(found: Found) -> str:
     rows = [[results.title(line["cell"]), line["figures"]["failed"]] for line in found.failures]
-    return _without_title(Table("Failed", ["row", "reason"], rows, left=2))
+    return without_title(Table("Failed", ["row", "reason"], rows, left=2))
 
 
 def _drawn(name: str, found: Found) -> bool:
@@ -68,7 +68,7 @@ def _drawn(name: str, found: Found) -> bool:
     return any("cannot" not in figures for _, figures in rows)
 
 
-def _without_title(table: Table) -> str:
+def without_title(table: Table) -> str:
     return table.markdown().split("\n\n", 1)[1]
 
 

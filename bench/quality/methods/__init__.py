@@ -1,0 +1,33 @@
+"""The methods, one file for each package or idea, all with the same face."""
+
+import importlib
+
+from bench.quality.methods.method import TRIES, Method
+
+METHODS = {
+    "Plait": "bench.quality.methods.plait_:Default",
+    "Plait, five fits": "bench.quality.methods.plait_:Five",
+    "Plait, EM": "bench.quality.methods.plait_:Em",
+    "popularity": "bench.quality.methods.popularity:Popularity",
+    "popularity of pairs": "bench.quality.methods.popularity:Pairs",
+    "Adamic–Adar": "bench.quality.methods.networkx_:AdamicAdar",
+    "resource allocation": "bench.quality.methods.networkx_:ResourceAllocation",
+    "EASE": "bench.quality.methods.ease:Ease",
+    "ALS": "bench.quality.methods.implicit_:Als",
+    "BPR": "bench.quality.methods.implicit_:Bpr",
+    "hpfrec": "bench.quality.methods.hpfrec_:Hpf",
+    "NMF": "bench.quality.methods.sklearn_:Nmf",
+    "ComplEx": "bench.quality.methods.pykeen_:ComplEx",
+    "RESCAL": "bench.quality.methods.pykeen_:Rescal",
+}
+OURS = ("Plait", "Plait, five fits", "Plait, EM")
+BEST = "Plait, five fits"
+
+__all__ = ["BEST", "METHODS", "OURS", "TRIES", "Method", "find"]
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method; its package is not imported yet."""
+    module, attribute = METHODS[name].split(":")
+    found: type[Method] = getattr(importlib.import_module(module), attribute)
+    return found
