@@ -75,7 +75,7 @@ class _Search:
         return max((best, *around), key=self._mean)  # the rule is left: nothing speaks for one of them any more
 
     def _half(self, place: int) -> int:
-        """Half of a size where a quarter was better, though not surely, and the half surely is; else the size itself."""
+        """Half of a size where a quarter was better, though not surely, and the half surely is; else the size."""
         half, quarter = place - DOUBLE, place - 2 * DOUBLE
         hints = self._open(quarter) and self._mean(quarter) > self._mean(place)
         return half if hints and self._better(place, half) else place
