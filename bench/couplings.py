@@ -1,7 +1,9 @@
 """Whether coupling hurts, by what shares a prior: the figures behind docs/decisions/0018-adapt.md."""
 
+import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 import plait
 from bench import links, measure
 from bench.orders import SHARED
+from plait.data.bind import as_relation
 from plait.evaluation.metrics import average_precision, roc_auc
 from plait.paper import lastfm
 from plait.paper.acts import COUPLED_CP, CP, hidden
@@ -18,15 +21,17 @@ from plait.paper.sources import uclaf as acting
 
 MISSING, RANKS, SPLITS = (0.6, 0.8, 0.9), (2, 5, 20), range(10)
 SEEDS = range(5)
+WEIGHED = (0.8, 5)  # missing, rank
 WAYS = {"single": (CP, "auto"), "coupled": (COUPLED_CP, "auto"), "coupled, factor": (COUPLED_CP, "factor")}
 SINGLE_TIES = ("auto", "component", "rank-one", None)
 
 
 def compare() -> None:
-    """UCLAF, Last.fm, then every single model of `bench.links`."""
+    """UCLAF, its weights, Last.fm, then every single model of `bench.links`."""
     warnings.simplefilter("ignore", plait.PlaitWarning)
     if SHARED.exists():
         _uclaf()
+        _weights()
         _lastfm()
     _single()
 
@@ -55,6 +60,33 @@ def _uclaf() -> None:
     measure.show(
         f"UCLAF, AUC / AP, mean of {len(SPLITS)} splits, weights 1, one fit each",
         ["missing", "rank", *WAYS, "coupled − single", "its standard error"], rows, measure.machine(),
+    )  # fmt: skip
+
+
+def _weights() -> None:
+    """AUC and AP of hidden acts, all weights 1 and those that links put aside find, by what shares a prior."""
+    data, rows = acting.load(Lab(False, SHARED, SHARED)), []
+    sides = {name: as_relation(name, side) for name, side in data.relations().items() if name != "acts"}
+    for adapt in ("auto", "factor"):
+        for run in SPLITS[:3]:
+            train, test = hidden(data, WEIGHED[0], run)
+            link = test["value"].to_numpy() > 0
+            for weight in (1.0, "auto"):
+                relations = train | {name: replace(side, weight=weight) for name, side in sides.items()}
+                began = time.process_time()
+                fit = plait.fit(
+                    COUPLED_CP, relations, rank=WEIGHED[1], adapt=adapt, labels=data.labels, seed=run, threads=1,
+                    progress=False,
+                )  # fmt: skip
+                seconds = time.process_time() - began
+                rates = fit.predict("acts", test)["mean"].to_numpy()
+                figures = _cell((roc_auc(link, rates), average_precision(link, rates)))
+                found = ", ".join(f"{name} {w:g}" for name, w in fit.settings.get("weights", {}).items())
+                rows.append([adapt, str(run), found or "1", figures, f"{seconds:.1f} s"])
+                print(*rows[-1], flush=True)
+    measure.show(
+        f"UCLAF, {WEIGHED[0]:.0%} missing, rank {WEIGHED[1]}, by weights of visits and features",
+        ["adapt", "split", "weights", "AUC / AP", "processor time"], rows, measure.machine(),
     )  # fmt: skip
 
 

@@ -64,6 +64,7 @@ class Arguments:
     keep: Any = None
     bootstrap: Any = False
     rank_by: Any = None  # how the rank was found, in words, where it was not given
+    found_weights: Any = None  # weights that were found by relation, and how, as words of the settings
 
 
 Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
@@ -121,6 +122,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     words = settings.as_words(ranks, loop, executor.threads, dtype)
     words |= settings.restart_words(given.restarts, given.keep, given.bootstrap)
     words |= {"rank_by": given.rank_by} if given.rank_by else {}
+    words |= given.found_weights or {}
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):

@@ -155,7 +155,9 @@ def data_html(data: Any) -> str:
         for name, r in data.relations.items()
     ]  # fmt: skip
     columns = ("relation", "shape", "links", "sum", "observed zeros", "missing cells", "likelihood")
-    notes = [note for name, r in data.relations.items() for note in (_diagonal(name, r), _unseen(name, r))]
+    notes = [
+        note for name, r in data.relations.items() for note in (_diagonal(name, r), _unseen(name, r), _weight(name, r))
+    ]
     return page(
         title("Data"), text(data.model), table("Axes", ("axis", "entities", "names"), axes),
         table("Relations", columns, relations, "; ".join(filter(None, notes))),
@@ -168,6 +170,10 @@ def _some(labels: Any, most: int = 4) -> str:
 
 def _diagonal(name: str, relation: Any) -> str:
     return f"diagonal of {name}: {relation.diagonal}" if relation.diagonal else ""
+
+
+def _weight(name: str, relation: Any) -> str:
+    return f"weight of {name}: auto, 1 here" if relation.open_weight else ""
 
 
 def _unseen(name: str, relation: Any) -> str:

@@ -55,11 +55,11 @@ OPTIONS = {
     ),
     "negative weight": (
         {"weight": -1},
-        "Relation: weight is -1.\nIt is a finite number, 0 or more, or a column of such numbers.",
+        'Relation: weight is -1.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".',
     ),
     "infinite weight": (
         {"weight": float("inf")},
-        "Relation: weight is inf.\nIt is a finite number, 0 or more, or a column of such numbers.",
+        'Relation: weight is inf.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".',
     ),
     "indices a string": (
         {"indices": "user"},

@@ -65,6 +65,11 @@ def choose(
     restarts = options.pop("restarts", seeds)
     report = as_progress(options.pop("progress", None))
     bound = bound_data(model, data, options.pop("labels", None))
+    if by == "bound" and bound.open_weights:
+        raise SettingError(
+            f'by="bound" cannot compare fits that find the weight of {bound.open_weights[0]}: bounds compare under the '
+            f'same weights only.\nSay by="hidden", or give a number as weight.'
+        )
     name = _judged(model, relation)
     task = Task(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
     with saying(report) as say:
@@ -136,7 +141,7 @@ class Task:
         return Tried(setting, _about(setting, best) | figures | {"bound": best.bound, "seconds": seconds}, best)
 
     def _fits(self, setting: Setting, data: Data, say: Any) -> list[Fit]:
-        _, given = settle(data.model, data, Arguments(seed=self.seed, **setting.words, **self.options), say)
+        data, given = settle(data.model, data, Arguments(seed=self.seed, **setting.words, **self.options), say)
         fits = []
         for number, seed in enumerate(member_seeds(self.seed, self.seeds)):
             say(f"{_shown(setting)}: fit {number + 1} of {self.seeds}")

@@ -49,17 +49,19 @@ def check(
         with working("reading"):
             data = found.model.bind(found.data(), labels=found.labels())
             fixed = found.fixed()
-        with working("choosing the rank"):
-            _, arguments = settle(found.model, data, Arguments(fixed=fixed or None, **found.settings), _unsaid)
+        with working("choosing rank and weights"):
+            data, arguments = settle(found.model, data, Arguments(fixed=fixed or None, **found.settings), _unsaid)
         task = prepare(found.model, data, arguments)
     with working("measuring"):
         cost = Cost.of(task, measure=measure)
     if json:
-        rank = task.origin.settings["rank"]
+        settings = task.origin.settings
+        weights = {"weights": settings["weights"]} if "weights" in settings else {}
         emit(
             {
                 "model": str(found.model),
-                "rank": rank,
+                "rank": settings["rank"],
+                **weights,
                 **as_document(data, traps),
                 **cost.as_document(),
                 "plan": task.problem.plan,
@@ -195,7 +197,7 @@ def _seconds(problem: "Problem", order: Any) -> float:
 
 def _print(task: "Task", cost: Cost, plan: bool) -> None:
     from plait.cli.output import out, pairs, size_words
-    from plait.cli.runs import rank_words
+    from plait.cli.runs import rank_words, weight_words
     from plait.cli.understood import diagonals, relations_table
 
     data = task.data
@@ -211,6 +213,7 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
     listed = ", ".join(f"{name} {size_words(count)}" for name, count in parts.items())
     settings = task.origin.settings
     lines = {"rank": rank_words(settings["rank"], settings)} if "rank_by" in settings else {}
+    lines |= weight_words(settings)
     lines |= {"memory": f"about {size_words(cost.total)} while fitting: {listed}"}
     if cost.peak is not None:
         lines["peak"] = f"about {size_words(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"

@@ -219,7 +219,7 @@ def warnings_on_stderr(as_json: bool) -> Iterator[None]:
 
 def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
     from plait.cli.output import out, pairs
-    from plait.cli.runs import ending, members, rank_words, reached
+    from plait.cli.runs import ending, members, rank_words, reached, weight_words
     from plait.cli.understood import relations_table
     from plait.store.folder import manifest
 
@@ -228,6 +228,7 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
     pairs(
         {
             "model": f"{fitted.method}, rank {rank_words(fitted.rank, fitted.settings)}, seed {fitted.seed}",
+            **weight_words(fitted.settings),
             **members(fitted),
             "bound": reached(fitted),
             "ended": ending(fitted, manifest(run)),

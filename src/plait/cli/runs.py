@@ -61,6 +61,14 @@ def rank_words(rank: Mapping[str, int], settings: Mapping[str, Any]) -> str:
     return (", ".join(f"{index} = {size}" for index, size in rank.items()) or "none") + way
 
 
+def weight_words(settings: Mapping[str, Any]) -> dict[str, str]:
+    """A line on the weights that were found and how; none where all were given."""
+    if "weights" not in settings:
+        return {}
+    found = ", ".join(f"{name} {weight:g}" for name, weight in settings["weights"].items())
+    return {"weights": f"{found} (by {settings['weights_by']['way']})"}
+
+
 def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
     from plait.cli.output import grid, out, pairs, size_words
 
@@ -69,6 +77,7 @@ def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
         {
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.labels[axis]):,}" for axis in fit.model.axes),
+            **weight_words(fit.settings),
             **members(fit),
             "bound": reached(fit),
             "ended": ending(fit, header),

@@ -163,7 +163,11 @@ class Config:
 
         known = options_for(self.location(table["source"]))
         options = {key: table[key] for key in READ if key in table}
-        numbers = [table[key] for key in ("value", "weight") if is_text(table.get(key))]
+        columns = {
+            "value": table.get("value"),
+            "weight": None if table.get("weight") == "auto" else table.get("weight"),
+        }
+        numbers = list(filter(is_text, columns.values()))
         if numbers and "value" in known:
             options["value"] = numbers
         if is_names(table.get("columns")):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,9 @@ from plait.data.entries import Entries, checked, encode, entries_of, refuse_othe
 from plait.data.fibres import Fibres
 from plait.data.keys import Array, columns_of, pack
 from plait.data.labels import Counted, Labels, Seen, build
-from plait.data.observe import observe
+from plait.data.observe import observe, times
 from plait.data.ranges import by_pieces
-from plait.data.relation import Relation, Source
+from plait.data.relation import AUTO, Relation, Source
 from plait.data.self_links import all_of, is_square, never_observed, refuse_senseless, understand
 from plait.data.traps import data_traps
 from plait.data.weights import Weights
@@ -45,7 +45,8 @@ class BoundRelation:
     links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
     columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
-    "observed"; "" where there is none. The rest is counts for people: observed_cells have M > 0.
+    "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. The rest is
+    counts for people: observed_cells have M > 0.
     """
 
     name: str
@@ -63,6 +64,7 @@ class BoundRelation:
     columns: Mapping[str, str]
     value: str | None
     diagonal: str
+    open_weight: bool = False
 
     @property
     def cells(self) -> Array:
@@ -94,6 +96,15 @@ class BoundRelation:
         """How many cells have M = 0."""
         return self.total_cells - self.observed_cells
 
+    def weighing(self, weight: float) -> "BoundRelation":
+        """The relation with all its weights times a number over 0, which is then found."""
+        return replace(
+            self,
+            weights=self.weights * weight,
+            cell_weights=times(self.cell_weights, weight),
+            open_weight=False,
+        )
+
     def __repr__(self) -> str:
         return str(self)
 
@@ -112,6 +123,8 @@ class BoundRelation:
             lines.append(f"duplicates      {self.summed:,} row{'' if self.summed == 1 else 's'} added to another")
         lines.append(f"likelihood      {self.likelihood}")
         lines.append(f"weights         {self.weights}")
+        if self.open_weight:
+            lines.append("weight          auto: 1 here, plait.fit finds one")
         return "\n  ".join(lines)
 
 
@@ -128,6 +141,16 @@ class Data:
     sizes: Mapping[str, int]
     relations: Mapping[str, BoundRelation]
     seen: Mapping[str, NDArray[np.int64]]
+
+    @property
+    def open_weights(self) -> tuple[str, ...]:
+        """The relations whose weight a fit has to find."""
+        return tuple(name for name, relation in self.relations.items() if relation.open_weight)
+
+    def weighing(self, weights: Mapping[str, float]) -> "Data":
+        """The data with the relations named times a weight."""
+        changed = {name: self.relations[name].weighing(weight) for name, weight in weights.items()}
+        return replace(self, relations={**self.relations, **changed})
 
     def __repr__(self) -> str:
         return str(self)
@@ -289,6 +312,7 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         columns=dict(relation.columns or {}),
         value=relation.value,
         diagonal=diagonal,
+        open_weight=relation.weight == AUTO,
     )
 
 

@@ -60,10 +60,10 @@ def observe(
         if known is not None:
             open_cells = Weights.from_table(indices, shape, indices, known)
         weights = (open_cells * unlisted).replaced(listed, unlisted, own)
-    return Observation(weights * weight, _times(own, weight), count if weight > 0 else 0)
+    return Observation(weights * weight, times(own, weight), count if weight > 0 else 0)
 
 
-def _times(numbers: Floats, factor: float) -> Floats:
+def times(numbers: Floats, factor: float) -> Floats:
     """numbers · factor, one number staying one."""
     if factor == 1:
         return numbers

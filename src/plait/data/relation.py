@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Source = TableSource | ArraySource
 
+AUTO = "auto"  # a weight that a fit finds
+
 KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
 
 
@@ -33,7 +35,8 @@ class Relation:
                 and slices are a rule, so that `top` does not propose links there
     universe    "relation": an entity that no (unhidden) row mentions is missing here; "model": it is zeros
     likelihood  "poisson" counts, or "bernoulli" links 0 and 1
-    weight      of the whole relation; or a column with the weight of each listed cell
+    weight      of the whole relation; a column with the weight of each listed cell; or "auto" (never a column): a fit
+                finds the one with which links put aside from the first relation without it are predicted best
     duplicates  of a cell: "error" or "sum"
     hidden      like missing, but put aside rather than impossible, such as by `plait.hide`: `top` may propose it
     diagonal    of two indices on one axis (`friend: user`), where there are no others: "missing" hides all self-links,
@@ -72,6 +75,11 @@ class Relation:
             _check_array_options(self)
 
     @property
+    def weight_column(self) -> str | None:
+        """The column of weights, where there is one."""
+        return self.weight if isinstance(self.weight, str) and self.weight != AUTO else None
+
+    @property
     def missing_tables(self) -> tuple[Any, ...]:
         """The tables of missing cells."""
         return tables_of(self.missing)
@@ -85,8 +93,7 @@ class Relation:
         """Read the data; name of the relation for errors, indices as in its equation."""
         self._check_indices(name, indices)
         if self._tabular:
-            weight = self.weight if isinstance(self.weight, str) else None
-            return read_table(self.data, name, indices, self.columns or {}, self.value, weight)
+            return read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)
         own = tuple(self.indices or indices)
         return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices))
 
@@ -211,7 +218,7 @@ def _check_observed(observed: object) -> None:
 def _check_weight(weight: object) -> None:
     if not isinstance(weight, str) and not _is_weight(weight):
         raise DataError(
-            f"Relation: weight is {weight!r}.\nIt is a finite number, 0 or more, or a column of such numbers."
+            f'Relation: weight is {weight!r}.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".'
         )
 
 
@@ -238,8 +245,7 @@ def _check_names(relation: Relation) -> None:
 
 def _check_array_options(relation: Relation) -> None:
     """An option about columns would silently do nothing for an array."""
-    options = {"columns": relation.columns, "value": relation.value}
-    options["weight"] = relation.weight if isinstance(relation.weight, str) else None
+    options = {"columns": relation.columns, "value": relation.value, "weight": relation.weight_column}
     for option, value in options.items():
         named = relation.missing_tables or relation.hidden_tables  # whose columns they are
         if value is not None and not (option == "columns" and named):

@@ -158,7 +158,7 @@ def _choose_thin(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen
             f'by="thin" weighs the zeros that {name} does not list, but with observed="listed" these are missing.\n'
             f'Use by="cells": it hides listed cells, however large the tensor.'
         )
-    if isinstance(relation.weight, str):
+    if relation.weight_column is not None:
         _refuse_weighted_zeros(subject, '"thin"')
     links = _choose_links(subject, way, rng)
     return replace(links, observed=_thinned_weight(subject, way.share))
@@ -214,7 +214,7 @@ def _candidates(subject: Subject, by: str) -> tuple[Array, str]:
         cells = observed_cells(subject.bound.weights)
         assert cells is not None  # they are listed
         return cells, "listed cells"
-    if isinstance(subject.relation.weight, str):
+    if subject.relation.weight_column is not None:
         _refuse_weighted_zeros(subject, by)
     return subject.bound.cells, "links"
 

@@ -93,7 +93,7 @@ def _used(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]
     columns = relation.columns or {}
     own = relation.indices if model is None else model.equation(name).indices
     said = tuple(columns.values()) if own is None else tuple(columns.get(index, index) for index in own)
-    return (*said, *(column for column in (relation.value, relation.weight) if isinstance(column, str)))
+    return (*said, *(column for column in (relation.value, relation.weight_column) if column is not None))
 
 
 def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model | None) -> str:
@@ -124,7 +124,7 @@ def _indices(name: str, relation: Relation, model: Model | None) -> tuple[str, .
             f"{name}: the dimensions of an array have no names.\n"
             f"Give model=, or plait.Relation(array, indices=('user', 'place'))."
         )
-    numbers = {relation.value, relation.weight}
+    numbers = {relation.value, relation.weight_column}
     columns = column_names(relation.data, name)
     own = {column: index for index, column in (relation.columns or {}).items()}
     if relation.value is None and "value" not in own:

@@ -1,1 +1,1 @@
-"""How many components a latent index has, found from the data: what predicts best, and how many groups there are."""
+"""What is found from the data before a fit: how many components a latent index has, and what side relations weigh."""

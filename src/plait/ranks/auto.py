@@ -109,8 +109,8 @@ class _Search:
 
 
 def _judged(data: Data) -> str | None:
-    """The first relation with latent indices and enough links."""
-    names = (equation.relation for equation in data.model.equations if equation.latent)
+    """The first relation with latent indices and enough links that is to be predicted: its weight is no open one."""
+    names = (e.relation for e in data.model.equations if e.latent and not data.relations[e.relation].open_weight)
     return next((name for name in names if len(data.relations[name].links) >= FEWEST), None)
 
 

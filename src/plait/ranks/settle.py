@@ -1,4 +1,8 @@
-"""`rank=` of `plait.fit` as numbers: left out or "auto", what predicts best; "bound", how many groups there are."""
+"""What a fit has to find before it begins, as numbers: first the rank, all weights being 1; then weights.
+
+`rank=` left out or "auto" is what predicts best, "bound" how many groups there are; `weight="auto"` of a relation is
+what predicts another one best.
+"""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -17,21 +21,48 @@ from plait.prepare import Arguments, bound_data, prepare
 from plait.ranks.auto import Found, predicting_rank
 from plait.ranks.bound import bounding_rank, means_of
 from plait.ranks.rule import GENEROUS, SPARING, Scale, by_rule, scale_of
+from plait.ranks.weights import WORDS as WEIGHT_WORDS
+from plait.ranks.weights import asks_for_weights, check_target, predicting_weights
 from plait.result import Fit
 from plait.store.folder import manifest
 
 WORDS = ("auto", "bound")
-SWEEPS = 100  # of a fit that only tries a rank by links put aside
+SWEEPS = 100  # of a fit that only tries a rank or a weight by links put aside
 
-Say = Callable[[str], None]  # what a person is told while ranks are tried
+Say = Callable[[str], None]  # what a person is told while they are tried
 
 
 def settle(model: Model, data: Mapping[str, Any] | Data, given: Arguments, say: Say) -> tuple[Any, Arguments]:
-    """Data and arguments of a fit with a rank in numbers; where it had to be found, the data are bound."""
-    if not _is_open(given.rank, model.latent):
+    """Data and arguments of a fit with rank and weights in numbers; where these had to be found, the data are bound."""
+    open_rank = _is_open(given.rank, model.latent)
+    if not open_rank and not asks_for_weights(data):
         return data, given
-    bound = bound_data(model, data, given.labels)
-    return bound, settle_rank(bound, replace(given, labels=None), say)
+    bound, given = bound_data(model, data, given.labels), replace(given, labels=None)
+    if bound.open_weights:
+        check_target(bound, given.fixed)
+    if open_rank:
+        given = settle_rank(bound, given, say)
+    return settle_weights(bound, given, say) if bound.open_weights else (bound, given)
+
+
+def settle_weights(data: Data, given: Arguments, say: Say) -> tuple[Data, Arguments]:
+    """Data and arguments of a fit with weights in numbers, and with words on how they were found."""
+    if isinstance(given.init, (str, PathLike)):  # a run that goes on has its weights
+        earlier = manifest(given.init)["settings"]
+        words = {word: earlier[word] for word in WEIGHT_WORDS if word in earlier}
+    else:
+        given = replace(given, seed=secrets.randbits(63) if given.seed is None else given.seed)
+        ranks = prepare(data.model, data, given, warn=False).origin.settings["rank"]  # what is wrong is said before
+
+        def refit(data: Data, weights: Mapping[str, float]) -> Fit:
+            say(f"trying weights {', '.join(f'{name} = {weight:g}' for name, weight in weights.items())}")
+            # What a fit began with has perhaps seen the links that are put aside here.
+            plain = replace(given, init=None, rank=ranks, sweeps=min(given.sweeps, SWEEPS))
+            return fit_quietly(data.weighing(weights), plain)
+
+        words = predicting_weights(data, scale_of(data, ranks).work(1), refit, int(given.seed))
+    weights = {name: words.get("weights", {}).get(name, 1.0) for name in data.open_weights}
+    return data.weighing(weights), replace(given, found_weights=words)
 
 
 def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
