@@ -1,5 +1,6 @@
 """Whether coupling hurts, by what shares a prior: the figures behind docs/decisions/0018-adapt.md."""
 
+import itertools
 import time
 import warnings
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ import numpy as np
 import plait
 from bench import links, measure
 from bench.orders import SHARED
-from plait.data.bind import as_relation
 from plait.evaluation.metrics import average_precision, roc_auc
 from plait.paper import lastfm
 from plait.paper.acts import COUPLED_CP, CP, hidden
@@ -21,7 +21,7 @@ from plait.paper.sources import uclaf as acting
 
 MISSING, RANKS, SPLITS = (0.6, 0.8, 0.9), (2, 5, 20), range(10)
 SEEDS = range(5)
-WEIGHED = (0.8, 5)  # missing, rank
+WEIGHED = ((0.8, 5), (0.9, 20))  # missing, rank
 WAYS = {"single": (CP, "auto"), "coupled": (COUPLED_CP, "auto"), "coupled, factor": (COUPLED_CP, "factor")}
 SINGLE_TIES = ("auto", "component", "rank-one", None)
 
@@ -66,28 +66,25 @@ def _uclaf() -> None:
 def _weights() -> None:
     """AUC and AP of hidden acts, all weights 1 and those that links put aside find, by what shares a prior."""
     data, rows = acting.load(Lab(False, SHARED, SHARED)), []
-    sides = {name: as_relation(name, side) for name, side in data.relations().items() if name != "acts"}
-    for adapt in ("auto", "factor"):
-        for run in SPLITS[:3]:
-            train, test = hidden(data, WEIGHED[0], run)
-            link = test["value"].to_numpy() > 0
-            for weight in (1.0, "auto"):
-                relations = train | {name: replace(side, weight=weight) for name, side in sides.items()}
-                began = time.process_time()
-                fit = plait.fit(
-                    COUPLED_CP, relations, rank=WEIGHED[1], adapt=adapt, labels=data.labels, seed=run, threads=1,
-                    progress=False,
-                )  # fmt: skip
-                seconds = time.process_time() - began
-                rates = fit.predict("acts", test)["mean"].to_numpy()
-                figures = _cell((roc_auc(link, rates), average_precision(link, rates)))
-                found = ", ".join(f"{name} {w:g}" for name, w in fit.settings.get("weights", {}).items())
-                rows.append([adapt, str(run), found or "1", figures, f"{seconds:.1f} s"])
-                print(*rows[-1], flush=True)
-    measure.show(
-        f"UCLAF, {WEIGHED[0]:.0%} missing, rank {WEIGHED[1]}, by weights of visits and features",
-        ["adapt", "split", "weights", "AUC / AP", "processor time"], rows, measure.machine(),
-    )  # fmt: skip
+    sides = {name: side for name, side in data.relations().items() if name != "acts"}
+    for (missing, rank), adapt, run, weight in itertools.product(
+        WEIGHED, ("auto", "factor"), SPLITS[:3], (1.0, "auto")
+    ):
+        train, test = hidden(data, missing, run)
+        link = test["value"].to_numpy() > 0
+        relations = train | {name: replace(side, weight=weight) for name, side in sides.items()}
+        began = time.process_time()
+        fit = plait.fit(
+            COUPLED_CP, relations, rank=rank, adapt=adapt, labels=data.labels, seed=run, threads=1, progress=False
+        )
+        seconds = time.process_time() - began
+        rates = fit.predict("acts", test)["mean"].to_numpy()
+        figures = _cell((roc_auc(link, rates), average_precision(link, rates)))
+        found = ", ".join(f"{name} {w:g}" for name, w in fit.settings.get("weights", {}).items())
+        rows.append([f"{missing:.0%}", str(rank), adapt, str(run), found or "1", figures, f"{seconds:.1f} s"])
+        print(*rows[-1], flush=True)
+    columns = ["missing", "rank", "adapt", "split", "weights", "AUC / AP", "processor time"]
+    measure.show("UCLAF, by weights of visits and features", columns, rows, measure.machine())
 
 
 def _cell(figures: Any) -> str:

@@ -81,7 +81,8 @@ class _Search:
 
     def _better(self, rival: Mapping[str, float], found: Mapping[str, float]) -> bool:
         """Whether weights predict better than others by more than that is unsure."""
-        gains = self._scores(rival) - self._scores(found)
+        here, there = self._scores(found), self._scores(rival)
+        gains = there - here
         return bool(np.mean(gains) > SURE * np.std(gains) / np.sqrt(len(gains)))
 
     def _scores(self, weights: Mapping[str, float]) -> Array:
