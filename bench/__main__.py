@@ -27,6 +27,7 @@ TABLES = (
     "starts",
     "top",
     "tyings",
+    "worths",
 )
 
 

@@ -1,10 +1,7 @@
 """Whether coupling hurts, by what shares a prior: the figures behind docs/decisions/0018-adapt.md."""
 
-import itertools
-import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,17 +18,15 @@ from plait.paper.sources import uclaf as acting
 
 MISSING, RANKS, SPLITS = (0.6, 0.8, 0.9), (2, 5, 20), range(10)
 SEEDS = range(5)
-WEIGHED = ((0.8, 5), (0.9, 20))  # missing, rank
 WAYS = {"single": (CP, "auto"), "coupled": (COUPLED_CP, "auto"), "coupled, factor": (COUPLED_CP, "factor")}
 SINGLE_TIES = ("auto", "component", "rank-one", None)
 
 
 def compare() -> None:
-    """UCLAF, its weights, Last.fm, then every single model of `bench.links`."""
+    """UCLAF, Last.fm, then every single model of `bench.links`."""
     warnings.simplefilter("ignore", plait.PlaitWarning)
     if SHARED.exists():
         _uclaf()
-        _weights()
         _lastfm()
     _single()
 
@@ -61,30 +56,6 @@ def _uclaf() -> None:
         f"UCLAF, AUC / AP, mean of {len(SPLITS)} splits, weights 1, one fit each",
         ["missing", "rank", *WAYS, "coupled − single", "its standard error"], rows, measure.machine(),
     )  # fmt: skip
-
-
-def _weights() -> None:
-    """AUC and AP of hidden acts, all weights 1 and those that links put aside find, by what shares a prior."""
-    data, rows = acting.load(Lab(False, SHARED, SHARED)), []
-    sides = {name: side for name, side in data.relations().items() if name != "acts"}
-    for (missing, rank), adapt, run, weight in itertools.product(
-        WEIGHED, ("auto", "factor"), SPLITS[:3], (1.0, "auto")
-    ):
-        train, test = hidden(data, missing, run)
-        link = test["value"].to_numpy() > 0
-        relations = train | {name: replace(side, weight=weight) for name, side in sides.items()}
-        began = time.process_time()
-        fit = plait.fit(
-            COUPLED_CP, relations, rank=rank, adapt=adapt, labels=data.labels, seed=run, threads=1, progress=False
-        )
-        seconds = time.process_time() - began
-        rates = fit.predict("acts", test)["mean"].to_numpy()
-        figures = _cell((roc_auc(link, rates), average_precision(link, rates)))
-        found = ", ".join(f"{name} {w:g}" for name, w in fit.settings.get("weights", {}).items())
-        rows.append([f"{missing:.0%}", str(rank), adapt, str(run), found or "1", figures, f"{seconds:.1f} s"])
-        print(*rows[-1], flush=True)
-    columns = ["missing", "rank", "adapt", "split", "weights", "AUC / AP", "processor time"]
-    measure.show("UCLAF, by weights of visits and features", columns, rows, measure.machine())
 
 
 def _cell(figures: Any) -> str:
