@@ -756,7 +756,7 @@ def test_an_explanation_prints_like_this():
     fit = plait.fit(
         "visits[user,place] = U[user,r] P[place,r]; friends[user,friend] = U[user,r] F[friend,r]; friend: user",
         {"visits": pl.DataFrame({**visits, "value": [3, 1, 2, 4, 1]}), "friends": friends},
-        rank=2, seed=0, sweeps=500, tol=0.0, prior=plait.Gamma(0.5, 1.0),
+        rank=2, seed=0, sweeps=500, tol=0.0, prior=plait.Gamma(0.5, 1.0), adapt="factor",
     )  # fmt: skip
     text = str(fit.explain("visits", {"user": "ann", "place": "zoo"}, top=3))
     assert text.split("\n")[0] == "Why visits(user=ann, place=zoo)?"

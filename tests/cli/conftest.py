@@ -55,6 +55,7 @@ likelihood = "bernoulli"
 diagonal = "observed"
 
 [fit]
+adapt = "factor"
 seed = 0
 sweeps = 40
 threads = 1
