@@ -94,12 +94,8 @@ class Task:
 def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments, *, warn: bool = True) -> Task:
     """Check all arguments against model and data, and make the problem."""
     model = model if isinstance(model, Model) else Model(model)
-    settings.check_words(given.method, given.order)
+    _check_alone(given)
     dtype = settings.as_dtype(given.dtype)
-    settings.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
-    settings.check_helpers(given.executor, given.threads)
-    settings.check_switches(given.prune, given.accelerate, given.method)
-    settings.check_restarts(given.restarts, given.keep, given.init, given.bootstrap)
     named = settings.fixed_names(model, given.fixed)
     free = tuple(name for name in model.factors if name not in named)
     ranks = settings.ranks(model, given.rank)
@@ -121,21 +117,12 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     known = given_factors(model, layouts, given.fixed or {})
     words = settings.as_words(ranks, loop, executor.threads, dtype)
     words |= settings.restart_words(given.restarts, given.keep, given.bootstrap)
-    words |= {"rank_by": given.rank_by} if given.rank_by else {}
-    words |= given.found_weights or {}
+    words |= ({"rank_by": given.rank_by} if given.rank_by else {}) | (given.found_weights or {})
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):
-        earlier, members = _earlier(given.init, origin, given.start)
-        begun = {member.seed: member.state for member in members}
-        loop = replace(loop, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
-        words = {word: earlier.settings[word] for word in ("start", "adapt_after") if word in earlier.settings}
-        if given.adapt == settings.AUTO:  # what it was then
-            words["adapt"] = earlier.settings["adapt"]
-            loop = replace(loop, ties=words["adapt"])
-        origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
-        warm = origin.settings["start"] == "em"
-        loop = replace(loop, warm_up=WARM_UP if warm else 0)
+        origin, loop, begun = _taken_up(given, origin, loop)
+        warm = bool(loop.warm_up)
     if isinstance(given.init, Fit):
         check_alike(given.init, layouts, free)
     priors = _priors(bound, given, layouts, free, tuple(ties))
@@ -155,6 +142,28 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
         return make(own, seed, executor, forest)
 
     return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
+
+
+def _check_alone(given: Arguments) -> None:
+    """What can be said of arguments without model and data."""
+    settings.check_words(given.method, given.order)
+    settings.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
+    settings.check_helpers(given.executor, given.threads)
+    settings.check_switches(given.prune, given.accelerate, given.method)
+    settings.check_restarts(given.restarts, given.keep, given.init, given.bootstrap)
+
+
+def _taken_up(given: Arguments, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
+    """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
+    earlier, members = _earlier(given.init, origin, given.start)
+    words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after") if w in earlier.settings}
+    if given.adapt == settings.AUTO:
+        words["adapt"] = earlier.settings["adapt"]
+        loop = replace(loop, ties=words["adapt"])
+    origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
+    warm_up = WARM_UP if origin.settings["start"] == "em" else 0
+    loop = replace(loop, warm_up=warm_up, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
+    return origin, loop, {member.seed: member.state for member in members}
 
 
 def member_seeds(seed: int, count: int) -> tuple[int, ...]:
