@@ -61,6 +61,7 @@ sweeps = 40
 threads = 1
 """
 CELLS = "user,place,day\nann lee,gym,3\nfay,cafe,1\n"
+SEED = 'adapt = "factor"\nseed = 0'  # of the config; another method than VB adapts nothing
 TEST = "who,place,day,plays\nann lee,cafe,3,2\nfay,gym,2,1\neve,gym,3,0\nbob,park,2,0\n"
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import plait
+from tests.cli.conftest import SEED
 
 
 def without_rank(scratch):
@@ -44,7 +45,7 @@ def test_a_rank_by_the_bound_is_asked_for_by_an_option(scratch):
 
 def test_the_bound_of_em_is_refused_in_the_words_of_the_config(scratch):
     text = (scratch.folder / "model.toml").read_text()
-    scratch.write("model.toml", text.replace("rank = 2", 'rank = "bound"').replace("seed = 0", 'method = "em"'))
+    scratch.write("model.toml", text.replace("rank = 2", 'rank = "bound"').replace(SEED, 'method = "em"'))
     assert scratch.plait(["check", "model.toml"]).stderr == (
         'error: model.toml: rank = "bound" needs method = "vb", whose bound compares ranks, got method=\'em\'.\n'
         'Say rank = "auto", which asks what predicts best.\n'

@@ -11,6 +11,7 @@ import pytest
 import plait
 from plait.cli import checking
 from plait.machine import resident
+from tests.cli.conftest import SEED
 
 RELATIONS = """\
 relation   size        likelihood   links   zeros   missing   duplicates
@@ -452,7 +453,7 @@ def test_convert_says_what_becomes_of_the_cells_of_an_array(scratch):
 
 def test_info_of_a_fit_without_priors_has_no_empty_columns(scratch):
     config = (scratch.folder / "model.toml").read_text()
-    scratch.write("model.toml", config.replace("seed = 0", 'seed = 0\nmethod = "em"'))
+    scratch.write("model.toml", config.replace(SEED, 'seed = 0\nmethod = "em"'))
     scratch.plait("fit model.toml -o em --sweeps 2")
     text = scratch.stdout("info em")
     assert "prior" not in text

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.cli.conftest import SEED
+
 HIDDEN = 'value = "plays"\nmissing = [{ source = "friends.csv", ignore = ["friend"] }, "gone.csv"]'
 GIVEN = "D[day, r] V[user, place]"
 EXPOSURE = '[exposures.V]\nsource = "been.csv"\n'
@@ -44,7 +46,7 @@ CASES = {
         'Both are axis user: read the integers as text, text = ["…"] in their table.',
     ),
     "a prior that has no mode": (
-        {"seed = 0": 'method = "map"'},
+        {SEED: 'method = "map"'},
         {},
         'model.toml: method = "map" needs a concentration of 1 or more for factor U, got 0.5: below 1 the posterior '
         'has no mode.\nSay concentration = 1.0 in [fit.prior], or use method = "vb".',
@@ -110,7 +112,7 @@ def test_an_archive_of_arrays_is_told_apart_by_a_key(scratch):
 
 
 MADE = {
-    "em": ({"seed = 0": 'seed = 0\nmethod = "em"'}, (
+    "em": ({SEED: 'seed = 0\nmethod = "em"'}, (
         "--unknown prior: the fit was made by EM, which has no prior.\n"
         'Fit with method = "vb" in [fit] of the config, or remove the cells with unknown names.'
     )),
