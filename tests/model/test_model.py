@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plait.errors import ModelError
-from plait.model import Equation, Factor, Model, Occurrence
+from plait.model import Equation, Factor, Model, Occurrence, Summand
 from plait.model.model import RESERVED
 from tests.models import MODELS
 
@@ -64,8 +64,23 @@ REFUSED = {
     "The two sides need names of their own; if they have the same entities, declare it: other: axis.",
     "X[i] = A[i,r,r]": "index r is twice in the bracket of A.\n  X[i] = A[i,r,r]\n               ^\n"
     "The two sides need names of their own; if they have the same entities, declare it: other: axis.",
-    "X[i,j] = A[i,r] A[j,r]": "factor A is twice in the equation of X.\n  X[i,j] = A[i,r] A[j,r]\n"
-    "                  ^^^^^^\nSymmetric data need another treatment; give the two sides their own factors.",
+    "X[i,j] = A[i,r] A[j,r]": "index 1 of factor A is i in one place and j in another.\n  X[i,j] = A[i,r] A[j,r]\n"
+    "                    ^\nIf the two have the same entities, declare j: i; else rename one of the two factors.",
+    "X[i] = A[i,r] w[r] w[r]": "factor w is twice in a term of X, with no visible index different.\n"
+    "  X[i] = A[i,r] w[r] w[r]\n                     ^^^^\n"
+    "Twice, it takes two rows: one visible index differs, as in w[i, …] w[j, …] with j: i.",
+    "X[i,j,k,l] = A[i,j] A[k,l]; k: i; l: j": "factor A is twice in a term of X, with more than one visible index "
+    "different.\n  X[i,j,k,l] = A[i,j] A[k,l]; k: i; l: j\n                      ^^^^^^\n"
+    "Twice, it takes two rows: one visible index differs, as in A[i, …] A[j, …] with j: i.",
+    "X[i,j,k] = A[i] A[j] A[k]; j: i; k: i": "factor A is 3 times in a term of X.\n"
+    "  X[i,j,k] = A[i] A[j] A[k]; j: i; k: i\n                       ^^^^\n"
+    "It may stand twice, with two indices of one axis; rename one, or write a second factor.",
+    "X[i,j] = A[i,r] B[j,r] + B[j,r] A[i,r]": "the term B[j, r] A[i, r] is twice in the equation of X.\n"
+    "  X[i,j] = A[i,r] B[j,r] + B[j,r] A[i,r]\n                           ^^^^^^^^^^^^^\n"
+    "Twice a term is a scale, and the factors have one already; remove it, or give it factors of its own.",
+    "X[i,j] = A[i,r] B[j,r] + A[i,s] C[j,s]": "index 2 of factor A is r in one place and s in another.\n"
+    "  X[i,j] = A[i,r] B[j,r] + A[i,s] C[j,s]\n                               ^\n"
+    f"{ONE_SHAPE}; write r in both, or rename one of the two.",
     "X[i,j] = A[i,r]": "index j of X is in no factor.\n  X[i,j] = A[i,r]\n      ^\n"
     "Add it to a factor, or remove it from X.",
     "X[user,plcae] = A[user,place]": "index plcae of X is in no factor.\n  X[user,plcae] = A[user,place]\n"
@@ -139,7 +154,7 @@ def test_a_model_is_made_from_text_only(text):
 def test_parts_of_a_model():
     model = Model(FRIENDS)
     occurrences = (Occurrence("U", ("user", "r")), Occurrence("F", ("friend", "r")))
-    equation = Equation("friends", ("user", "friend"), occurrences)
+    equation = Equation("friends", ("user", "friend"), (Summand(occurrences),))
     assert model.equation("friends") == equation == model.equations[1]
     assert equation.latent == ("r",)
     assert equation.factors == ("U", "F")
@@ -152,6 +167,41 @@ def test_a_factor_has_its_indices_as_first_written():
     factor = Model("X[j,i] = A[r,j,s,i]; Y[k,i] = A[r,k,s,i]; j: k").factor("A")
     assert (factor.indices, factor.visible, factor.latent) == (("r", "j", "s", "i"), ("j", "i"), ("r", "s"))
     assert str(factor) == "A[r, j, s, i]"
+
+
+def test_an_equation_is_the_sum_of_its_terms_parentheses_multiplied_out():
+    equation = Model("X[u,i,t] = V[u,i] (U[u,r] T[t,r] + c[]) + b[i]").equations[0]
+    assert [str(term) for term in equation.terms] == ["V[u, i] U[u, r] T[t, r]", "V[u, i] c[]", "b[i]"]
+    assert str(equation) == "X[u, i, t] = V[u, i] U[u, r] T[t, r] + V[u, i] c[] + b[i]"
+    assert equation.factors == ("V", "U", "T", "c", "b")
+    assert [equation.latent_of(term) for term in equation.terms] == [("r",), (), ()]
+
+
+# text -> (doubled, exchanged, ranks)
+EXCHANGES = {
+    "X[i,j] = A[i,r] B[j,r]; j: i": ([], [], ["r"]),
+    "X[i,j] = A[i,r] A[j,r]; j: i": ([("i", "j")], [("i", "j")], ["r"]),
+    "X[i,j] = A[j,r] A[i,r] w[r] + c[]; j: i": ([("i", "j")], [("i", "j")], ["r"]),
+    "X[i,j] = A[i,r] A[j,r] + b[i]; j: i": ([("i", "j")], [], ["r"]),
+    "X[i,j] = A[i,r] B[j,r] + A[j,r] B[i,r]; j: i": ([], [("i", "j")], ["r"]),
+    "X[h,k,t] = A[h,p] G[p,k,q] A[t,q]; t: h": ([("h", "t")], [], ["p"]),
+    "X[i,j,k,l] = A[i,r] A[j,r] B[k,s] B[l,s]; j: i; l: k": (
+        [("i", "j"), ("k", "l")], [("i", "j"), ("k", "l")], ["r", "s"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EXCHANGES)
+def test_a_relation_is_undirected_where_exchanging_two_indices_changes_nothing(text):
+    model = Model(text)
+    (equation,) = model.equations
+    assert (list(equation.doubled), list(equation.exchanged), list(model.ranks)) == EXCHANGES[text]
+
+
+def test_latent_indices_at_one_place_of_a_factor_that_stands_twice_are_one_axis():
+    model = Model("X[h,k,t] = A[h,p] G[p,k,q] A[t,q]; t: h")
+    assert model.latent == ("p", "q")
+    assert [model.axis(index) for index in ("p", "q", "t")] == ["p", "p", "h"]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +316,9 @@ END = st.tuples(st.sampled_from(["", "# so", "#;]= [", ";"]), st.sampled_from(["
 @given(texts(), st.booleans(), st.data())
 def test_space_comments_and_stars_change_nothing(text, stars, data):
     noisy = data.draw(SPACE)
-    for char in re.sub(r"\] (?!=)", "]*", text) if stars else text:
+    for char in re.sub(r"\] (?![=+])", "]*", text) if stars else text:
         mark = data.draw(END) if char == "\n" else char
-        noisy += f"{data.draw(SPACE)}{mark}{data.draw(SPACE)}" if char in "[],=*: \n" else mark
+        noisy += f"{data.draw(SPACE)}{mark}{data.draw(SPACE)}" if char in "[],=*:+ \n" else mark
     assert Model(noisy + data.draw(END | st.just("# end") | SPACE)) == Model(text)
 
 
@@ -276,7 +326,7 @@ def test_space_comments_and_stars_change_nothing(text, stars, data):
 @given(texts(), st.data())
 def test_a_slip_of_the_pen_is_another_model_or_a_model_error(text, data):
     at = data.draw(st.integers(0, len(text)))
-    inserted = data.draw(st.sampled_from(["", "[", "]", ",", "=", ":", "*", ";", "#", " ", "\n", "1", "+", "r"]))
+    inserted = data.draw(st.sampled_from(["", "[", "]", ",", "=", ":", "*", ";", "#", " ", "\n", "1", "+", "r", "(", ")"]))
     slip = text[:at] + inserted + text[at + data.draw(st.integers(0, 3)) :]
     try:
         model = Model(slip)
@@ -286,7 +336,7 @@ def test_a_slip_of_the_pen_is_another_model_or_a_model_error(text, data):
 
 
 @settings(deadline=None)
-@given(st.text() | st.text(st.sampled_from("AXir[],=*:;# \n")))
+@given(st.text() | st.text(st.sampled_from("AXir[],=*:;+()# \n")))
 def test_any_text_is_a_model_or_a_model_error(text):
     try:
         model = Model(text)

@@ -5,11 +5,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plait.errors import ModelError
-from plait.model.syntax import Declaration, Statement, Term, parse
+from plait.model.syntax import Bracket, Declaration, Statement, parse
 
-ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] …"
+ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] + …"
 BRACKET = "Indices are names with commas between them, in one bracket: A[i, r]."
-LANGUAGE = "Names are letters, digits and _; the marks are [ ] , = * : ; and # before a comment."
+LANGUAGE = "Names are letters, digits and _; the marks are [ ] ( ) , = * + : ; and # before a comment."
 NUMBER = "Names begin with a letter or _; a constant is a factor without indices, such as c[]."
 SIDE_BY_SIDE = "Factors stand side by side, or with * between them: A[i, r] B[j, r]."
 
@@ -22,6 +22,10 @@ READ = {
     "X [ i ,j ] = A[ i,r ] B [j,r]": ["X[i,j] = A[i,r] B[j,r]"],
     "X[i,j] = A[i,r] * B[j,r]": ["X[i,j] = A[i,r] B[j,r]"],
     "X[] = c[ ]": ["X[] = c[]"],
+    "X[i,j]=A[i,r]B[j,r]+a[i]+c[]": ["X[i,j] = A[i,r] B[j,r] + a[i] + c[]"],
+    "X[i,j] = V[i](A[i,r]*B[j,r] + c[])": ["X[i,j] = V[i] A[i,r] B[j,r] + V[i] c[]"],
+    "X[i] = (a[i] + b[i]) (c[] + d[])": ["X[i] = a[i] c[] + a[i] d[] + b[i] c[] + b[i] d[]"],
+    "X[i] = ((a[i])) * ( (b[] + c[]) d[] ) e[]": ["X[i] = a[i] b[] d[] e[] + a[i] c[] d[] e[]"],
     "X[i] = b[i] # c[i] ; Y[i] = ]": ["X[i] = b[i]"],
     "X[i] = b[i]; Y[j] = d[j];": ["X[i] = b[i]", "Y[j] = d[j]"],
     "X[i] = b[i]\r\n\r\n\tY[j] = d[j]\rZ[k] = e[k]": ["X[i] = b[i]", "Y[j] = d[j]", "Z[k] = e[k]"],
@@ -53,6 +57,22 @@ REFUSED = {
     "X[i] == A[i]": "the equation has a second =.\n  X[i] == A[i]\n        ^\nWrite one equation a line.",
     "X[i] = A[i] = B[i]": "the equation has a second =.\n  X[i] = A[i] = B[i]\n              ^\n"
     "Write one equation a line.",
+    # sums and parentheses
+    "X[i] = A[i] +": f"there is no term after +.\n  X[i] = A[i] +\n              ^\n{ONE_LINE}",
+    "X[i] = + A[i]": f"there is no term before +.\n  X[i] = + A[i]\n         ^\n{ONE_LINE}",
+    "X[i] = A[i] + + b[]": f"there is no term after +.\n  X[i] = A[i] + + b[]\n              ^\n{ONE_LINE}",
+    "X[i] = A[i] (+ b[])": f"there is no factor after (.\n  X[i] = A[i] (+ b[])\n              ^\n{ONE_LINE}",
+    "X[i] = A[i] (b[] +)": f"there is no term after +.\n  X[i] = A[i] (b[] +)\n                   ^\n{ONE_LINE}",
+    "X[i] = A[i] ()": f"there is nothing between the parentheses.\n  X[i] = A[i] ()\n              ^^\n{ONE_LINE}",
+    "X[i] = A[i] (b[] + c[]": "this parenthesis is not closed.\n  X[i] = A[i] (b[] + c[]\n"
+    "              ^^^^^^^^^^\nWrite ) behind its last term.",
+    "X[i] = A[i])": "this parenthesis was not opened.\n  X[i] = A[i])\n             ^\n"
+    "Parentheses hold terms with + between them: V[i] (A[i, r] B[j, r] + c[]).",
+    "X[i] = (a[i] + b[i]) = c[]": "the equation has a second =.\n  X[i] = (a[i] + b[i]) = c[]\n"
+    "                       ^\nWrite one equation a line.",
+    "X[i] + A[i]": f"there is no = after X[i].\n  X[i] + A[i]\n  ^^^^\n{ONE_LINE}",
+    f"X[i] = {'(a[i]+b[])' * 7}": f"this product has 128 terms.\n  X[i] = {'(a[i]+b[])' * 7}\n       ^\n"
+    "An equation has 100 terms at most; a latent index makes sums of any length.",
     # factors
     "X[i] = A": "factor A has no brackets.\n  X[i] = A\n         ^\n"
     "Write its indices, as in A[i, r], or A[] if it is a single number.",
@@ -85,9 +105,9 @@ REFUSED = {
     # characters
     "X[i] = 0.5 A[i]": f"0.5 begins with a digit.\n  X[i] = 0.5 A[i]\n         ^^^\n{NUMBER}",
     "X[2nd] = A[2nd]": f"2nd begins with a digit.\n  X[2nd] = A[2nd]\n    ^^^\n{NUMBER}",
-    "X[i] = A(i)": "unexpected character '('.\n  X[i] = A(i)\n          ^\nIndices stand in square brackets: A[i, r].",
-    "X[i] = A[i] + B[i]": "unexpected character '+'.\n  X[i] = A[i] + B[i]\n              ^\n"
-    "An equation is one product of factors; sums are made by latent indices.",
+    "X[i] = A(i)": "factor A has no brackets.\n  X[i] = A(i)\n         ^\n"
+    "Write its indices, as in A[i, r], or A[] if it is a single number.",
+    "X[i] = A{i}": "unexpected character '{'.\n  X[i] = A{i}\n          ^\nIndices stand in square brackets: A[i, r].",
     "X[user-id] = A[i]": "unexpected character '-'.\n  X[user-id] = A[i]\n        ^\n"
     "Names are letters, digits and _; factors are never subtracted.",
     "X[i] = A[i] · B[i]": f"unexpected character '·'.\n  X[i] = A[i] · B[i]\n              ^\n{SIDE_BY_SIDE}",
@@ -116,11 +136,12 @@ REFUSED = {
 def plain(statement: Statement) -> str:
     if isinstance(statement, Declaration):
         return f"{statement.axis.text}: {statement.other.text}"
-    return f"{plain_term(statement.left)} = {' '.join(map(plain_term, statement.right))}"
+    terms = [" ".join(map(plain_bracket, term)) for term in statement.terms]
+    return f"{plain_bracket(statement.left)} = {' + '.join(terms)}"
 
 
-def plain_term(term: Term) -> str:
-    return f"{term.name.text}[{','.join(index.text for index in term.indices)}]"
+def plain_bracket(bracket: Bracket) -> str:
+    return f"{bracket.name.text}[{','.join(index.text for index in bracket.indices)}]"
 
 
 @pytest.mark.parametrize("text", READ)

@@ -1,5 +1,5 @@
 """The model language: equations and declarations, read from text and checked."""
 
-from plait.model.model import Equation, Factor, Model, Occurrence
+from plait.model.model import Equation, Factor, Model, Occurrence, Summand
 
-__all__ = ["Equation", "Factor", "Model", "Occurrence"]
+__all__ = ["Equation", "Factor", "Model", "Occurrence", "Summand"]

@@ -1,17 +1,18 @@
-"""What a model means: Occurrence, Equation, Factor and Model, checked once and printable as text."""
+"""What a model means: Occurrence, Summand, Equation, Factor and Model, checked once and printable as text."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import ModelError, suggestion
-from plait.model.syntax import Declaration, EquationStatement, Statement, Term, Token, mistake, parse
+from plait.model.syntax import Bracket, Declaration, EquationStatement, Span, Statement, Token, mistake, parse
 
 # Tables of data and predictions have columns of these names.
 RESERVED = frozenset({"value", "mean", "sd", "probability", "low", "high", "rate", "weight"})
@@ -31,29 +32,89 @@ class Occurrence:
 
 
 @dataclass(frozen=True)
-class Equation:
-    """A relation as a product of factors, summed over the indices that the relation does not have.
+class Summand:
+    """A term of an equation: a product of factors, summed over the indices that the relation does not have."""
 
-    ``relation[indices] = occurrence occurrence …``
+    occurrences: tuple[Occurrence, ...]
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """All indices, in order of first use."""
+        return _unique(chain.from_iterable(occurrence.indices for occurrence in self.occurrences))
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The names of the factors, as written; one that stands twice is there twice."""
+        return tuple(occurrence.factor for occurrence in self.occurrences)
+
+    @property
+    def twice(self) -> tuple[str, ...]:
+        """The factors that stand twice."""
+        return _unique(name for name in self.factors if self.factors.count(name) > 1)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.occurrences))
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A relation as a sum of products of factors; latent indices are summed in each.
+
+    ``relation[indices] = occurrence occurrence … + occurrence …``
     """
 
     relation: str
     indices: tuple[str, ...]
-    occurrences: tuple[Occurrence, ...]
+    terms: tuple[Summand, ...]
+
+    @property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """All uses of factors, term by term."""
+        return tuple(chain.from_iterable(term.occurrences for term in self.terms))
 
     @property
     def latent(self) -> tuple[str, ...]:
         """The indices summed out, in order of first use."""
-        used = chain.from_iterable(occurrence.indices for occurrence in self.occurrences)
-        return _unique(index for index in used if index not in self.indices)
+        return _unique(i for term in self.terms for i in term.indices if i not in self.indices)
+
+    def latent_of(self, term: Summand) -> tuple[str, ...]:
+        """The indices that one of its terms sums out, in order of first use."""
+        return tuple(index for index in term.indices if index not in self.indices)
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """The names of the factors, as written."""
-        return tuple(occurrence.factor for occurrence in self.occurrences)
+        """The names of the factors, as written, each once."""
+        return _unique(occurrence.factor for occurrence in self.occurrences)
+
+    @property
+    def doubled(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of visible indices by which a factor that stands twice in a term takes two of its rows."""
+        pairs = []
+        for term in self.terms:
+            for name in term.twice:
+                first, second = (o.indices for o in term.occurrences if o.factor == name)
+                pairs += [(i, j) for i, j in zip(first, second) if i != j and i in self.indices]
+        return tuple(dict.fromkeys((i, j) if self._before(i, j) else (j, i) for i, j in pairs))
+
+    @property
+    def exchanged(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of visible indices whose exchange leaves the equation as it is: the relation is undirected."""
+        pairs = combinations(self.indices, 2)
+        return tuple((i, j) for i, j in pairs if self._as_set({}) == self._as_set({i: j, j: i}))
+
+    def _before(self, index: str, other: str) -> bool:
+        return self.indices.index(index) < self.indices.index(other)
+
+    def _as_set(self, names: Mapping[str, str]) -> frozenset[tuple[tuple[str, tuple[str, ...]], ...]]:
+        """The terms, indices renamed; neither their order nor that of factors in them counts."""
+        renamed = (
+            sorted((o.factor, tuple(names.get(i, i) for i in o.indices)) for o in term.occurrences)
+            for term in self.terms
+        )
+        return frozenset(map(tuple, renamed))
 
     def __str__(self) -> str:
-        return f"{_bracket(self.relation, self.indices)} = {' '.join(map(str, self.occurrences))}"
+        return f"{_bracket(self.relation, self.indices)} = {' + '.join(map(str, self.terms))}"
 
 
 @dataclass(frozen=True)
@@ -71,11 +132,11 @@ class Factor:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Model:
-    """Relations as products of shared factors, read from text.
+    """Relations as sums of products of shared factors, read from text.
 
-    One equation a line, ``name[index, …] = Factor[index, …] Factor[…] …``; ``axis: other_axis`` says that two axes
-    have the same entities; ``#`` begins a comment. Two models are equal when their equations and axes are, however
-    they were written.
+    One equation a line, ``name[index, …] = Factor[index, …] Factor[…] … + Factor[…] …``; ``axis: other_axis`` says that
+    two axes have the same entities; ``#`` begins a comment. Two models are equal when their equations and axes are,
+    however they were written.
 
     >>> model = Model("X[i, j] = A[i, r] B[j, r]; Y[i] = A[i, r]")
     >>> model.R.tolist()
@@ -128,10 +189,29 @@ class Model:
         return _unique(map(self.axis, self.visible))
 
     def axis(self, index: str) -> str:
-        """The axis of an index: where its declarations lead; itself if it has none, or is latent."""
+        """The axis of an index: where its declarations lead; itself if it has none.
+
+        Latent indices of a factor that stands twice in a term are one axis, named by the first: in A[i, p] G[p, q]
+        A[j, q] both p and q run over the components of A.
+        """
         if index not in self.indices:
             raise _no_such("index", index, self.indices)
-        return dict(self._declared).get(index, index)
+        return dict(self._declared).get(index) or self._tied.get(index, index)
+
+    @cached_property
+    def _tied(self) -> dict[str, str]:
+        """The axis of every latent index that is another one."""
+        step: dict[str, str] = {}
+        for i, j in _ties(self.equations):
+            first, second = sorted((_end(step, i), _end(step, j)), key=self.latent.index)
+            if first != second:
+                step[second] = first
+        return {index: _end(step, index) for index in step}
+
+    @cached_property
+    def ranks(self) -> tuple[str, ...]:
+        """The latent indices whose sizes can be chosen: one an axis."""
+        return tuple(index for index in self.latent if self.axis(index) == index)
 
     def equation(self, name: str) -> Equation:
         """The equation of a relation."""
@@ -199,8 +279,21 @@ def _no_such(kind: str, name: object, known: Sequence[str]) -> ModelError:
 
 
 def _equation(statement: EquationStatement) -> Equation:
-    occurrences = tuple(Occurrence(term.name.text, _texts(term.indices)) for term in statement.right)
-    return Equation(statement.left.name.text, _texts(statement.left.indices), occurrences)
+    terms = tuple(Summand(tuple(map(_occurrence, term))) for term in statement.terms)
+    return Equation(statement.left.name.text, _texts(statement.left.indices), terms)
+
+
+def _occurrence(bracket: Bracket) -> Occurrence:
+    return Occurrence(bracket.name.text, _texts(bracket.indices))
+
+
+def _ties(equations: Iterable[Equation]) -> Iterator[tuple[str, str]]:
+    """Latent indices that stand at one place of a factor which is twice in a term."""
+    for equation in equations:
+        for term in equation.terms:
+            for name in term.twice:
+                first, second = (o.indices for o in term.occurrences if o.factor == name)
+                yield from ((i, j) for i, j in zip(first, second) if i != j and i not in equation.indices)
 
 
 # The meaning checks. Each raises at the first thing wrong; their order is the order in which a person would want
@@ -223,7 +316,7 @@ def _check(statements: Sequence[Statement]) -> dict[str, str]:
     return axes
 
 
-def _terms(equation: EquationStatement) -> tuple[Term, ...]:
+def _brackets(equation: EquationStatement) -> tuple[Bracket, ...]:
     return (equation.left, *equation.right)
 
 
@@ -233,8 +326,8 @@ def _names(statements: Iterable[Statement]) -> Iterator[Token]:
         if isinstance(statement, Declaration):
             yield from (statement.axis, statement.other)
         else:
-            for term in _terms(statement):
-                yield from (term.name, *term.indices)
+            for bracket in _brackets(statement):
+                yield from (bracket.name, *bracket.indices)
 
 
 def _check_spelling(statements: Iterable[Statement]) -> None:
@@ -256,42 +349,70 @@ def _check_names(equations: Sequence[EquationStatement]) -> None:
             raise mistake(what, name.span, "A relation has one equation; rename one of the two.")
         relations.add(name.text)
     for equation in equations:
-        for term in equation.right:
-            if term.name.text in relations:
+        for bracket in equation.right:
+            if bracket.name.text in relations:
                 cure = "A relation is data, a factor is unknown; rename one of the two."
-                raise mistake(f"{term.name.text} is both a relation and a factor.", term.name.span, cure)
+                raise mistake(f"{bracket.name.text} is both a relation and a factor.", bracket.name.span, cure)
 
 
 def _check_equation(equation: EquationStatement) -> None:
     """What can be said of one equation alone."""
-    for term in _terms(equation):
-        _check_bracket(term)
+    for bracket in _brackets(equation):
+        _check_bracket(bracket)
     relation = equation.left.name.text
-    factors: set[str] = set()
-    for term in equation.right:
-        name = term.name.text
-        if name in factors:
-            # The equation would not be linear in the factor, and the updates rest on that.
-            cure = "Symmetric data need another treatment; give the two sides their own factors."
-            raise mistake(f"factor {name} is twice in the equation of {relation}.", term.span, cure)
-        factors.add(name)
-    used = _texts(chain.from_iterable(term.indices for term in equation.right))
+    used = _texts(chain.from_iterable(bracket.indices for bracket in equation.right))
     for index in equation.left.indices:
         if index.text not in used:
             cure = f"{suggestion(index.text, used, quote=False)}Add it to a factor, or remove it from {relation}."
             raise mistake(f"index {index.text} of {relation} is in no factor.", index.span, cure)
+    seen: set[tuple[Occurrence, ...]] = set()
+    for term in equation.terms:
+        for bracket in term:
+            _check_uses(equation, term, bracket)
+        alike = tuple(sorted(map(_occurrence, term), key=str))
+        if alike in seen:
+            cure = (
+                "Twice a term is a scale, and the factors have one already; remove it, or give it factors of its own."
+            )
+            what = f"the term {' '.join(map(str, map(_occurrence, term)))} is twice in the equation of {relation}."
+            raise mistake(what, term[-1].span if term[0].span.start > term[-1].span.start else _whole(term), cure)
+        seen.add(alike)
 
 
-def _check_bracket(term: Term) -> None:
+def _whole(term: Sequence[Bracket]) -> Span:
+    """From the first bracket of a term to its last."""
+    return term[0].span.through(term[-1].span)
+
+
+def _check_uses(equation: EquationStatement, term: Sequence[Bracket], bracket: Bracket) -> None:
+    """A factor stands once in a term, or twice with two visible indices, one in each."""
+    name, relation = bracket.name.text, equation.left.name.text
+    uses = [other for other in term if other.name.text == name]
+    if len(uses) == 1 or bracket is not uses[-1]:
+        return
+    if len(uses) > 2:
+        cure = "It may stand twice, with two indices of one axis; rename one, or write a second factor."
+        raise mistake(f"factor {name} is {len(uses)} times in a term of {relation}.", bracket.span, cure)
+    visible = _texts(equation.left.indices)
+    first, second = (_texts(use.indices) for use in uses)
+    apart = [(i, j) for i, j in zip(first, second) if i != j and (i in visible or j in visible)]
+    if len(first) == len(second) and len(apart) != 1:
+        # With the same row in both places the equation would not be linear in it, and the updates rest on that.
+        cure = f"Twice, it takes two rows: one visible index differs, as in {name}[i, …] {name}[j, …] with j: i."
+        many = "more than one visible index" if apart else "no visible index"
+        raise mistake(f"factor {name} is twice in a term of {relation}, with {many} different.", bracket.span, cure)
+
+
+def _check_bracket(bracket: Bracket) -> None:
     """An index is not reserved, and stands once in a bracket."""
     seen: set[str] = set()
-    for index in term.indices:
+    for index in bracket.indices:
         if index.text in RESERVED:
             cure = "Tables have a column of that name; rename the index."
             raise mistake(f"{index.text} is reserved and cannot be an index.", index.span, cure)
         if index.text in seen:
             cure = "The two sides need names of their own; if they have the same entities, declare it: other: axis."
-            raise mistake(f"index {index.text} is twice in the bracket of {term.name.text}.", index.span, cure)
+            raise mistake(f"index {index.text} is twice in the bracket of {bracket.name.text}.", index.span, cure)
         seen.add(index.text)
 
 
@@ -301,7 +422,7 @@ def _check_roles(equations: Sequence[EquationStatement]) -> dict[str, bool]:
     where: dict[str, str] = {}
     for equation in equations:
         relation, outer = equation.left.name.text, _texts(equation.left.indices)
-        for index in chain.from_iterable(term.indices for term in _terms(equation)):
+        for index in chain.from_iterable(bracket.indices for bracket in _brackets(equation)):
             here = index.text in outer
             there = where.setdefault(index.text, relation)
             if visible.setdefault(index.text, here) != here:
@@ -349,22 +470,39 @@ def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
 
 def _check_shapes(equations: Sequence[EquationStatement], axes: Mapping[str, str], visible: Mapping[str, bool]) -> None:
     """A factor has the same axes, in the same order, wherever it occurs."""
-    first: dict[str, tuple[Term, str]] = {}
+    first: dict[str, tuple[Bracket, str]] = {}
     for equation in equations:
         relation = equation.left.name.text
-        for term in equation.right:
-            name = term.name.text
-            other, there = first.setdefault(name, (term, relation))
-            old, new = _texts(other.indices), _texts(term.indices)
-            if len(old) != len(new):
-                count = f"{len(old)} {'index' if len(old) == 1 else 'indices'}"
-                what = f"factor {name} has {count} in {there} but {len(new)} in {relation}."
-                raise mistake(what, term.span, f"{ONE_SHAPE}; rename one of the two.")
-            for place, (was, now) in enumerate(zip(old, new)):
-                if axes.get(was, was) != axes.get(now, now):
-                    what = f"index {place + 1} of factor {name} is {was} in {there} but {now} in {relation}."
-                    cure = _shape_cure(old, new, place, visible)
-                    raise mistake(what, term.indices[place].span, cure)
+        for term in equation.terms:
+            twice = [name for name, uses in Counter(bracket.name.text for bracket in term).items() if uses > 1]
+            for bracket in term:
+                other, there = first.setdefault(bracket.name.text, (bracket, relation))
+                # The second of two uses in a term may have latent indices of its own: A[i, p] G[p, q] A[j, q].
+                free = bracket.name.text in twice and other is not bracket
+                _check_shape(bracket, relation, other, there, axes, visible, free)
+
+
+def _check_shape(
+    bracket: Bracket,
+    relation: str,
+    other: Bracket,
+    there: str,
+    axes: Mapping[str, str],
+    visible: Mapping[str, bool],
+    free: bool,
+) -> None:
+    """A factor's use has the shape of its first one; free: but for the names of latent indices."""
+    name, old, new = bracket.name.text, _texts(other.indices), _texts(bracket.indices)
+    if len(old) != len(new):
+        count = f"{len(old)} {'index' if len(old) == 1 else 'indices'}"
+        what = f"factor {name} has {count} in {there} but {len(new)} in {relation}."
+        raise mistake(what, bracket.span, f"{ONE_SHAPE}; rename one of the two.")
+    for place, (was, now) in enumerate(zip(old, new)):
+        same = axes.get(was, was) == axes.get(now, now) or (free and not visible[was] and not visible[now])
+        if not same:
+            where = f"in {there} but {now} in {relation}" if there != relation else f"in one place and {now} in another"
+            what = f"index {place + 1} of factor {name} is {was} {where}."
+            raise mistake(what, bracket.indices[place].span, _shape_cure(old, new, place, visible))
 
 
 def _shape_cure(old: tuple[str, ...], new: tuple[str, ...], place: int, visible: Mapping[str, bool]) -> str:

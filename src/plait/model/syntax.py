@@ -4,23 +4,30 @@
 
     text        = { statement }                        separated by line ends or ";"; "#" begins a comment
     statement   = equation | declaration
-    equation    = term "=" term { ["*"] term }         X[i, j] = A[i, r] B[j, r]
+    equation    = bracket "=" sum                      X[i, j] = A[i, r] B[j, r] + a[i] b[j]
+    sum         = product { "+" product }
+    product     = part { ["*"] part }
+    part        = bracket | "(" sum ")"                V[i, j] (A[i, r] B[j, r] + c[])
     declaration = name ":" name                        friend: user
-    term        = name "[" [ name { "," name } ] "]"   A[i, r]   b[i]   c[]
+    bracket     = name "[" [ name { "," name } ] "]"   A[i, r]   b[i]   c[]
 
-A name is what ``str.isidentifier`` says. What the statements mean is none of this module's business.
+Parentheses are gone once a statement is read: a sum is the list of its products. A name is what ``str.isidentifier``
+says. What the statements mean is none of this module's business.
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from plait.errors import ModelError
 
-MARKS = frozenset("[],=*:;")
+MARKS = frozenset("[],=*:;+()")
+MOST_TERMS = 100  # of an equation, parentheses multiplied out
 
-ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] …"
+ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] + …"
 BRACKET = "Indices are names with commas between them, in one bracket: A[i, r]."
 
 # A mark where neither a factor nor the end of the equation can be: what is wrong, and the cure.
@@ -30,18 +37,21 @@ STRAY = {
     ":": ("there is a : in an equation.", "A declaration, axis: other_axis, stands on a line of its own."),
     "[": ("this bracket follows no name.", BRACKET),
     "]": ("this bracket was not opened.", BRACKET),
+    ")": (
+        "this parenthesis was not opened.",
+        "Parentheses hold terms with + between them: V[i] (A[i, r] B[j, r] + c[]).",
+    ),
 }
 
 # What people type that is not in the language, and what they most likely want.
 HINTS = (
-    ("+", "An equation is one product of factors; sums are made by latent indices."),
     ("-", "Names are letters, digits and _; factors are never subtracted."),
     (".·⋅×", "Factors stand side by side, or with * between them: A[i, r] B[j, r]."),
-    ("(){}<>", "Indices stand in square brackets: A[i, r]."),
+    ("{}<>", "Indices stand in square brackets: A[i, r]."),
     ("'\"`", "Names are written without quotes."),
     ("~∼≈", "Write = between a relation and its factors; the likelihood belongs to plait.Relation."),
 )
-LANGUAGE = "Names are letters, digits and _; the marks are [ ] , = * : ; and # before a comment."
+LANGUAGE = "Names are letters, digits and _; the marks are [ ] ( ) , = * + : ; and # before a comment."
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Term:
+class Bracket:
     """A name with its bracket, ``A[i, r]``."""
 
     name: Token
@@ -92,12 +102,20 @@ class Term:
     span: Span
 
 
+Product = tuple[Bracket, ...]
+
+
 @dataclass(frozen=True)
 class EquationStatement:
-    """``left = right right …``."""
+    """``left = term + term + …``; a term is a product of brackets, which may have stood in parentheses."""
 
-    left: Term
-    right: tuple[Term, ...]
+    left: Bracket
+    terms: tuple[Product, ...]
+
+    @property
+    def right(self) -> tuple[Bracket, ...]:
+        """All brackets behind the =, term by term."""
+        return tuple(bracket for term in self.terms for bracket in term)
 
 
 @dataclass(frozen=True)
@@ -224,9 +242,12 @@ class _Reader:
             raise mistake(f"a statement cannot begin with {name.text}.", name.span, ONE_LINE)
         if self.tokens[1].text == ":":
             return self.declaration()
-        left = self.term("relation", "i, j", "a single cell")
+        left = self.bracket("relation", "i, j", "a single cell")
         if equals := self.take("="):
-            return EquationStatement(left, self.factors(equals))
+            terms = self.sum(equals)
+            if self.next.text:
+                raise self.stray()
+            return EquationStatement(left, terms)
         if self.next.text in STRAY:
             raise self.stray()
         raise mistake(f"there is no = after {left.span.text}.", left.span, ONE_LINE)
@@ -244,21 +265,49 @@ class _Reader:
             raise mistake(what, self.next.span, "Write one declaration a line, two names: axis: other_axis.")
         return Declaration(axis, other)
 
-    def factors(self, before: Token) -> tuple[Term, ...]:
-        """``term { ["*"] term }`` to the end of the statement; ``before`` is the mark ahead of it."""
-        terms: list[Term] = []
+    def sum(self, before: Token) -> tuple[Product, ...]:
+        """``product { "+" product }``; ``before`` is the mark ahead of it. Parentheses are multiplied out."""
+        terms = list(self.product(before))
+        while plus := self.take("+"):
+            terms += self.product(plus)
+        return tuple(terms)
+
+    def product(self, before: Token) -> tuple[Product, ...]:
+        """``part { ["*"] part }``, as the terms that it is the sum of."""
+        parts: list[tuple[Product, ...]] = []
         while True:
-            if self.next.text in STRAY:
-                raise self.stray()
-            if not self.next.is_name:
-                raise mistake(f"there is no factor after {before.text}.", before.span, ONE_LINE)
-            terms.append(self.term("factor", "i, r", "a single number"))
+            parts.append(self.part(before))
             if star := self.take("*"):
                 before = star
-            elif not self.next.text:
-                return tuple(terms)
+            elif not (self.next.is_name or self.next.text == "("):
+                break
+        if math.prod(map(len, parts)) > MOST_TERMS:
+            cure = f"An equation has {MOST_TERMS} terms at most; a latent index makes sums of any length."
+            raise mistake(f"this product has {math.prod(map(len, parts)):,} terms.", before.span, cure)
+        return tuple(tuple(bracket for piece in pieces for bracket in piece) for pieces in product(*parts))
 
-    def term(self, kind: str, example: str, scalar: str) -> Term:
+    def part(self, before: Token) -> tuple[Product, ...]:
+        """``bracket | "(" sum ")"``, as the terms that it is the sum of."""
+        if opening := self.take("("):
+            terms = self.sum(opening)
+            if not self.take(")"):
+                if self.next.text in STRAY:
+                    raise self.stray()
+                read = opening.span.through(self.tokens[self.at - 1].span)
+                raise mistake("this parenthesis is not closed.", read, "Write ) behind its last term.")
+            return terms
+        if self.next.is_name:
+            return ((self.bracket("factor", "i, r", "a single number"),),)
+        if before.text == "(" and self.next.text == ")":
+            raise mistake("there is nothing between the parentheses.", before.span.through(self.next.span), ONE_LINE)
+        if self.next.text in STRAY and self.next.text != ")":
+            raise self.stray()
+        what = "term" if before.text == "+" else "factor"
+        at = self.next if before.text == "=" and self.next.text == "+" else before
+        what = f"there is no term before {at.text}." if at is not before else f"there is no {what} after {at.text}."
+        raise mistake(what, at.span, ONE_LINE)
+
+    def bracket(self, kind: str, example: str, scalar: str) -> Bracket:
         """``name "[" [ name { "," name } ] "]"``, begun by a name; the words are for its errors."""
         name = self.next
         self.at += 1
@@ -275,7 +324,7 @@ class _Reader:
             close = self.take("]")
             if close is None and not self.take(","):
                 raise self.no_comma(name)
-        return Term(name, tuple(indices), name.span.through(close.span))
+        return Bracket(name, tuple(indices), name.span.through(close.span))
 
     def stray(self) -> ModelError:
         """The error for a mark that cannot be where it is."""

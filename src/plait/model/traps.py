@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from plait.errors import LoneLatentWarning
-from plait.model.model import Equation, Model, Occurrence
+from plait.model.model import Equation, Model, Occurrence, Summand
 from plait.warn import Trap
 
 
@@ -12,21 +12,23 @@ def model_traps(model: Model, given: Collection[str]) -> Iterator[Trap]:
     for index in model.latent:
         holders = [name for name in model.factors if index in model.factor(name).latent]
         if len(holders) == 1 and holders[0] not in given:
-            yield from (_lone(index, equation, given) for equation in model.equations if _bare(equation, index, given))
+            for equation in model.equations:
+                bare = [o for term in equation.terms for o in _bare(equation, term, index, given)]
+                yield from (_lone(index, equation, one) for one in bare[:1])
 
 
-def _bare(equation: Equation, index: str, given: Collection[str]) -> list[Occurrence]:
-    """Unknown factors of an equation that should perhaps have the latent index, which some factor of it has.
+def _bare(equation: Equation, term: Summand, index: str, given: Collection[str]) -> list[Occurrence]:
+    """Unknown factors of a term that should perhaps have the latent index, which some factor of it has.
 
-    They have no latent index, and a visible one that stands with none anywhere in the equation; ``b[i]`` beside
+    They have no latent index, and a visible one that stands with none anywhere in the term; ``b[i]`` beside
     ``A[i, r]`` is a bias.
     """
-    if index not in equation.latent:
+    if index not in term.indices:
         return []
-    woven = {i for occurrence in equation.occurrences if _latent(equation, occurrence) for i in occurrence.indices}
+    woven = {i for occurrence in term.occurrences if _latent(equation, occurrence) for i in occurrence.indices}
     return [
         occurrence
-        for occurrence in equation.occurrences
+        for occurrence in term.occurrences
         if occurrence.factor not in given
         and occurrence.indices
         and not _latent(equation, occurrence)
@@ -38,9 +40,8 @@ def _latent(equation: Equation, occurrence: Occurrence) -> bool:
     return any(index not in equation.indices for index in occurrence.indices)
 
 
-def _lone(index: str, equation: Equation, given: Collection[str]) -> Trap:
+def _lone(index: str, equation: Equation, bare: Occurrence) -> Trap:
     holder = next(occurrence for occurrence in equation.occurrences if index in occurrence.indices)
-    bare = _bare(equation, index, given)[0]
     return Trap(
         LoneLatentWarning,
         equation.relation,
