@@ -110,7 +110,7 @@ def test_exposures_have_a_default_and_columns(config, tmp_path):
     given = found.fixed()["V"]
     assert (given.default, given.value, given.columns) == (0.01, "share", {"i": "who"})
     fit = plait.fit(found.model, found.data(), fixed=found.fixed(), **found.settings, sweeps=2, seed=0, progress=False)
-    np.testing.assert_allclose(fit.exposures.at("X", np.array([[0, 0], [1, 1]])), [0.5, 0.01])
+    np.testing.assert_allclose(fit.exposures.at("X", 0, np.array([[0, 0], [1, 1]])), [0.5, 0.01])
 
 
 def test_labels_are_lists_or_columns_of_files(config, tmp_path):

@@ -191,7 +191,7 @@ def test_an_exposure_multiplies_the_rates_of_every_member():
     one = make("matrix", exposed=True).fit(sweeps=1)
     fits = [with_posteriors(one, rng, 0.3, 3.0) for _ in range(3)]
     rows = all_rows(one.model.equations[0])[:4]
-    V = one.exposures.relations["X"].at(rows)
+    V = one.exposures.terms["X"].at(rows)
     found, links = columns(ensemble(fits), "X", rows), columns(ensemble(bernoulli(fits)), "X", rows)
     for n, row in enumerate(rows):
         rates = V[n] * np.concatenate([rate_draws(fit, "X", row, DRAWS // 3, rng) for fit in fits])

@@ -89,14 +89,37 @@ def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, value
 
 @dataclass(frozen=True, eq=False)
 class Exposures:
-    """Given factors without latent indices: their names, and by relation their product over all its indices."""
+    """Given factors without latent indices: their names, and their product in each term, over the relation's indices.
+
+    terms: by `term_key`; a term that has none is not there.
+    """
 
     names: frozenset[str]
-    relations: Mapping[str, Weights]
+    terms: Mapping[str, Weights]
 
-    def at(self, relation: str, cells: NDArray[np.integer]) -> NDArray[np.float64] | None:
-        """V at some cells of a relation; None where there is no exposure."""
-        return self.relations[relation].at(cells) if relation in self.relations else None
+    def of(self, relation: str, term: int) -> Weights | None:
+        """V of a term, by its number in the equation; None where there is no exposure."""
+        return self.terms.get(term_key(relation, term))
+
+    def at(self, relation: str, term: int, cells: NDArray[np.integer]) -> NDArray[np.float64] | None:
+        """V of a term at some cells of the relation; None where there is no exposure."""
+        weights = self.of(relation, term)
+        return None if weights is None else weights.at(cells)
+
+    def indices(self, relation: str) -> frozenset[str]:
+        """The indices of a relation that any of its exposures depends on."""
+        own = [weights for key, weights in self.terms.items() if relation_of(key) == relation]
+        return frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
+
+
+def term_key(relation: str, term: int) -> str:
+    """A term of a relation as one word, that of the first is the relation's name: so runs of format 3 can be read."""
+    return f"{relation} + {term}" if term else relation
+
+
+def relation_of(key: str) -> str:
+    """The relation that a key belongs to."""
+    return key.partition(" ")[0]
 
 
 def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
@@ -107,11 +130,12 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
     products: dict[str, Weights] = {}
     for equation in model.equations:
         shape = data.relations[equation.relation].shape
-        for occurrence in equation.occurrences:
-            if occurrence.factor in bound:
-                here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
-                known = products.get(equation.relation)
-                products[equation.relation] = here if known is None else known * here
+        for number, term in enumerate(equation.terms):
+            key = term_key(equation.relation, number)
+            for occurrence in term.occurrences:
+                if occurrence.factor in bound:
+                    here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
+                    products[key] = products[key] * here if key in products else here
     return Exposures(frozenset(visible), products)
 
 

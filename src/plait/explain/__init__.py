@@ -66,7 +66,7 @@ def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> di
 
 def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
     found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
-    exposure = fit.exposures.at(relation, row[None, :])
+    exposure = fit.exposures.at(relation, 0, row[None, :])
     return found if exposure is None else found | {"exposure": float(exposure[0])}
 
 

@@ -73,7 +73,7 @@ def _moments(
     """Mean and variance of the counts n behind each link, where log Xhat_L is `logs`."""
     if fit.likelihood[equation.relation] == "poisson":
         return values, np.zeros(len(values))
-    exposure = fit.exposures.at(equation.relation, cells)
+    exposure = fit.exposures.at(equation.relation, 0, cells)
     rate = np.exp(logs) * (1.0 if exposure is None else exposure)
     with np.errstate(invalid="ignore"):
         mean = np.where(rate > 0, rate / -np.expm1(-rate), 1.0)

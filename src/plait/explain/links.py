@@ -169,7 +169,7 @@ def _piece(fit: Fitted, equation: Equation, others: "Sequence[Occurrence]", row:
     if rare.any():
         shares[rare] = _shares_by_logs(log_blocks(fit, equation, cells[rare], "geomean"), row.latent)
     if fit.likelihood[equation.relation] == "bernoulli":
-        exposure = fit.exposures.at(equation.relation, cells)
+        exposure = fit.exposures.at(equation.relation, 0, cells)
         expected, follow = expected_counts(rate if exposure is None else rate * exposure)
         return Piece(weights * expected, shares, follow)
     return Piece(weights * known.values[numbers], shares, np.zeros(len(cells)))

@@ -37,10 +37,10 @@ def part_of(data: Data, name: str, exposures: Exposures) -> Part:
     """One relation as inference needs it; under an exposure the weights are M·V."""
     relation, equation = data.relations[name], data.model.equation(name)
     weights = relation.weights
-    exposure = exposures.at(name, relation.cells) if name in exposures.relations else None
+    exposure = exposures.at(name, 0, relation.cells)
     if exposure is not None:
         _check_exposure(relation, data, exposure)
-        weights = weights * exposures.relations[name]
+        weights = weights * exposures.terms[name]
     return Part(
         name,
         cast(Kind, relation.likelihood),

@@ -16,10 +16,7 @@ Rows = NDArray[np.int64]
 
 def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
     """For every index of a relation and each of its entities one that is predicted alike: itself, or an earlier one."""
-    exposed = fit.exposures.relations.get(relation)
-    needed = (
-        {i for term in exposed.terms for i in (*term.vectors, *term.table_indices)} if exposed is not None else set()
-    )
+    needed = fit.exposures.indices(relation)
     sizes = zip(fit.model.equation(relation).indices, fit.known[relation].shape)
     return tuple(
         np.arange(size) if index in needed else _first_equal(_tables(fit, relation, index, size), size)

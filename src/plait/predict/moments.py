@@ -75,7 +75,7 @@ def _rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
     running = any(index in operand.latent for operand in parts)  # else only an exposure has it, or nothing
     rate = Contraction(parts, ("mean",) * len(parts), (index,) if running else ())(0, len(rows))
     rate = rate if running else rate[:, None]
-    if relation in fit.exposures.relations:
+    if fit.exposures.of(relation, 0) is not None:
         every = np.repeat(rows, size, axis=0)
         every[:, fit.model.equation(relation).indices.index(index)] = np.tile(np.arange(size), len(rows))
         V = exposure(fit, relation, every)

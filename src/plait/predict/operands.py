@@ -87,7 +87,7 @@ def operands(fit: Fitted, relation: str, rows: Rows, running: str | None = None)
 
 def exposure(fit: Fitted, relation: str, rows: Rows) -> Array | None:
     """V at cells given by row numbers, (n,); None where the relation has no exposure."""
-    weights = fit.exposures.relations.get(relation)
+    weights = fit.exposures.of(relation, 0)
     if weights is None:
         return None
     unknown = rows < 0

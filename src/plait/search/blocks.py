@@ -50,7 +50,7 @@ class Blocks:
     ):
         self.fit, self.equation, self.axes, self.places = fit, equation, list(axes), list(places)
         self.others = [n for n in range(len(axes)) if n not in places]
-        self.weights = fit.exposures.relations.get(equation.relation)
+        self.weights = fit.exposures.of(equation.relation, 0)
         self.refused = [_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused]
         self.cells = math.prod(len(self.axes[n]) for n in self.others)
         self.at_once = self._at_once() if self.cells <= FEW else 0

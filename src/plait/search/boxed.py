@@ -23,7 +23,7 @@ GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposur
 
 def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: Best) -> None:
     """Offer `best` the cells of all regions; those that an exposure lists first."""
-    weights = fit.exposures.relations.get(equation.relation)
+    weights = fit.exposures.of(equation.relation, 0)
     for region in regions(weights, axes, _entries_at_once(fit, equation, axes)):
         best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
         parts = [*parts_of(fit, equation, region.axes), *region.parts]
@@ -45,7 +45,7 @@ def search_each(
     All share one set of trees: the search for an entity begins at the box of its row and of all rows elsewhere. Under
     an exposure, whose tables are axes of their own, each is a search by itself.
     """
-    if equation.relation in fit.exposures.relations:
+    if fit.exposures.of(equation.relation, 0) is not None:
         for rows in product(*(range(len(axes[place])) for place in places)):
             best = new()
             search_cells(fit, equation, _settled(axes, dict(zip(places, rows))), best)

@@ -32,7 +32,7 @@ class Candidates:
         self.known = None if known else fit.known[relation]
         self.closed = fit.known[relation].closed
         self.excluded = excluded
-        self.weights = fit.exposures.relations.get(relation)
+        self.weights = fit.exposures.of(relation, 0)
         self.asked = list(axes)
         self.axes = _exposed(self.weights, _opened([self.closed, excluded], self.asked))
 

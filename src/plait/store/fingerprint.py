@@ -48,7 +48,7 @@ def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.floa
         yield from _fibres(relation.links)
         yield from map(_bytes, (relation.stored, relation.cell_weights))
         yield from _weights("weights", relation.weights, relation.links)
-    for name, weights in exposures.relations.items():
+    for name, weights in exposures.terms.items():
         yield from _weights(f"exposure {name}", weights)
     for name in data.model.factors:  # in whatever order they were given
         if name in given:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.data.closed import Closed
-from plait.data.exposure import Exposures
+from plait.data.exposure import Exposures, relation_of
 from plait.data.keys import coordinate_type
 from plait.data.known import Known
 from plait.data.labels import Labels
@@ -127,7 +127,8 @@ def _exposures(
         return Exposures(frozenset(outline["names"]), {})
     arrays = _arrays(intact(place, header, "exposures"))
     found = {
-        name: Weights(*relations[name], _terms(name, terms, arrays)) for name, terms in outline["relations"].items()
+        key: Weights(*relations[relation_of(key)], _terms(key, terms, arrays))
+        for key, terms in outline["relations"].items()
     }
     return Exposures(frozenset(outline["names"]), found)
 

@@ -56,7 +56,7 @@ def _header(
         "fingerprint": origin.fingerprint,
         "exposures": {
             "names": sorted(origin.exposures.names),
-            "relations": {name: _outline(weights) for name, weights in origin.exposures.relations.items()},
+            "relations": {name: _outline(weights) for name, weights in origin.exposures.terms.items()},
         },
         "members": [_course(member) for member in members],
         "extra": dict(extra or {}),
@@ -101,8 +101,8 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         File(f"state-{n}", ".safetensors", None, partial(_write_arrays, _state_arrays(member.state)))
         for n, member in enumerate(members)
     ]
-    if origin.exposures.relations:
-        arrays = _exposure_arrays(origin.exposures.relations)
+    if origin.exposures.terms:
+        arrays = _exposure_arrays(origin.exposures.terms)
         files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
     if any(known.closed for known in origin.known.values()):
         # Which cells are closed is no part of the fingerprint: the same weights may come from other rules.
