@@ -36,7 +36,7 @@ def dense(fit, equation):
     """By latent index, counts and variances."""
     p, rate, latent = responsibilities(fit, equation)
     known = fit.known[equation.relation]
-    exposure = fit.exposures.at(equation.relation, known.cells)
+    exposure = fit.exposures.at(equation.relation, 0, known.cells)
     rate = rate * (1.0 if exposure is None else exposure)
     if fit.likelihood[equation.relation] == "poisson":
         mean, variance = known.values, np.zeros(len(known))

@@ -61,7 +61,7 @@ def row_links(fit, factor, at):
                     for o, f in factors_at(fit, equation)
                     if o.factor != factor
                 )
-            V = fit.exposures.at(equation.relation, np.array([cell]))
+            V = fit.exposures.at(equation.relation, 0, np.array([cell]))
             x = None if fit.likelihood[equation.relation] == "bernoulli" else known.values[n]
             found[equation.relation, tuple(cell)] = (known.weights[n], x, 1.0 if V is None else V[0], times.ravel())
     return found
@@ -204,7 +204,7 @@ def test_an_exposure_changes_the_prediction_but_no_poisson_count(name, method):
     relation = fit.model.relations[0]
     for row in two_cells(fit, relation):
         e = assert_explains(fit, relation, row)
-        assert e.prediction["exposure"] == fit.exposures.at(relation, np.array([row]))[0]
+        assert e.prediction["exposure"] == fit.exposures.at(relation, 0, np.array([row]))[0]
         assert f"exposure {e.prediction['exposure']:g}" in str(e)
 
 

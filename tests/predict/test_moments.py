@@ -82,7 +82,7 @@ def test_an_exposure_multiplies_the_mean_and_its_square_the_variance(name):
     equation = fit.model.equations[0]
     rows = all_rows(equation)[::7]
     mean, variance = moments(fit, equation.relation, rows)
-    V = fit.exposures.at(equation.relation, rows)
+    V = fit.exposures.at(equation.relation, 0, rows)
     assert V is not None
     assert np.ptp(V) > 0
     for n in (0, len(rows) - 1):

@@ -22,14 +22,14 @@ def all_rates(fit, relation):
         if occurrence.factor in fit.factors:
             inputs += [fit.factors[occurrence.factor].mean, labels(occurrence.indices)]
     rates = np.einsum(*inputs, labels(equation.indices)) if inputs else np.ones(())
-    V = fit.exposures.at(relation, np.argwhere(np.ones(shape)))
+    V = fit.exposures.at(relation, 0, np.argwhere(np.ones(shape)))
     return rates if V is None else rates * V.reshape(shape)
 
 
 def allowed(fit, relation, known, closed=None):
     """Which cells may be answers: none that is known or of exposure 0, nor any of a mask."""
     mask = np.ones([len(fit.labels[index]) for index in fit.model.equation(relation).indices], bool)
-    V = fit.exposures.at(relation, np.argwhere(mask))
+    V = fit.exposures.at(relation, 0, np.argwhere(mask))
     if V is not None:
         mask = V.reshape(mask.shape) > 0
     if closed is not None:
