@@ -185,6 +185,7 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
         "rows": np.zeros(1, np.uint32),
         "entries": np.zeros(1, entries),
         "log_exposure": np.zeros(1),
+        "given": np.zeros(1),
         **{f"z{n}": np.zeros((1, 1), operand) for n, operand in enumerate(operands)},
         "shift": np.zeros(1),
         "grad": np.zeros((1, 1), _gradients(step, types)),
