@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.bind import BoundRelation, Data, as_relation, bind
+from plait.data.bind import BoundRelation, Data, bind
 from plait.data.columns import quoted
-from plait.data.relation import Relation
+from plait.data.graphs import is_graph
+from plait.data.relation import Relation, as_relation
 from plait.data.tables import column_names, is_table
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation.timing import take_times
@@ -72,6 +73,7 @@ def understood(
     indices = {key: _indices(key, value, model) for key, value in relations.items()}
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
     plain = _plain_model(indices, axes)  # the fit that follows will warn
+    relations = {key: value.tabled(plain, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
     bound = bind(plain, known, labels=_declared(labels, axes, model), warn=False)
     # A split may hide every self-link, which must not make the diagonal a missing one.
@@ -120,9 +122,9 @@ def _indices(name: str, relation: Relation, model: Model | None) -> tuple[str, .
     if relation.indices is not None:
         return tuple(relation.indices)
     if not is_table(relation.data):
+        what, parts = ("graph", "ends of a graph") if is_graph(relation.data) else ("array", "dimensions of an array")
         raise DataError(
-            f"{name}: the dimensions of an array have no names.\n"
-            f"Give model=, or plait.Relation(array, indices=('user', 'place'))."
+            f"{name}: the {parts} have no names.\nGive model=, or plait.Relation({what}, indices=('user', 'place'))."
         )
     numbers = {relation.value, relation.weight_column}
     columns = column_names(relation.data, name)
