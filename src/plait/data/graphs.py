@@ -151,8 +151,8 @@ def _sides(graph: Any, nodes: list[Any], name: str, indices: Sequence[str]) -> R
     found = np.array([int(sides[node]) for node in nodes])
     if found.min() == found.max():
         raise DataError(
-            f"{name}: all nodes have the node attribute {SIDE!r} = {found[0]}, so there is no {indices[1 - found[0]]}.\n"
-            f"Set it to 0 for {indices[0]} and 1 for {indices[1]}."
+            f"{name}: all nodes have the node attribute {SIDE!r} = {found[0]}, so there is no "
+            f"{indices[1 - found[0]]}.\nSet it to 0 for {indices[0]} and 1 for {indices[1]}."
         )
     return found
 
