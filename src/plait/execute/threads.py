@@ -58,7 +58,7 @@ class Threads:
 
     def _block(self, step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> Stats:
         """One block. Threads own disjoint root fibres: operands with the root index share one gradient array."""
-        kernel = compiled(step, (tree.entries.dtype, *(array.dtype for array in arrays)))
+        kernel = compiled(step, (tree.rows[0].dtype, tree.entries.dtype, *(array.dtype for array in arrays)))
         shapes = [arrays[position].shape for position in step.wanted]
         columns = max((array.shape[1] for array in arrays), default=1)
         parts = self.threads if len(tree) * columns >= SMALL else 1
