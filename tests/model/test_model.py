@@ -326,7 +326,9 @@ def test_space_comments_and_stars_change_nothing(text, stars, data):
 @given(texts(), st.data())
 def test_a_slip_of_the_pen_is_another_model_or_a_model_error(text, data):
     at = data.draw(st.integers(0, len(text)))
-    inserted = data.draw(st.sampled_from(["", "[", "]", ",", "=", ":", "*", ";", "#", " ", "\n", "1", "+", "r", "(", ")"]))
+    inserted = data.draw(
+        st.sampled_from(["", "[", "]", ",", "=", ":", "*", ";", "#", " ", "\n", "1", "+", "r", "(", ")"])
+    )
     slip = text[:at] + inserted + text[at + data.draw(st.integers(0, 3)) :]
     try:
         model = Model(slip)
