@@ -18,8 +18,9 @@ import plait
 from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.explain.entities import _largest
-from plait.explain.latent import Block, components, contracted, log_sum
+from plait.explain.latent import components
 from plait.fitted import Posterior
+from plait.model.network import Block
 from tests.cases import make
 from tests.models import MODELS
 
@@ -434,16 +435,6 @@ def test_shares_survive_geometric_means_that_underflow():
     assert strengths["X(0, 0)"] == pytest.approx(min(fall, 1.0))
 
 
-@pytest.mark.parametrize("keep", [(), ("q",), ("r", "p")])
-def test_log_sum_is_the_logarithm_of_a_contraction(keep):
-    rng = np.random.default_rng(0)
-    blocks = [Block(("p", "q"), rng.normal(size=(3, 4))), Block(("q", "r"), rng.normal(size=(4, 2))),
-              Block(("r",), rng.normal(size=2)), Block((), np.array(0.5))]  # fmt: skip
-    arrays = [np.exp(block.values) for block in blocks]
-    wanted = np.log(np.einsum(f"pq,qr,r,->{''.join(keep)}", *arrays))
-    np.testing.assert_allclose(log_sum(blocks, keep), wanted, rtol=1e-12)
-
-
 def test_leading_components_of_a_core_are_the_largest_and_leave_the_rest_to_the_remainder():
     rng = np.random.default_rng(3)
     blocks = [Block(("p", "q", "r"), rng.normal(size=(6, 7, 8))), Block(("p",), rng.normal(size=6)),
@@ -533,16 +524,6 @@ def test_the_work_grows_with_the_sum_of_the_axes_not_with_their_product(monkeypa
     e = fit.explain("X", dict.fromkeys(LARGE[name][1], 1))
     assert len(calls) > 2
     assert e.shares[0].share > 0
-
-
-def test_blocks_are_contracted_as_einsum_would():
-    rng = np.random.default_rng(0)
-    blocks = [Block(("i", "p"), rng.random((3, 4))), Block(("p", "j", "q"), rng.random((4, 5, 2))),
-              Block(("k", "l"), rng.random((6, 7)))]  # fmt: skip
-    arrays = [block.values for block in blocks]
-    for keep in ("i", "j", "k", "ik", "q", ""):
-        wanted = np.einsum(f"ip,pjq,kl->{keep}", *arrays)
-        np.testing.assert_allclose(contracted(blocks, tuple(keep)), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("top", [1, 3, 4, 7, 20])

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import CELLS, log_blocks, log_sum
+from plait.explain.latent import log_blocks
 from plait.fitted import Fitted
 from plait.model import Equation
+from plait.model.network import CELLS, log_contract
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,10 +49,10 @@ def _sums(fit: Fitted, equation: Equation) -> dict[str, tuple[Array, Array]]:
     found = {index: (np.zeros(fit.rank[index]), np.zeros(fit.rank[index])) for index in latent}
     for cells, values, weights in _pieces(fit, equation, max((fit.rank[index] for index in latent), default=1)):
         blocks = log_blocks(fit, equation, cells, "geomean")
-        logs = log_sum(blocks, (CELLS,))
+        logs = log_contract(blocks, (CELLS,))
         mean, variance = _moments(fit, equation, cells, values, logs)
         for index in latent:
-            p = np.exp(log_sum(blocks, (CELLS, index)) - np.where(np.isneginf(logs), 0.0, logs)[:, None])
+            p = np.exp(log_contract(blocks, (CELLS, index)) - np.where(np.isneginf(logs), 0.0, logs)[:, None])
             found[index][0][:] += (weights * mean) @ p
             found[index][1][:] += (weights * mean) @ (p * np.clip(1.0 - p, 0.0, None)) + (weights * variance) @ (p * p)
     return found

@@ -11,15 +11,17 @@ A component is here what the axis sees of it: the latent indices of the factors 
 that is the axis' own latent index. Other visible indices of such a factor are summed out too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import Block, Components, contracted, operands, summed_alone
+from plait.explain.latent import Components, operands
 from plait.fitted import Fitted
 from plait.model import Equation
+from plait.model.network import Block, contract, sum_alone
 
 Array = NDArray[np.float64]
 
@@ -71,7 +73,7 @@ def _alike(found: Components, seen: tuple[str, ...], shown: int) -> dict[tuple[i
 def _summed(fit: Fitted, equation: Equation, index: str, kind: str) -> list[Block]:
     """L or E of the factors, summed over the visible indices that only one of them has, all but `index`."""
     blocks = [Block(tuple(o.indices), getattr(fit.factors[o.factor], kind)) for o in operands(fit, equation)]
-    return summed_alone(blocks, (index, *equation.latent))
+    return sum_alone(blocks, (index, *equation.latent))
 
 
 def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> Array:
@@ -80,14 +82,14 @@ def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> A
     kinds: the first whose sum is a number counts, for geometric means of cold factors may all underflow.
     """
     for blocks in kinds:
-        held = contracted([_fixed(block, at) for block in blocks], (index,))
+        held = contract([_fixed(block, at) for block in blocks], (index,))
         total = held.sum()
         if 0.0 < total < np.inf:
             return np.asarray(held / total)
     return np.zeros(len(held))
 
 
-def _fixed(block: Block, at: dict[str, int]) -> Block:
+def _fixed(block: Block, at: Mapping[Any, int]) -> Block:
     """The block at these values of some of its indices."""
     where = tuple(at.get(i, slice(None)) for i in block.indices)
     return Block(tuple(i for i in block.indices if i not in at), np.asarray(block.values[where]))

@@ -20,13 +20,14 @@ from plait.data.undirected import written
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
-from plait.explain.latent import contracted, gathered, operands
+from plait.explain.latent import gathered, operands
 from plait.fitted import Fitted
 from plait.infer.parts import go_on, parts_of
 from plait.infer.problem import Method
 from plait.infer.run import Settings, run
 from plait.infer.start import begin_vb
 from plait.infer.state import Kept, Record, State
+from plait.model.network import contract
 from plait.store.fingerprint import fingerprint
 
 Rows = NDArray[np.int64]
@@ -139,7 +140,7 @@ def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
     """Xhat_E of a cell."""
     equation = fit.model.equation(relation)
     blocks = [gathered(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in operands(fit, equation)]
-    return float(contracted(blocks, ()))
+    return float(contract(blocks, ()))
 
 
 def _written(kept: Kept) -> NDArray[np.float64]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import CELLS, Block, contracted, gathered, log_blocks, log_sum, one_cell, operands, share
+from plait.explain.latent import gathered, log_blocks, one_cell, operands, share
 from plait.fitted import Fitted
 from plait.model import Equation
+from plait.model.network import CELLS, Block, contract, log_contract
 
 if TYPE_CHECKING:
     from plait.model.model import Occurrence
@@ -61,7 +62,7 @@ class Touching:
 def used_rows(fit: Fitted, equation: Equation, row: Rows) -> list[Row]:
     """The rows of free factors with visible indices that a cell uses; shares are those of its mean."""
     blocks = one_cell(fit, equation, row, "mean")
-    log_rate = float(log_sum(blocks, ()))
+    log_rate = float(log_contract(blocks, ()))
     found = []
     for occurrence in operands(fit, equation):
         visible = tuple(index for index in occurrence.indices if index in equation.indices)
@@ -69,7 +70,7 @@ def used_rows(fit: Fitted, equation: Equation, row: Rows) -> list[Row]:
             latent = tuple(index for index in occurrence.indices if index not in equation.indices)
             at = tuple(int(row[equation.indices.index(index)]) for index in visible)
             C, prior = _gamma(fit, occurrence, equation, row)
-            shares = share(log_sum(blocks, latent), log_rate)
+            shares = share(log_contract(blocks, latent), log_rate)
             found.append(Row(occurrence.factor, visible, at, latent, shares, C, prior))
     return found
 
@@ -162,7 +163,7 @@ def _piece(fit: Fitted, equation: Equation, others: "Sequence[Occurrence]", row:
     own = gathered(fit.factors[row.factor].geomean, mine, equation, cells[:1]).values[0]
     blocks = [Block((CELLS,), np.ones(len(cells)))]
     blocks += [gathered(fit.factors[o.factor].geomean, o, equation, cells) for o in others]
-    parts = (own * _spread(blocks, (CELLS, *row.latent), (len(cells), *own.shape))).reshape(len(cells), -1)
+    parts = (own * contract(blocks, (CELLS, *row.latent))).reshape(len(cells), -1)
     rate = parts.sum(axis=1)
     rare = ~((rate > RARE) & np.isfinite(rate))
     shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
@@ -177,18 +178,11 @@ def _piece(fit: Fitted, equation: Equation, others: "Sequence[Occurrence]", row:
 
 def _shares_by_logs(logs: Sequence[Block], latent: tuple[str, ...]) -> Array:
     """The shares of links whose ΠL underflow; 0 where a link is impossible."""
-    entries = log_sum(logs, (CELLS, *latent))
+    entries = log_contract(logs, (CELLS, *latent))
     entries = entries.reshape(len(entries), -1)
-    whole = log_sum(logs, (CELLS,))[:, None]
+    whole = log_contract(logs, (CELLS,))[:, None]
     impossible = np.isneginf(whole)
     return np.exp(np.where(impossible, -np.inf, entries - np.where(impossible, 0.0, whole)))
-
-
-def _spread(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...]) -> Array:
-    """Σ Π of blocks over all indices but `keep`, of these sizes; an index that no block has changes nothing."""
-    has = {index for block in blocks for index in block.indices}
-    shape = [size if index in has else 1 for index, size in zip(keep, sizes)]
-    return np.broadcast_to(contracted(blocks, keep).reshape(shape), sizes)
 
 
 def expected_counts(rate: Array) -> tuple[Array, Array]:

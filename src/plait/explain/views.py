@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import Components, Kind, components, log_sum, one_cell
+from plait.explain.latent import Components, Kind, components, one_cell
 from plait.explain.links import Touching, counted, sources, touching, used_rows
 from plait.explain.response import Answer, answers, responsibilities
 from plait.fitted import Fitted
 from plait.model import Equation
+from plait.model.network import log_contract
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -51,7 +52,7 @@ class View:
 
 def views_of(fit: Fitted, equation: Equation, row: Rows, kind: Kind, most: int) -> list[View]:
     """Every member's view of a cell; of components, `most` at most."""
-    logs = np.array([float(log_sum(one_cell(member, equation, row, "mean"), ())) for member in fit.members])
+    logs = np.array([float(log_contract(one_cell(member, equation, row, "mean"), ())) for member in fit.members])
     weights = np.exp(logs - logs.max()) if np.isfinite(logs.max()) else np.ones(len(logs))
     return [
         View(

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import opt_einsum
 from numpy.typing import NDArray
 
 from plait.fitted import Fitted
 from plait.model.model import Equation, Occurrence
+from plait.model.network import Block, contract
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -182,11 +182,7 @@ def _product(parts: Sequence[Part], p: Part, q: Part) -> Part:
 
 def contracted(parts: Sequence[Part], labels: Sequence[int | str]) -> Array:
     """Σ over all labels but these of the product of parts."""
-    names = list(dict.fromkeys(label for part in parts for label in part.labels))
-    symbol = {name: opt_einsum.get_symbol(n) for n, name in enumerate(names)}
-    text = ",".join("".join(symbol[label] for label in part.labels) for part in parts)
-    text += "->" + "".join(symbol[label] for label in labels)
-    return np.asarray(opt_einsum.contract(text, *(part.array for part in parts)))
+    return contract([Block(part.labels, part.array) for part in parts], labels)
 
 
 # --- a plain inner product
