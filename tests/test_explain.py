@@ -441,9 +441,9 @@ def test_leading_components_of_a_core_are_the_largest_and_leave_the_rest_to_the_
               Block(("q",), rng.normal(size=7)), Block(("r",), rng.normal(size=8))]  # fmt: skip
     dense = np.exp(blocks[0].values + np.add.outer(np.add.outer(blocks[1].values, blocks[2].values), blocks[3].values))
     dense /= dense.sum()
-    found = components(blocks, ("p", "q", "r"), 60)
-    np.testing.assert_allclose(found.shares, np.sort(dense.ravel())[::-1][:60], rtol=1e-10)
-    np.testing.assert_allclose(found.shares, dense[tuple(found.settings.T)], rtol=1e-10)
+    found = components([blocks], [("p", "q", "r")], 60)
+    np.testing.assert_allclose(found.shares[0], np.sort(dense.ravel())[::-1][:60], rtol=1e-10)
+    np.testing.assert_allclose(found.shares[0], dense[tuple(found.settings[0].T)], rtol=1e-10)
     assert found.total == 336
     assert found.remainder == pytest.approx(1 - found.shares.sum())
 
@@ -453,14 +453,14 @@ def test_a_chain_of_ranks_too_large_to_enumerate_is_explained():
     rng = np.random.default_rng(0)
     pairs = [("p", "q"), ("q", "r"), ("r", "s")]
     blocks = [Block(pair, np.log(rng.gamma(0.05, 1.0, (100, 100)) + 1e-9)) for pair in pairs]
-    found = components(blocks, ("p", "q", "r", "s"), 50)
+    found = components([blocks], [("p", "q", "r", "s")], 50)
     assert found.total == 10**8
     rate = np.exp(blocks[0].values) @ np.exp(blocks[1].values) @ np.exp(blocks[2].values)
-    assert found.log_rate == pytest.approx(np.log(rate.sum()))
-    for setting, share in zip(found.settings[:5], found.shares):
+    assert found.log_rates == pytest.approx(np.log(rate.sum()))
+    for setting, share in zip(found.settings[0, :5], found.shares[0]):
         p, q, r, s = setting
         logs = blocks[0].values[p, q] + blocks[1].values[q, r] + blocks[2].values[r, s]
-        assert share == pytest.approx(np.exp(logs - found.log_rate))
+        assert share == pytest.approx(np.exp(logs - found.log_rates[0]))
     assert 0 < found.remainder < 1
 
 

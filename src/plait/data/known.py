@@ -47,6 +47,11 @@ class Known:
         """Which of some cells (m, order), as row numbers, are known links."""
         return self._lookup.contain(cells)
 
+    def values_at(self, cells: Array) -> Floats:
+        """X at some cells (m, order), 0 where there is no known link."""
+        at, known = self._lookup.find(cells)
+        return np.where(known, self.values[at], 0.0) if len(self) else np.zeros(len(cells))
+
     @cached_property
     def _lookup(self) -> Lookup:
         return Lookup(self.cells, self.shape)
