@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import log_rates, name_terms, share, terms_at
+from plait.explain.latent import latent_sizes, log_rates, name_terms, share, terms_at
 from plait.explain.links import expected_counts
 from plait.fitted import Fitted
 from plait.model import Equation
@@ -63,12 +63,10 @@ def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
 def _nothing(fit: Fitted, equation: Equation) -> Sums:
     """No counts yet, by term and latent index (None: a term of a sum that has none)."""
     found: Sums = {}
-    for number, term in enumerate(equation.terms):
-        shapes = [(o.indices, fit.factors[o.factor].mean.shape) for o in term.occurrences if o.factor in fit.factors]
-        sizes = {index: size for indices, shape in shapes for index, size in zip(indices, shape)}
-        for index in equation.latent_of(term):
-            found[number, index] = np.zeros(sizes[index]), np.zeros(sizes[index])
-        if not equation.latent_of(term) and len(equation.terms) > 1:
+    for number, sizes in enumerate(latent_sizes(fit, equation)):
+        for index, size in sizes.items():
+            found[number, index] = np.zeros(size), np.zeros(size)
+        if not sizes and len(equation.terms) > 1:
             found[number, None] = np.zeros(1), np.zeros(1)
     return found
 

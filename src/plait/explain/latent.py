@@ -35,9 +35,24 @@ def split_indices(occurrence: Occurrence, equation: Equation) -> tuple[tuple[str
     return visible, tuple(index for index in occurrence.indices if index not in visible)
 
 
+def latent_sizes(fit: Fitted, equation: Equation) -> list[dict[str, int]]:
+    """The ranks of the latent indices of every term, in their order."""
+    found = []
+    for term in equation.terms:
+        shapes = [zip(use.indices, fit.factors[use.factor].mean.shape) for use in operands(fit, term)]
+        sizes = {index: size for shape in shapes for index, size in shape}
+        found.append({index: sizes[index] for index in equation.latent_of(term)})
+    return found
+
+
 def rows_at(array: Array, occurrence: Occurrence, equation: Equation, cells: Rows) -> Block:
     """The rows of a factor (as written) that cells (n, order) use: the one place where they are looked up."""
     return gather(array, occurrence.indices, {index: n for n, index in enumerate(equation.indices)}, cells)
+
+
+def free_name(name: str, equation: Equation) -> str:
+    """A name for something beside the indices of an equation, in a table or a setting."""
+    return f"{name}_" if name in (*equation.indices, *equation.latent) else name
 
 
 def name_terms(equation: Equation) -> list[str]:

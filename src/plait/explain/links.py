@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import log_rates, operands, rows_at, share, split_indices, terms_at
+from plait.explain.latent import latent_sizes, log_rates, operands, rows_at, share, split_indices, terms_at
 from plait.fitted import Fitted
 from plait.model import Equation
 from plait.model.model import Occurrence
@@ -153,11 +153,10 @@ class Piece:
 def pieces(fit: Fitted, group: Touching) -> Iterator[Piece]:
     """The links of a group in their order, some at a time."""
     equation = fit.model.equation(group.relation)
-    sizes = [dict(zip(o.indices, fit.factors[o.factor].mean.shape)) for t in equation.terms for o in operands(fit, t)]
-    latent = [[size for index, size in own.items() if index not in equation.indices] for own in sizes]
+    rank = {index: size for sizes in latent_sizes(fit, equation) for index, size in sizes.items()}
+    gathered = (math.prod(rank.get(index, 1) for index in use.indices) for use in equation.occurrences)
     # What is gathered of a link, and a factor more for what contracting it with a core takes.
-    width = max(map(math.prod, latent), default=1) * max((size for own in latent for size in own), default=1)
-    step = max(PIECE // width, 1)
+    step = max(PIECE // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
     for at in range(0, len(group.numbers), step):
         yield _piece(fit, equation, group.row, group.numbers[at : at + step])
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import Components, Kind, components, log_rates, terms_at
+from plait.explain.latent import Components, Kind, components, free_name, log_rates, terms_at
 from plait.explain.links import Key, Touching, counted, sources, touching, used_rows
 from plait.explain.response import Answer, answers, responsibilities
 from plait.fitted import Fitted
@@ -73,11 +73,6 @@ def weigh(fit: Fitted, equation: Equation, cells: Rows) -> Array:
     return np.asarray(found / found.sum(axis=0))
 
 
-def name_member(equation: Equation) -> str:
-    """What the number of a member is called beside latent indices."""
-    return "member_" if "member" in equation.latent else "member"
-
-
 class Placed(NamedTuple):
     """A component: the view it belongs to, its term, values of the term's latent indices, its share of the whole."""
 
@@ -91,7 +86,7 @@ def joined_shares(views: Sequence[View], equation: Equation, most: int) -> tuple
     """The components of all views side by side, largest share first, and the share of those that are not listed."""
     placed = []
     for number, view in enumerate(views):
-        own = {name_member(equation): number} if len(views) > 1 else {}
+        own = {free_name("member", equation): number} if len(views) > 1 else {}
         found = view.found
         for term, values, share in zip(found.terms[0], found.settings[0], found.shares[0]):
             setting = {index: int(value) for index, value in zip(found.latent, values) if value >= 0}
