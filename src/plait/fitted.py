@@ -93,10 +93,11 @@ def _posterior(kept: Kept, log_scale: float) -> Posterior:
 
 
 def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
-    """The gauge of a fit whose priors have been adapted; relations are products of the factors that are not given."""
+    """The gauge of a fit whose priors have been adapted; terms are products of the factors that are not given."""
     if not adapted or state.history[-1].sweep <= adapt_after:
         return {}
-    R = np.array([[float(name in equation.factors) for name in adapted] for equation in model.equations])
+    terms = [term for equation in model.equations for term in equation.terms]
+    R = np.array([[float(term.factors.count(name)) for name in adapted] for term in terms])
     means = []
     for name in adapted:
         kept = state.factors[name]

@@ -180,12 +180,7 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
                 raise SettingError(
                     f"rank is given for {index!r}, which {what}.\nLatent indices are {_listed(model.latent)}."
                 )
-        missing = [index for index in model.latent if index not in rank]
-        if missing:
-            raise SettingError(
-                f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
-            )
-        chosen = {index: rank[index] for index in model.latent}
+        chosen = _tied_ranks(model, rank)
     elif rank is not None and not model.latent:
         raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
     else:
@@ -193,6 +188,24 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
     for index, size in chosen.items():
         _whole(f"rank of {index}", size, 1)
     return {index: int(size) for index, size in chosen.items()}
+
+
+def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by latent index; indices of one axis have that of any of them."""
+    by_axis: dict[str, tuple[str, int]] = {}
+    for index, size in rank.items():
+        other, known = by_axis.setdefault(model.axis(index), (index, size))
+        if known != size:
+            raise SettingError(
+                f"rank of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one.\n"
+                f"Give one of the two."
+            )
+    missing = [index for index in model.ranks if index not in by_axis]
+    if missing:
+        raise SettingError(
+            f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
+        )
+    return {index: by_axis[model.axis(index)][1] for index in model.latent}
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -205,7 +218,8 @@ def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Lay
     for name in model.factors:
         factor = model.factor(name)
         sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
-        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes)
+        scaled = name not in model.added
+        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes, scaled)
     return result
 
 

@@ -24,6 +24,7 @@ class Layout:
     visible: tuple[str, ...]
     latent: tuple[str, ...]
     sizes: tuple[int, ...]  # inside: visible, then latent
+    scaled: bool = True  # whether rows of L are kept divided by their maxima; not where terms are added up
 
     @property
     def inside(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Runs a step by dense einsum: slow, obvious, the oracle of every kernel."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from plait.compile.step import Operand, Step, least_rate, padded
 
 Array = NDArray[np.float64]
+Places = tuple[NDArray[np.integer], ...]
 
 einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 
@@ -19,31 +21,44 @@ def run(
     entries: Array,
     arrays: list[Array],
     shifts: list[Array] | None = None,
-    log_exposure: Array | None = None,
+    beside: Sequence[Array] = (),
 ) -> tuple[list[Array], float, NDArray[np.int64]]:
     """Gradients of the wanted operands (as stored), Σ of the entries' part of the bound, positions of rare entries.
 
-    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales.
+    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales, `beside`
+    the V of exposed terms at the entries (of a single term: log V).
     """
     letters = {index: n for n, index in enumerate([*step.order, *(index for index, _ in step.extents)])}
     dense = [_dense(step, operand, sizes, np.asarray(z, np.float64)) for operand, z in zip(step.operands, arrays)]
     labels = [[letters[index] for index in (*o.visible, *o.latent)] for o in step.operands]
-    visible = list(range(len(step.order)))
     at, entries = tuple(cells.T), np.asarray(entries, np.float64)
+    V = dict(zip(step.exposed, beside)) if step.terms > 1 else {}
     weights, value, rare = entries, 0.0, np.zeros(0, np.int64)
     if step.kind != "linear":
-        operands = [x for pair in zip(dense, labels) for x in pair]
-        ones = [x for level, size in enumerate(sizes) for x in (np.ones(size), [level])]
-        xhat = einsum(*operands, *ones, visible, optimize=True)[at]
-        tiny = least_rate(arrays)
+        rates = [_rate(step, term, sizes, dense, labels)[at] * V.get(term, 1.0) for term in range(step.terms)]
+        xhat, tiny = np.sum(rates, axis=0), least_rate(arrays)
         rare = np.flatnonzero(xhat < tiny)
         fine = np.where(xhat < tiny, 1.0, xhat)
+        log_exposure = beside[0] if beside and step.terms == 1 else None
         weights, terms = _likelihood(step, sizes, at, entries, fine, shifts, log_exposure)
         weights[rare] = 0.0
         value = float(np.delete(terms, rare).sum())
+    tables = [_table(sizes, at, weights * V.get(term, 1.0)) for term in range(step.terms)]
+    gradients = [_gradient(step, p, tables[step.operands[p].term], dense, labels) for p in step.wanted]
+    return gradients, value, rare
+
+
+def _table(sizes: tuple[int, ...], at: Places, weights: Array) -> Array:
     table = np.zeros(sizes)
     np.add.at(table, at, weights)
-    return [_gradient(step, position, table, dense, labels) for position in step.wanted], value, rare
+    return table
+
+
+def _rate(step: Step, term: int, sizes: tuple[int, ...], dense: list[Array], labels: list[list[int]]) -> Array:
+    """Σ_latent Π of a term's operands, at every cell."""
+    own = [x for o, z, label in zip(step.operands, dense, labels) if o.term == term for x in (z, label)]
+    ones = [x for level, size in enumerate(sizes) for x in (np.ones(size), [level])]
+    return np.asarray(einsum(*own, *ones, list(range(len(sizes))), optimize=True))
 
 
 def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) -> Array:
@@ -57,7 +72,7 @@ def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) 
 def _likelihood(
     step: Step,
     sizes: tuple[int, ...],
-    at: tuple[NDArray[np.integer], ...],
+    at: Places,
     entries: Array,
     xhat: Array,
     shifts: list[Array] | None,
@@ -77,12 +92,14 @@ def _likelihood(
 
 
 def _gradient(step: Step, position: int, table: Array, dense: list[Array], labels: list[list[int]]) -> Array:
-    """Δ of one operand: the table contracted with all others, copied along indices that only this operand has."""
-    others = [x for n in range(len(dense)) if n != position for x in (dense[n], labels[n])]
+    """Δ of one operand: the table contracted with all others of its term, copied along indices that only it has."""
+    term = step.operands[position].term
+    others = [n for n, operand in enumerate(step.operands) if operand.term == term and n != position]
     target, own = dense[position], labels[position]
-    present = {label for n in range(len(dense)) if n != position for label in labels[n]} | set(range(len(step.order)))
+    present = {label for n in others for label in labels[n]} | set(range(len(step.order)))
     kept = [label for label in own if label in present]
-    small = einsum(table, list(range(len(step.order))), *others, kept, optimize=True)
+    operands = [x for n in others for x in (dense[n], labels[n])]
+    small = einsum(table, list(range(len(step.order))), *operands, kept, optimize=True)
     full = np.broadcast_to(small.reshape([n if k in kept else 1 for k, n in zip(own, target.shape)]), target.shape)
     operand = step.operands[position]
     if not operand.latent:

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.bind import BoundRelation, Data, as_relation, bind
-from plait.data.columns import quoted
-from plait.data.relation import Relation
-from plait.data.tables import column_names, is_table
-from plait.errors import DataError, SettingError, suggestion
+from plait.data.bind import BoundRelation, Data, bind
+from plait.data.plain import own_indices, plain_model
+from plait.data.relation import Relation, as_relation
+from plait.data.tables import is_table
+from plait.errors import SettingError, suggestion
 from plait.evaluation.timing import take_times
 from plait.model import Model
-from plait.model.model import RESERVED
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Subject:
         first = {axis: index for index, axis in reversed(axes.items())}
         labels: dict[str, Any] = {index: self.data.labels[axis].names for axis, index in first.items()}
         relation = _bindable(relation, self.data.relations[name].diagonal)
-        return bind(_plain_model({name: indices}, axes), {name: relation}, labels=labels, warn=False).relations[name]
+        return bind(plain_model({name: indices}, axes), {name: relation}, labels=labels, warn=False).relations[name]
 
 
 def understood(
@@ -69,9 +68,13 @@ def understood(
     times = None
     if time is not None:
         relations[name], times = take_times(relations[name], name, time, _used(name, relations[name], model))
-    indices = {key: _indices(key, value, model) for key, value in relations.items()}
+    indices = {
+        key: own_indices(key, value) if model is None else model.equation(key).indices
+        for key, value in relations.items()
+    }
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
-    plain = _plain_model(indices, axes)  # the fit that follows will warn
+    plain = plain_model(indices, axes)  # the fit that follows will warn
+    relations = {key: value.tabled(plain, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
     bound = bind(plain, known, labels=_declared(labels, axes, model), warn=False)
     # A split may hide every self-link, which must not make the diagonal a missing one.
@@ -111,48 +114,6 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
             f"{', '.join(map(str, known))}."
         )
     return relation
-
-
-def _indices(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]:
-    """The indices of a relation: by its equation, as it says itself, or by the columns of its table."""
-    if model is not None:
-        return model.equation(name).indices
-    if relation.indices is not None:
-        return tuple(relation.indices)
-    if not is_table(relation.data):
-        raise DataError(
-            f"{name}: the dimensions of an array have no names.\n"
-            f"Give model=, or plait.Relation(array, indices=('user', 'place'))."
-        )
-    numbers = {relation.value, relation.weight_column}
-    columns = column_names(relation.data, name)
-    own = {column: index for index, column in (relation.columns or {}).items()}
-    if relation.value is None and "value" not in own:
-        numbers.add("value")
-    indices = tuple(own.get(column, column) for column in columns if column not in numbers)
-    for index in indices:
-        if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
-            raise DataError(
-                f"{name}: column {quoted(index)} cannot be the name of an index.\n"
-                f"Say what it is: plait.Relation(table, columns={{'user': {index!r}}}), or value= or weight={index!r}."
-            )
-    return indices
-
-
-def _plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -> Model:
-    """A model that says which relations there are, over which indices, and which of these share an axis."""
-    taken = {*indices, *axes}
-    factor = "F"
-    while any(name.startswith(factor) for name in map(str, taken)):
-        factor = f"_{factor}"
-    for name in indices:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise DataError(f"{quoted(name)} cannot be the name of a relation.\nA name is letters, digits and _.")
-    lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
-    first: dict[str, str] = {}
-    used = dict.fromkeys(index for own in indices.values() for index in own)
-    lines += [f"{i}: {first[axes[i]]}" for i in used if first.setdefault(axes[i], i) != i]
-    return Model("\n".join(lines))
 
 
 def _declared(

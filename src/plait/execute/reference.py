@@ -25,9 +25,9 @@ class Reference:
         stats = Stats.zero(step, arrays)
         for tree in blocks:
             cells = tree.cells(np.arange(len(tree)))
-            logs = tree.log_exposure if step.exposed else None
+            beside = tree.beside if step.exposed else ()
             gradients, value, rare = reference.run(
-                step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), logs
+                step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), beside
             )
             stats += Stats.of(gradients, value, tree, rare)
         return stats

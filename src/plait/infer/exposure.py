@@ -1,9 +1,9 @@
-"""Exposure of one relation: Δ_α(M·V) for each factor, from weights that are a sum of terms.
+"""Exposure of one term of an equation: Δ(M·V) for each occurrence in it, from weights that are a sum of terms.
 
-A term without a table is a contraction of sums. A term with a table is one pass over its entries; factors whose visible
-indices the table lacks are summed over them first, and their gradients are spread over them afterwards. A difference of
-terms is trusted while it is not small beside what it is a difference of; else the sum is taken over boxes, which only
-adds (`covered`).
+A term of the weights without a table is a contraction of sums. A term with a table is one pass over its entries;
+factors whose visible indices the table lacks are summed over them first, and their gradients are spread over them
+afterwards. A difference of terms is trusted while it is not small beside what it is a difference of; else the sum is
+taken over boxes, which only adds (`covered`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ TRUSTED = 1e-6
 
 
 class Exposure:
-    """Δ(M·V) of every factor of one relation."""
+    """Δ(M·V) of every occurrence in a term; all are known by the names of their members."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Exposure:
         return [term.tree for term in self.terms if isinstance(term, _TableTerm)]
 
     def __call__(self, name: str, factors: Mapping[str, Factor]) -> Array:
-        """Exposure of one factor from the newest means of all others: (rows or 1) × (columns or 1)."""
+        """Exposure of one occurrence from the newest means of all others: (rows or 1) × (columns or 1)."""
         layout = self.members[name].layout
         zero = np.zeros((1, 1))
         if not self.terms:
@@ -84,9 +84,10 @@ class Exposure:
             return self.total
         name = name or next(iter(self.members))
         exposure = self(name, factors) if exposure is None else exposure
+        factor = factors[self.members[name].factor]
         if exposure.shape[0] == 1:
-            return float(np.sum(factors[name].total("mean", self.executor) * exposure))
-        return dot(factors[name].mean, exposure, self.executor)
+            return float(np.sum(factor.total("mean", self.executor) * exposure))
+        return dot(factor.mean, exposure, self.executor)
 
 
 def _term(
@@ -145,7 +146,7 @@ class _DenseTerm:
 
     def reduced(self, name: str, factors: Mapping[str, Factor]) -> Array:
         """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
-        factor = factors[name]
+        factor = factors[self.members[name].factor]
         if name not in self._kept or self._kept[name][0] != factor.version:
             self._kept[name] = (factor.version, self._reduce(name, factor))
         return self._kept[name][1]
@@ -239,7 +240,7 @@ class _TableTerm:
 
     def _operand(self, group: _Group, factors: Mapping[str, Factor]) -> Array:
         if group.plain:
-            return factors[group.names[0]].mean
+            return factors[self.dense.members[group.names[0]].factor].mean
         dense = self.dense
         vectors = dense.vectors_of(self._joining(group))
         einsum = dense.einsum(

@@ -21,6 +21,7 @@ from plait.infer.rows import (
     prior_rates,
     rows_place,
     rows_point,
+    rows_twice,
     rows_vb,
     settle_points,
     settle_rows,
@@ -116,7 +117,7 @@ def _spread(work: Callable[[int, int], float], stored: Array, executor: Executor
 def point(layout: Layout, stored: Array) -> Factor:
     """A factor known exactly (EM, MAP, given)."""
     factor = Factor(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
-    settle_points(0, layout.rows, layout.real, layout.pad, *factor.derived)
+    settle_points(0, layout.rows, *_row(layout), *factor.derived)
     return factor
 
 
@@ -125,33 +126,53 @@ def posterior(layout: Layout, concentration: Array, scale: Array) -> Factor:
     mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
     factor = Factor(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
     arrays = *_prior(*_FLAT), concentration, scale, *factor.derived
-    rows_place(0, layout.rows, layout.real, layout.pad, *arrays)
+    rows_place(0, layout.rows, *_row(layout), *arrays)
     return factor
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> Factor:
     """A posterior as an update left it: log L is given, for its last bits are those of that update."""
     geomean, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
-    settle_rows(0, layout.rows, layout.real, layout.pad, log_geomean, geomean, shift)
+    settle_rows(0, layout.rows, *_row(layout), log_geomean, geomean, shift)
     return Factor(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
 
 
-_ONE = np.ones((1, 1))
+_ONE, _NONE = np.ones((1, 1)), np.zeros((1, 1))
 _FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure."""
+    """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure.
+
+    twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
+    """
 
     gradient: Array
     extra: Array | None
     exposure: Array  # (rows or 1) × (columns or 1)
+    twice: Array | None = None
+
+    def joined(self, factor: Factor, A: Array, rate: Array, executor: Executor) -> "Evidence":
+        """The same with one exposure, by which the plain update is that of a factor which stands twice."""
+        if self.twice is None:
+            return self
+        whole, extra = np.zeros(factor.mean.shape), _NONE if self.extra is None else self.extra
+        exposure, twice = _writable(self.exposure), _writable(self.twice)
+        arrays = self.gradient, extra, exposure, twice, _writable(A), rate, factor.mean, factor.geomean, whole
+
+        def work(lo: int, hi: int) -> float:
+            rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
+            return 0.0
+
+        executor.rows(work, *factor.mean.shape)
+        return Evidence(self.gradient, self.extra, whole)
 
 
 def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place; returns −KL(posterior ‖ prior)."""
-    inputs = _inputs(factor, evidence, _prior(A, B, executor))
+    prior = _prior(A, B, executor)
+    inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = (*inputs, factor.concentration, factor.scale, *factor.derived)
 
     def work(lo: int, hi: int) -> float:
@@ -164,6 +185,7 @@ def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: 
 def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
     prior = _prior(A, B, executor)
+    evidence = evidence.joined(factor, A - 1.0, prior[1], executor)
     arrays, density = (*_inputs(factor, evidence, prior[:2]), *factor.derived), _density(factor, prior)
 
     def work(lo: int, hi: int) -> float:
@@ -176,7 +198,8 @@ def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor:
 
 def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
-    arrays = (*_inputs(factor, evidence, _prior(*_FLAT)[:2]), *factor.derived)
+    flat = _prior(*_FLAT)[:2]
+    arrays = (*_inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat), *factor.derived)
 
     def work(lo: int, hi: int) -> float:
         rows_point(lo, hi, *arrays)
@@ -188,11 +211,10 @@ def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
 
 def place_vb(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
     """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
-    columns = factor.layout.real, factor.layout.pad
-    arrays = *_prior(A, B, executor), factor.concentration, factor.scale, *factor.derived
+    arrays = *_row(factor.layout), *_prior(A, B, executor), factor.concentration, factor.scale, *factor.derived
 
     def work(lo: int, hi: int) -> float:
-        return float(rows_place(lo, hi, *columns, *arrays))
+        return float(rows_place(lo, hi, *arrays))
 
     factor.version += 1
     return executor.rows(work, *factor.mean.shape)
@@ -202,7 +224,7 @@ def place_em(factor: Factor, executor: Executor) -> None:
     """Let a factor follow its Z, which were changed in place."""
 
     def work(lo: int, hi: int) -> float:
-        settle_points(lo, hi, factor.layout.real, factor.layout.pad, *factor.derived)
+        settle_points(lo, hi, *_row(factor.layout), *factor.derived)
         return 0.0
 
     factor.version += 1
@@ -234,8 +256,13 @@ def _density(factor: Factor, prior: Sequence[Array]) -> Callable[[int, int], flo
 
 def _inputs(factor: Factor, evidence: Evidence, prior: Sequence[Array]) -> tuple[Any, ...]:
     """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
-    layout, extra = factor.layout, np.zeros((1, 1)) if evidence.extra is None else evidence.extra
-    return layout.real, layout.pad, evidence.gradient, extra, _writable(evidence.exposure), *prior
+    extra = _NONE if evidence.extra is None else evidence.extra
+    return *_row(factor.layout), evidence.gradient, extra, _writable(evidence.exposure), *prior
+
+
+def _row(layout: Layout) -> tuple[int, int, bool]:
+    """The shape of a row, and whether L is kept divided by its maximum."""
+    return layout.real, layout.pad, layout.scaled
 
 
 def _writable(array: Array) -> Array:

@@ -17,9 +17,13 @@ Indices = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Member:
-    """A factor's occurrence in a relation: its inside indices under the names that the equation uses."""
+    """A factor's occurrence in a term: its inside indices under the names that the equation uses.
+
+    name: of the occurrence, which differs from the factor's where that stands twice in the term.
+    """
 
     name: str
+    factor: str
     visible: Indices
     latent: Indices
     layout: Layout

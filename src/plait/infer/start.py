@@ -58,15 +58,18 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def match_totals(problem: Problem, movable: Sequence[str]) -> None:
-    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows."""
-    pairs = [(relation, _total(relation)) for relation in problem.relations]
-    pairs = [(relation, total) for relation, total in pairs if total > 0 and relation.names & set(movable)]
-    rates = [relation.exposure.rate(problem.factors) for relation, _ in pairs]
-    pairs = [(relation, total / rate) for (relation, total), rate in zip(pairs, rates) if rate > 0]
-    if not pairs:
+    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows.
+
+    The terms of a relation begin with equal parts of it.
+    """
+    parts = [(term, _total(r) / len(r.terms)) for r in problem.relations for term in r.terms]
+    parts = [(term, part) for term, part in parts if part > 0 and term.uses.keys() & set(movable)]
+    rates = [term.total(problem.factors) for term, _ in parts]
+    parts = [(term, part / rate) for (term, part), rate in zip(parts, rates) if rate > 0]
+    if not parts:
         return
-    R = np.array([[float(name in relation.names) for name in movable] for relation, _ in pairs])
-    wanted = np.log([ratio for _, ratio in pairs])
+    R = np.array([[float(term.uses[name]) for name in movable] for term, _ in parts])
+    wanted = np.log([ratio for _, ratio in parts])
     logs, *_ = np.linalg.lstsq(R, wanted, rcond=None)
     for name, log_scale in zip(movable, logs):
         problem.rescale(name, float(log_scale))

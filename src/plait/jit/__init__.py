@@ -1,6 +1,6 @@
 """All numba policy in one place: flags and caching, explicit vectors, and the functions that kernels share."""
 
-from plait.jit.exact import cut, first, largest, maximum, rounded, where_positive
+from plait.jit.exact import cut, first, largest, maximum, root, rounded, where_positive
 from plait.jit.flat import item, load_at, put, store_at
 from plait.jit.functions import digamma_lgamma8, exp8, log_any8
 from plait.jit.policy import FLAGS, OWN_TEXT, exact_kernel, inlined, intrinsic, kernel, uncached
@@ -35,6 +35,7 @@ __all__ = [
     "maximum",
     "mul",
     "put",
+    "root",
     "rounded",
     "splat",
     "store",

@@ -150,7 +150,7 @@ def _state(model: Model, arrays: Arrays, course: Mapping[str, Any]) -> State:
         parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
         if parts:
             factor, sizes = model.factor(name), next(iter(parts.values())).shape
-            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes)
+            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes, name not in model.added)
             # Padding of log L is −inf wherever a fit makes it; everything else is padded with 0.
             packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
             factors[name] = Kept(layout, **packed)
