@@ -125,12 +125,14 @@ def counted(fit: Fitted, groups: Sequence[Touching]) -> list[Touching]:
 def sources(row: Row) -> tuple[float, float]:
     """How much of what the cell uses of a row comes from data, Σ share · (C − prior)/C, and how much from the prior.
 
-    They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
+    share: of what goes through the row. They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
     """
     C, used = row.concentration, float(row.shares.sum())
+    if not used > 0:
+        return 0.0, 0.0
     fraction = np.divide(C - row.prior, C, out=np.zeros(C.shape), where=C > 0)
-    data = float(np.clip((row.shares * fraction).sum(), 0.0, 1.0))
-    return data, 1.0 - data if used > 0 else 0.0
+    data = float(np.clip((row.shares * fraction).sum() / used, 0.0, 1.0))
+    return data, 1.0 - data
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,8 +87,8 @@ def _beside(parts: Sequence[Part]) -> Part:
     axes, latent = parts[0].axes, parts[0].latent
     shape = np.max([part.array.shape for part in parts], axis=0).astype(int)
     array = np.zeros((len(parts), *shape))
-    for own, part in zip(array, parts):
-        own[tuple(slice(size) for size in part.array.shape)] = part.array
+    for number, part in enumerate(parts):
+        array[(number, *(slice(size) for size in part.array.shape))] = part.array
     return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
