@@ -114,14 +114,15 @@ def _entities(
 
 
 def _evidence(fit: Fitted, views: Sequence[View]) -> tuple[Evidence, ...]:
-    """Every row once, with its links of all relations."""
+    """Every row that the cell uses once, with its links of all relations; of a cell of rate 0, all of its rows."""
     rows = {group.row.key: group.row for group in views[0].groups}
     found = []
     for key, row in rows.items():
         links = sum(len(group.numbers) for group in views[0].groups if group.row.key == key)
         data, prior = sum((view.weight * np.array(view.sources(key)) for view in views), np.zeros(2))
         found.append(Evidence(row.factor, _names(fit, row.indices, row.rows), float(data), float(prior), links))
-    return tuple(found)
+    used = [row for row in found if row.data + row.prior > 0]  # a term of exposure 0 uses none
+    return tuple(used or found)
 
 
 def _reasons(

@@ -88,7 +88,8 @@ def _beside(parts: Sequence[Part]) -> Part:
     shape = np.max([part.array.shape for part in parts], axis=0).astype(int)
     array = np.zeros((len(parts), *shape))
     for number, part in enumerate(parts):
-        array[(number, *(slice(size) for size in part.array.shape))] = part.array
+        whole: tuple[int | slice, ...] = (number, *map(slice, part.array.shape))
+        array[whole] = part.array
     return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
