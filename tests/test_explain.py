@@ -18,7 +18,9 @@ import plait
 from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.explain.entities import _largest
-from plait.explain.latent import components
+from plait.explain.latent import components, name_terms
+from plait.explain.report import Share
+from plait.explain.text import component as text_of
 from plait.fitted import Posterior
 from plait.model.network import Block
 from tests.cases import make
@@ -355,6 +357,48 @@ def test_the_mean_falls_by_about_the_responsibility_when_the_link_is_a_zero_and_
     assert len(ratios) == 18
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
     assert 0.85 < low < middle < high < 1.1
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("right", ["A[i,r] B[j,r] + a[i] b[j]", "A[i,r] B[j,r] + w[] N[i,j]",
+                                   "A[i,p] G[p,q] A[j,q] + w[] N[i,j]"])  # fmt: skip
+def test_sums_fitted_again_without_a_link_lose_about_its_responsibility(right, likelihood):
+    """As near as single products of the same data: half of the ratios lie within 0.7 and 1.2, about 1."""
+    text, ratios = f"X[i,j] = {right}; j: i", []
+    for seed in (4, 5):
+        X = planted(likelihood, seed, (30, 30)) * (1 - np.eye(30))
+        data = {"X": plait.Relation(X, likelihood=likelihood)}
+        given = {"fixed": {"N": (X @ X.T + 0.1) * (1 - np.eye(30))}} if "N" in right else {}
+        first = plait.fit(text, data, rank=3, seed=0, sweeps=100, tol=0.0, threads=1, progress=False, **given)
+        fit = plait.fit(text, data, rank=3, init=first, prior=first.prior, **given, **TIGHT)
+        for cell in [(1, 2), (9, 17)]:
+            reasons = fit.explain("X", dict(zip("ij", cell)), top=3, exact=True, data=data).reasons
+            ratios += [reason.exact / reason.responsibility for reason in reasons]
+    assert len(ratios) == 12
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    assert 0.7 < low < high < 1.2
+    assert 0.85 < middle < 1.1
+
+
+def test_a_sum_is_told_by_its_terms():
+    fit = sum_fit("evidence", default=0.1, sweeps=20)
+    row = two_cells(fit, "X")[1]
+    e = fit.explain("X", named(fit.model.equation("X"), row))
+    assert {str(s) for s in e.shares} == {"0 of A B", "1 of A B", "2 of A B", "evidence N (weight w)"}
+    assert e.components.columns == ["component", "term", "r", "share"]
+    assert set(e.components["term"]) == {"A B", "w N"}
+    assert e.components.filter(pl.col("term") == "w N")["r"].to_list() == [None]
+    assert {c["term"] for c in e.to_dict()["components"]} == {"A B", "w N"}
+    assert re.search(r"^Component \d of A B makes .* %", str(e), re.MULTILINE)
+    assert text_of(Share({}, 0.3, 1, "w N", "evidence N (weight w)")) == "Evidence N (weight w)"
+    assert text_of(Share({}, 0.3, 1, "a b", "term a b")) == "The term a b"
+    assert "exposure" not in e.prediction
+
+
+def test_terms_of_the_same_factors_are_told_in_full():
+    text = "X[i,j] = A[i,r] B[j,r] + A[j,r] B[i,r]; j: i"
+    assert name_terms(plait.Model(text).equation("X")) == ["A[i, r] B[j, r]", "A[j, r] B[i, r]"]
+    assert name_terms(plait.Model("X[i] = A[i,r] w[r]").equation("X")) == [""]
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])

@@ -81,7 +81,7 @@ def _share(
         if kind == "geomean":
             counts, _ = expected_counts(member, equation.relation, counts, np.exp(found.log_rates))
         k = shares.shape[1]
-        settings = found.settings.reshape(-1, len(found.latent))
+        settings = found.settings.reshape(shares.size, len(found.latent))
         expected = (shares * counts[:, None]).ravel()
         yield _Shared(
             np.repeat(some, k), np.full(shares.size, number), found.terms.ravel(), settings, shares.ravel(), expected
