@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
+from plait.compile.layout import Layout, Pairs
 from plait.data.bind import Data
 from plait.errors import SettingError, suggestion
 from plait.infer.hyper import RANK_ONE
@@ -131,13 +131,14 @@ def restart_words(restarts: int, keep: str | None, bootstrap: bool) -> dict[str,
     return {"restarts": int(restarts), "keep": keep or KEEPS[0], "bootstrap": bootstrap}
 
 
-def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str]) -> bool:
+def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str], pairs: bool = False) -> bool:
     """Whether EM warms a fit up: VB does by default, unless something else says where it starts.
 
-    Nor where components are to be removed: those that EM has made sharp are seldom given up.
+    Nor where components are to be removed: those that EM has made sharp are seldom given up. Nor where a factor has a
+    number for every pair: EM gives it all that was observed, and nothing is left for the others.
     """
     if start is None:
-        return method == "vb" and init is None and not prune and bool(free)
+        return method == "vb" and init is None and not prune and bool(free) and not pairs
     one_of("start", start, STARTS)
     if isinstance(init, (str, PathLike)):  # a run that goes on has begun
         return False
@@ -212,11 +213,17 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Layout]:
-    """The layout of every factor."""
+def layouts(
+    model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, Pairs] | None = None
+) -> dict[str, Layout]:
+    """The layout of every factor; pairs: those over pairs, by name."""
     result = {}
     for name in model.factors:
         factor = model.factor(name)
+        if pairs and name in pairs:
+            own, scaled = tuple(ranks[index] for index in factor.latent), name not in model.added
+            result[name] = Layout.of_pairs(name, pairs[name], factor.latent, own, scaled)
+            continue
         sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
         scaled = name not in model.added
         result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes, scaled)
@@ -249,17 +256,9 @@ def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.d
 
 
 def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Names of the given factors; and no factor that was most likely meant to be given is missing."""
+    """Names of the given factors."""
     fixed = fixed or {}
     check_factor_names(model, "fixed", fixed)
-    for name in model.factors:
-        factor = model.factor(name)
-        if name not in fixed and len(factor.indices) >= 2 and not factor.latent:
-            raise SettingError(
-                f"factor {name}[{', '.join(factor.indices)}] has visible indices only and is not given: it would have "
-                f"one free number for every cell.\n"
-                f"Give it, fixed={{{name!r}: plait.Exposure(table, default=…)}}, or let it have a latent index."
-            )
     return tuple(name for name in model.factors if name in fixed)
 
 
@@ -372,6 +371,22 @@ def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
         )
     axes = {model.axis(index) for index in tie}
     return tuple(index for index in factor.indices if model.axis(index) in axes)
+
+
+def pair_ties(
+    ties: Mapping[str, str | Sequence[str]], adapt: Any, layouts: Mapping[str, Layout]
+) -> dict[str, str | Sequence[str]]:
+    """The ties of factors over pairs: one prior for the whole factor, or for a component."""
+    found = dict(ties)
+    for name, tie in ties.items():
+        if layouts[name].pairs is not None and tie not in ("factor", "component"):
+            if adapt != AUTO:
+                raise SettingError(
+                    f"adapt is {tie!r} for factor {name}, whose rows are those of pairs.\n"
+                    f'It adapts by "factor" or "component": adapt={{{name!r}: "factor"}}.'
+                )
+            found[name] = "factor"
+    return found
 
 
 def shared(model: Model, factor: str) -> bool:

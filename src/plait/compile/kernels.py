@@ -206,6 +206,7 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
         "value": _written(np.float64, 1),
         "rare": _written(np.int64, 1),
         "given": _read(np.float64, 1),
+        "number": _read(np.uint32, 1),
     }
     names = (name if name in kinds else name.rstrip("0123456789") for name in arguments(step))
     run.compile(tuple(kinds[name] for name in names))

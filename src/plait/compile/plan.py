@@ -65,7 +65,9 @@ class Plan:
 
     def rows(self, position: int, columns: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int64]:
         """The rows of an operand that cells, given by columns, belong to."""
-        count = len(next(iter(columns.values())))
+        count, pairs = len(next(iter(columns.values()))), self.layouts[position].pairs
+        if pairs is not None:
+            return pairs.find([columns[index] for index in self.operands[position].visible])
         row = np.zeros(count, np.int64)
         for index in self.operands[position].visible:
             row = row * self.sizes[index] + columns[index]
@@ -147,7 +149,7 @@ def plan_counts(
     ranks = {
         index: size
         for operand, layout in zip(operands, layouts)
-        for index, size in zip(operand.visible + operand.latent, layout.sizes)
+        for index, size in zip(operand.latent, layout.sizes[len(layout.visible) :])
     }
     root = tree_order(indices, sizes)
     remaining = list(range(len(operands)))

@@ -20,6 +20,7 @@ def arguments(step: Step) -> list[str]:
         names += ["log_exposure"] if step.exposed else []
     else:
         names += [f"given{term}" for term in step.exposed]
+    names += [f"number{position}" for position in step.listed]
     names += [f"z{position}" for position in range(count)]
     names += [f"shift{position}" for position in range(count)] if has_shifts(step) else []
     names += [f"grad{position}" for position in step.wanted] + ["scratch"]
@@ -30,6 +31,11 @@ def arguments(step: Step) -> list[str]:
 def has_shifts(step: Step) -> bool:
     """Whether a kernel needs the log-scales of its operands' rows, for the true scale matters."""
     return step.kind == "bernoulli" and step.terms == 1
+
+
+def _shown(operand: Operand) -> str:
+    """An operand as the header of a kernel shows it."""
+    return f"[{','.join(operand.visible)}{'…' if operand.listed else ''}|{','.join(operand.latent)}]"
 
 
 class _Kernel:
@@ -61,7 +67,7 @@ class _Kernel:
     def _header(self) -> list[str]:
         s = self.step
         terms = [[o for o in s.operands if o.term == term] for term in range(s.terms)]
-        shown = [" ".join(f"[{','.join(o.visible)}|{','.join(o.latent)}]" for o in term) or "1" for term in terms]
+        shown = [" ".join(map(_shown, term)) or "1" for term in terms]
         given = s.exposed if s.terms > 1 else ()
         spec = " + ".join(f"given{n} {text}" if n in given else text for n, text in enumerate(shown))
         sizes = " ".join(f"{index}={extent}" for index, extent in s.extents)
@@ -100,12 +106,15 @@ class _Kernel:
     def _write_rows(self, level: int) -> None:
         for position, operand in enumerate(self.step.operands):
             if self.step.level(position) == level and operand.visible:
-                row = self._row(operand)
-                row = f"({row})" if " " in row else row
+                row = self._row(position)
+                row = f"({row})" if row.count(" ") > 1 or row.startswith("(") else row
                 self.out(f"at{position} = {row} * {self.nest.size(operand.latent)}")
 
-    def _row(self, operand: Operand) -> str:
+    def _row(self, position: int) -> str:
         """An operand's row number, where its last visible index is known."""
+        operand = self.step.operands[position]
+        if operand.listed:
+            return f"item(number{position}, e{self.step.level(position)})"
         row = operand.visible[0] if operand.visible else "0"
         for index in operand.visible[1:]:
             row = f"({row}) * size{self.step.order.index(index)} + {index}"
@@ -116,7 +125,7 @@ class _Kernel:
         if not has_shifts(self.step):
             return
         terms = [
-            f"item(shift{p}, {self._row(o)})" for p, o in enumerate(self.step.operands) if self.step.level(p) == level
+            f"item(shift{p}, {self._row(p)})" for p in range(len(self.step.operands)) if self.step.level(p) == level
         ]
         above = ["0.0"] if level < 0 else [f"shift_{level - 1}" if level else "shift_top"]
         self.out(f"shift_{level if level >= 0 else 'top'} = {' + '.join(above + terms)}")

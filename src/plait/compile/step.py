@@ -35,11 +35,15 @@ def least_rate(arrays: Sequence[NDArray[np.floating]]) -> float:
 
 @dataclass(frozen=True)
 class Operand:
-    """The indices of one factor in a step: visible ones choose the row, latent ones the column; and its term."""
+    """The indices of one factor in a step: visible ones choose the row, latent ones the column; and its term.
+
+    listed: its rows are not all combinations of the visible indices; the tree says which row a fibre has.
+    """
 
     visible: tuple[str, ...]
     latent: tuple[str, ...]
     term: int = 0
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,11 @@ class Step:
         """The level of the tree at which an operand's last visible index is bound; −1: before the root."""
         return max((self.order.index(index) for index in self.operands[position].visible), default=-1)
 
+    @property
+    def listed(self) -> tuple[int, ...]:
+        """The positions of the operands whose rows the tree says."""
+        return tuple(position for position, operand in enumerate(self.operands) if operand.listed)
+
     def renamed(self) -> "Step":
         """The same step under standard index names, so that equal shapes give equal source."""
         names = {index: f"v{n}" for n, index in enumerate(self.order)}
@@ -74,7 +83,7 @@ class Step:
         def rename(indices: Iterable[str]) -> tuple[str, ...]:
             return tuple(names[index] for index in indices)
 
-        operands = tuple(Operand(rename(o.visible), rename(o.latent), o.term) for o in self.operands)
+        operands = tuple(replace(o, visible=rename(o.visible), latent=rename(o.latent)) for o in self.operands)
         extents = tuple((names[index], extent) for index, extent in self.extents)
         return replace(self, order=rename(self.order), operands=operands, extents=extents)
 

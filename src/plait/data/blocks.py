@@ -21,7 +21,8 @@ from plait.data.sorting import is_uniform, sort_order, taken
 class FibreTree:
     """Entries of a table sorted by `order`; `permutation` leads from the table's entries to the tree's.
 
-    beside: what else a kernel reads of every entry.
+    beside: what else a kernel reads of every entry. numbers: for each operand of a step whose rows are listed, the row
+    of every fibre of the level at which its last index is known.
     """
 
     order: tuple[str, ...]
@@ -31,6 +32,7 @@ class FibreTree:
     entries: NDArray[Any]
     permutation: NDArray[np.integer] | None
     beside: tuple[NDArray[np.float64], ...] = ()
+    numbers: tuple[NDArray[np.uint32], ...] = ()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -44,7 +46,15 @@ class FibreTree:
     def arrays(self) -> list[NDArray[Any]]:
         """All arrays that the tree holds."""
         permutation = [] if self.permutation is None else [self.permutation]
-        return [*self.rows, *self.starts, self.entries, *permutation, *self.beside]
+        return [*self.rows, *self.starts, self.entries, *permutation, *self.beside, *self.numbers]
+
+    def column(self, index: str, level: int) -> NDArray[np.integer]:
+        """The row numbers of an index at every fibre of a level, which is not above its own."""
+        at = self.order.index(index)
+        column = self.rows[at]
+        for starts in self.starts[at:level]:
+            column = np.repeat(column, np.diff(starts))
+        return column
 
     def with_entries(self, entries: NDArray[Any], *beside: NDArray[np.float64]) -> "FibreTree":
         """The same cells with other values, given in the table's order."""

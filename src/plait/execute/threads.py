@@ -168,6 +168,7 @@ def _inputs(step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequen
     """The kernel's arguments between the root range and the gradients (see `plait.compile.source.arguments`)."""
     inputs: list[Any] = [*tree.sizes, *tree.starts, *tree.rows, tree.entries]
     inputs += tree.beside if step.exposed else ()
+    inputs += tree.numbers
     inputs += arrays
     inputs += list(shifts or []) if has_shifts(step) else []
     return inputs

@@ -1,7 +1,7 @@
 """Counts of one relation: L ∘ ∂F/∂L of its factors, and the relation's part F of the bound."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from plait.data.ranges import PIECE, by_pieces
 from plait.data.sorting import is_uniform
 from plait.execute import Executor, Stats
 from plait.infer.gamma import Factor, add_up
+from plait.infer.members import numbered
 from plait.infer.rare import rare_counts
 
 Array = NDArray[np.float64]
@@ -86,12 +87,18 @@ class Counts:
         self.trees: list[FibreTree] = []
         for part in plan.passes:
             tree = forest.tree(plan.indices, plan.sizes, links, stored, part.order)
-            self.trees.append(tree.with_entries(stored, *cast(list[Array], beside)) if plan.exposed else tree)
+            tree = tree.with_entries(stored, *cast(list[Array], beside)) if plan.exposed else tree
+            self.trees.append(replace(tree, numbers=self._numbers(tree)))
         self.constant = 0.0
         self.marginals: list[Array] = []
         if not binary:
             self.constant = (0.0 if logs is None else float(entries @ logs)) - _log_factorials(values, weights)
             self.marginals = self.marginals_of(links, entries)
+
+    def _numbers(self, tree: FibreTree) -> tuple[NDArray[np.uint32], ...]:
+        """The rows of every factor over pairs at the fibres of a tree."""
+        pairs = ((layout.pairs, operand.visible) for layout, operand in zip(self.plan.layouts, self.plan.operands))
+        return tuple(numbered(tree, own, visible) for own, visible in pairs if own is not None)
 
     def marginals_of(self, cells: Fibres | NDArray[np.integer], numbers: NDArray[np.floating]) -> list[Array]:
         """The sums of numbers, one a link, over the links of every row of each factor."""

@@ -7,14 +7,14 @@ taken over boxes, which only adds (`covered`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
+from plait.compile.layout import Layout, Pairs
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, Forest, compact
@@ -23,7 +23,7 @@ from plait.data.weights import Weights
 from plait.execute import Executor
 from plait.infer.covered import CoveredTerm, total_of
 from plait.infer.gamma import Factor, dot, latent, sum_over_rows
-from plait.infer.members import Einsum, Indices, Member
+from plait.infer.members import Einsum, Indices, Member, numbered
 
 Array = NDArray[np.float64]
 
@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 # Priors keep VB and MAP above it, but for weights and exposures of very different sizes. EM goes below it as soon as
 # all that a component is about is hidden from somebody.
 TRUSTED = 1e-6
+NOTHING = 1e-12  # of what it is a difference of: as good as 0
 
 
 class Exposure:
@@ -67,6 +68,8 @@ class Exposure:
         if not self.mixed:
             return result
         most = sum((part for part, term in zip(parts, self.terms) if term.sign > 0), zero)
+        if any(member.listed for member in self.members.values()):  # which have links, so little of them is hidden
+            return np.where(result < NOTHING * most, 0.0, result)
         return self._covered(name, layout, factors) if (result < TRUSTED * most).any() else result
 
     @cached_property
@@ -84,7 +87,7 @@ class Exposure:
             return self.total
         name = name or next(iter(self.members))
         exposure = self(name, factors) if exposure is None else exposure
-        factor = factors[self.members[name].factor]
+        factor = self.members[name].taken(factors)
         if exposure.shape[0] == 1:
             return float(np.sum(factor.total("mean", self.executor) * exposure))
         return dot(factor.mean, exposure, self.executor)
@@ -146,7 +149,7 @@ class _DenseTerm:
 
     def reduced(self, name: str, factors: Mapping[str, Factor]) -> Array:
         """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
-        factor = factors[self.members[name].factor]
+        factor = self.members[name].taken(factors)
         if name not in self._kept or self._kept[name][0] != factor.version:
             self._kept[name] = (factor.version, self._reduce(name, factor))
         return self._kept[name][1]
@@ -198,6 +201,7 @@ class _Group:
     names: tuple[str, ...]
     layout: Layout
     plain: bool  # a single member with nothing summed: its stored array is used as it is
+    pairs: Pairs | None  # what the rows of that array stand for
 
 
 class _TableTerm:
@@ -220,7 +224,9 @@ class _TableTerm:
         self._steps: dict[str, tuple[_Group, Step]] = {}
         order = tree_order(table.indices, dict(sizes))
         entries = compact(table.values * self.dense.coefficient)
-        self.tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
+        tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
+        listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
+        self.tree = replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
         """The term's part of a factor's exposure."""
@@ -234,13 +240,15 @@ class _TableTerm:
     def _step(self, name: str) -> tuple[_Group, Step]:
         """The group that a factor belongs to, and the pass that its exposure takes."""
         position = next(n for n, group in enumerate(self.groups) if name in group.names)
-        operands = tuple(Operand(group.layout.visible, group.layout.latent) for group in self.groups)
+        operands = tuple(
+            Operand(group.layout.visible, group.layout.latent, listed=group.pairs is not None) for group in self.groups
+        )
         ranks = {i: n for group in self.groups for i, n in zip(group.layout.inside, group.layout.sizes)}
         return self.groups[position], make_step("linear", self.tree.order, operands, ranks, (position,))
 
     def _operand(self, group: _Group, factors: Mapping[str, Factor]) -> Array:
         if group.plain:
-            return factors[self.dense.members[group.names[0]].factor].mean
+            return self.dense.members[group.names[0]].taken(factors).mean
         dense = self.dense
         vectors = dense.vectors_of(self._joining(group))
         einsum = dense.einsum(
@@ -288,4 +296,4 @@ def _group(group: Sequence[Member], members: Sequence[Member], table: Indices, s
         latent = tuple(index for index in latent if index in outside)
     inside = visible + latent
     layout = Layout("+".join(m.name for m in group), inside, visible, latent, tuple(sizes[i] for i in inside))
-    return _Group(tuple(member.name for member in group), layout, plain)
+    return _Group(tuple(m.name for m in group), layout, plain, group[0].pairs if group[0].listed else None)

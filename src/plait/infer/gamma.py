@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, psi, xlogy
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
@@ -55,6 +56,22 @@ class Factor:
     def derived(self) -> tuple[Array, Array, Array, Array]:
         """What every update sets besides the posterior's parameters."""
         return self.mean, self.log_geomean, self.geomean, self.shift
+
+    @property
+    def parameters(self) -> tuple[Array, ...]:
+        """What it is made from: C and D of a posterior, Z of a point."""
+        if self.concentration is None or self.scale is None:
+            return (self.mean,)
+        return self.concentration, self.scale
+
+    @property
+    def shared(self) -> "Factor":
+        """The rows that pairs share, of a factor over pairs; views."""
+        assert self.layout.pairs is not None
+        own = slice(len(self.layout.pairs), None)
+        C, D = (None if a is None else a[own] for a in (self.concentration, self.scale))
+        mean, log_geomean, geomean, shift = (array[own] for array in self.derived)
+        return Factor(self.layout.shared, mean, log_geomean, geomean, shift, C, D, self.version)
 
     def total(self, name: Literal["mean", "log_geomean"], executor: Executor) -> Array:
         """Σ of E or log L over all rows, as stored; kept until the factor changes."""
@@ -179,7 +196,7 @@ def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: 
         return float(rows_vb(lo, hi, *arrays))
 
     factor.version += 1
-    return executor.rows(work, *factor.mean.shape)
+    return _over_rows(work, factor, prior, _divergences, executor)
 
 
 def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
@@ -193,7 +210,7 @@ def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor:
         return density(lo, hi)
 
     factor.version += 1
-    return executor.rows(work, *factor.mean.shape)
+    return _over_rows(work, factor, prior, _densities, executor)
 
 
 def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
@@ -211,13 +228,14 @@ def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
 
 def place_vb(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
     """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
-    arrays = *_row(factor.layout), *_prior(A, B, executor), factor.concentration, factor.scale, *factor.derived
+    prior = _prior(A, B, executor)
+    arrays = *_row(factor.layout), *prior, factor.concentration, factor.scale, *factor.derived
 
     def work(lo: int, hi: int) -> float:
         return float(rows_place(lo, hi, *arrays))
 
     factor.version += 1
-    return executor.rows(work, *factor.mean.shape)
+    return _over_rows(work, factor, prior, _divergences, executor)
 
 
 def place_em(factor: Factor, executor: Executor) -> None:
@@ -234,18 +252,56 @@ def place_em(factor: Factor, executor: Executor) -> None:
 def place_map(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
     """The same; returns the log prior density of Z."""
     place_em(factor, executor)
-    return executor.rows(_density(factor, _prior(A, B, executor)), *factor.mean.shape)
+    prior = _prior(A, B, executor)
+    return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
 
 
 def divergence(factor: Factor, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
-    layout, C, D = factor.layout, factor.concentration, factor.scale
-    return -float(kl_rows(0, layout.rows, layout.real, layout.pad, C, D, *_prior(A, B)))
+    layout, prior = factor.layout, _prior(A, B)
+    arrays = layout.real, layout.pad, factor.concentration, factor.scale, *prior
+    return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
 
 
 def log_density(factor: Factor, A: Array, B: Array) -> float:
     """Log prior density of a factor known exactly."""
-    return _density(factor, _prior(A, B))(0, factor.layout.rows)
+    prior = _prior(A, B)
+    return _over_rows(_density(factor, prior), factor, prior, _densities, None)
+
+
+def _over_rows(
+    work: Callable[[int, int], float], factor: Factor, prior: Sequence[Array], again: "Again", executor: Executor | None
+) -> float:
+    """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
+
+    again: the same of these rows alone, (rows, columns).
+    """
+    (rows, columns), pairs = factor.mean.shape, factor.layout.pairs
+    own = rows if pairs is None else len(pairs)
+    result = work(0, own) if executor is None else executor.rows(work, own, columns)
+    if pairs is None:
+        return result
+    work(own, rows)
+    shared, shape = factor.shared, (rows - own, columns)
+    here = (np.broadcast_to(array[own:] if len(array) > 1 else array, shape) for array in prior)
+    parts = again(shared, *(shared.layout.unpack(array) for array in here))
+    return result + float(pairs.others @ parts.reshape(len(parts), -1).sum(axis=1))
+
+
+Again = Callable[[Factor, Array, Array, Array, Array], Array]
+
+
+def _divergences(factor: Factor, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+    """−KL of every entry."""
+    C, D = (np.asarray(factor.layout.unpack(a), np.float64) for a in factor.parameters)
+    kl = (C - A) * psi(C) + log_gamma - gammaln(C) - A * (np.log(D) + log_rate) + C * (D * rate - 1.0)
+    return np.asarray(-kl)
+
+
+def _densities(factor: Factor, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+    """The log prior density of every entry."""
+    Z = np.asarray(factor.layout.unpack(factor.mean), np.float64)
+    return np.asarray(xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
 
 
 def _density(factor: Factor, prior: Sequence[Array]) -> Callable[[int, int], float]:

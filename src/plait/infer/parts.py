@@ -43,7 +43,7 @@ def part_of(data: Data, name: str, exposures: Exposures) -> Part:
     if all(V is not None for V in at_links):
         _check_exposure(relation, data, cast(list[Array], at_links))
     # Where indices may be exchanged every pair is a cell once, and the sum over all cells has it twice.
-    M = relation.weights * 0.5 ** len(equation.exchanged)
+    M = relation.weights * 0.5 ** len(equation.exchanged) if equation.exchanged else relation.weights
     given = (exposures.of(name, n) for n in numbers)
     return Part(
         name,

@@ -1,9 +1,10 @@
 """A fit's working set: the relations' sums and the factors' state, and the terms of the bound that go with them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -56,27 +57,35 @@ class Part:
 
 
 class Rate:
-    """G of one term: the exposures of its factors, and their sum with the factors themselves."""
+    """G of one term, or a part of it: the exposures of its factors, and their sum with the factors themselves.
+
+    number: of the term in its equation.
+    """
 
     def __init__(
         self,
+        number: int,
         members: Sequence[Member],
         weights: Weights,
         visible: Mapping[str, int],
         executor: Executor,
         forest: Forest,
     ) -> None:
-        self.members, self.executor = members, executor
+        self.number, self.members, self.executor = number, members, executor
         self.uses = Counter(member.factor for member in members)
         sizes = dict(visible)
         for member in members:
-            sizes |= dict(zip(member.indices, member.layout.sizes))
+            sizes |= dict(zip(member.latent, member.layout.sizes[len(member.layout.visible) :]))
         self.exposure = Exposure(members, weights, sizes, executor, forest)
 
     def exposed(self, name: str, factors: Mapping[str, Factor]) -> Array:
         """Exposure of a factor, over both its occurrences where it stands twice."""
         own = [member.name for member in self.members if member.factor == name]
         return add_up([self.exposure(occurrence, factors) for occurrence in own], self.executor)
+
+    def by_rows(self, name: str, exposure: Array, columns: int) -> Array:
+        """A factor's exposure as its update needs it."""
+        return next(m for m in self.members if m.factor == name).by_rows(exposure, columns)
 
     def total(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
         """Σ M·V·Xhat_E over all cells; the exposure of a factor, known already, saves work."""
@@ -90,10 +99,14 @@ class Relation:
 
     def __init__(self, part: Part, layouts: Mapping[str, Layout], executor: Executor, forest: Forest) -> None:
         self.part = part
-        terms = [_members(uses, layouts) for uses in part.terms]
-        self.names = frozenset(member.factor for term in terms for member in term)
+        self.members = [_members(uses, layouts) for uses in part.terms]  # of every term of the equation
+        self.names = frozenset(member.factor for term in self.members for member in term)
         self.executor = executor
-        self.terms = [Rate(own, M, part.sizes, executor, forest) for own, M in zip(terms, part.weights)]
+        self.terms = [
+            Rate(number, own, weights, part.sizes, executor, forest)
+            for number, (members, M) in enumerate(zip(self.members, part.weights))
+            for own, weights in _parted(part, members, M)
+        ]
         self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.names else None
 
     @property
@@ -111,15 +124,15 @@ class Relation:
         return [tree for term in self.terms for tree in term.exposure.trees]
 
     def _plan(self, part: Part) -> Plan:
-        members = [(member, term) for term, rate in enumerate(self.terms) for member in rate.members]
-        operands = tuple(Operand(member.visible, member.latent, term) for member, term in members)
+        members = [(member, term) for term, own in enumerate(self.members) for member in own]
+        operands = tuple(Operand(member.visible, member.latent, term, member.listed) for member, term in members)
         layouts = tuple(member.layout for member, _ in members)
         given = tuple(term for term, V in enumerate(part.nonzeros.exposures) if V is not None)
         # Of a single term the exposure cancels in the counts, unless the true scale matters.
-        exposed = given if len(self.terms) > 1 or part.kind == "bernoulli" else ()
+        exposed = given if len(part.terms) > 1 or part.kind == "bernoulli" else ()
         return plan_counts(
             part.name, part.kind, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
-            self.executor.threads, exposed=exposed, terms=len(self.terms),
+            self.executor.threads, exposed=exposed, terms=len(part.terms),
         )  # fmt: skip
 
     def count(self, factors: Mapping[str, Factor], wanted: Sequence[str], *, bound: bool) -> Counted:
@@ -162,16 +175,23 @@ def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Member]:
     """The occurrences of a term, with names of their own."""
     members: list[Member] = []
     for factor, indices in uses:
-        again = sum(member.factor == factor for member in members)
-        members.append(_member(layouts[factor], indices, f"{factor} again" if again else factor))
+        again = any(member.factor == factor for member in members)
+        members.append(Member.of(layouts[factor], indices, f"{factor} again" if again else factor))
     return members
 
 
-def _member(layout: Layout, indices: Indices, name: str) -> Member:
-    """An occurrence: the factor's inside indices under this equation's names."""
-    here = dict(zip(layout.indices, indices))
-    visible, latent = (tuple(here[i] for i in own) for own in (layout.visible, layout.latent))
-    return Member(name, layout.name, visible, latent, layout)
+def _parted(part: Part, members: Sequence[Member], weights: Weights) -> Iterator[tuple[list[Member], Weights]]:
+    """The cells of a term by which of its factors over pairs have rows of their own there: members, and weights."""
+    listed = [member for member in members if member.listed]
+    for own in product((True, False), repeat=len(listed)):
+        here, there = weights, list(members)
+        for member, mine in zip(listed, own):
+            assert member.pairs is not None
+            table = member.pairs.table(part.indices, list(part.sizes.values()), member.visible)
+            here = here * table if mine else here - here * table
+            if not mine:
+                there[there.index(member)] = member.of_others()
+        yield there, here
 
 
 @dataclass
@@ -255,10 +275,7 @@ class Problem:
 
     def parameters(self, name: str) -> tuple[Array, ...]:
         """What a free factor is made from, as stored: C and D of a posterior, Z of a point."""
-        factor = self.factors[name]
-        if factor.concentration is None or factor.scale is None:
-            return (factor.mean,)
-        return factor.concentration, factor.scale
+        return self.factors[name].parameters
 
     def place(self, name: str) -> None:
         """Let a factor and its KL follow its parameters, which were changed in place."""
@@ -302,8 +319,8 @@ class Problem:
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
         evidence = self._evidence(name, own, exposures)
         if name not in self.exposed:  # it is the weights that decide
-            exposed = np.any([(exposure > 0).any(axis=1) for exposure in exposures.values()], axis=0)
-            self.exposed[name] = np.broadcast_to(exposed, (factor.layout.rows,))
+            rows = [(e > 0).any(axis=1) for e in (evidence.exposure, evidence.twice) if e is not None]
+            self.exposed[name] = np.broadcast_to(reduce(np.logical_or, rows), (factor.layout.rows,))
         if self.method == "vb":
             self.divergences[name] = update_vb(factor, evidence, *self.spread(name), self.executor)
         elif self.method == "map":
@@ -332,8 +349,13 @@ class Problem:
         """All gradients, rare counts and exposures of one factor, added up."""
         gradient = add_up([c.gradients[name] for c in counted], self.executor)
         extras = [c.extras[name] for c in counted if name in c.extras]
+        columns = self.factors[name].layout.columns
         once, twice = (
-            [exposure for n, exposure in exposures.items() if (self.terms[n].uses[name] > 1) == again]
+            [
+                self.terms[n].by_rows(name, exposure, columns)
+                for n, exposure in exposures.items()
+                if (self.terms[n].uses[name] > 1) == again
+            ]
             for again in (False, True)
         )
         return Evidence(

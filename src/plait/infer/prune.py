@@ -58,7 +58,7 @@ def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, 
                 stored = sums.gradients[member.factor] * factor.geomean + sums.extras.get(member.factor, 0.0)
                 inside = member.layout.unpack(stored) / term.uses[member.factor]
                 for n in new:
-                    place = len(member.visible) + n
+                    place = len(member.layout.visible) + n
                     others = tuple(at for at in range(inside.ndim) if at != place)
                     totals[axes[n]] = totals.get(axes[n], 0.0) + inside.sum(axis=others, dtype=np.float64)
                     told.add((member.factor, axes[n]))

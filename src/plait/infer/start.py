@@ -62,15 +62,19 @@ def match_totals(problem: Problem, movable: Sequence[str]) -> None:
 
     The terms of a relation begin with equal parts of it.
     """
-    parts = [(term, _total(r) / len(r.terms)) for r in problem.relations for term in r.terms]
-    parts = [(term, part) for term, part in parts if part > 0 and term.uses.keys() & set(movable)]
-    rates = [term.total(problem.factors) for term, _ in parts]
-    parts = [(term, part / rate) for (term, part), rate in zip(parts, rates) if rate > 0]
-    if not parts:
+    rows, wanted = [], []
+    for relation in problem.relations:
+        part = _total(relation) / len(relation.members)
+        for number, members in enumerate(relation.members):
+            uses = [float(sum(member.factor == name for member in members)) for name in movable]
+            own = [term for term in relation.terms if term.number == number]
+            rate = sum((term.total(problem.factors) for term in own), 0.0)
+            if part > 0 and rate > 0 and any(uses):
+                rows.append(uses)
+                wanted.append(np.log(part / rate))
+    if not rows:
         return
-    R = np.array([[float(term.uses[name]) for name in movable] for term, _ in parts])
-    wanted = np.log([ratio for _, ratio in parts])
-    logs, *_ = np.linalg.lstsq(R, wanted, rcond=None)
+    logs, *_ = np.linalg.lstsq(np.array(rows), np.array(wanted), rcond=None)
     for name, log_scale in zip(movable, logs):
         problem.rescale(name, float(log_scale))
 
