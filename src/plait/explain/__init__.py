@@ -121,8 +121,8 @@ def _evidence(fit: Fitted, views: Sequence[View]) -> tuple[Evidence, ...]:
         links = sum(len(group.numbers) for group in views[0].groups if group.row.key == key)
         data, prior = sum((view.weight * np.array(view.sources(key)) for view in views), np.zeros(2))
         found.append(Evidence(row.factor, _names(fit, row.indices, row.rows), float(data), float(prior), links))
-    used = [row for row in found if row.data + row.prior > 0]  # a term of exposure 0 uses none
-    return tuple(used or found)
+    possible = any(np.isfinite(view.found.log_rates[0]) for view in views)
+    return tuple(row for row in found if row.data + row.prior > 0 or not possible)  # a term of exposure 0 uses none
 
 
 def _reasons(

@@ -79,7 +79,7 @@ def _share(
         shares = weight[:, None] * found.shares
         counts = values[some]
         if kind == "geomean":
-            counts, _ = expected_counts(member, equation.relation, counts, np.exp(found.log_rates))
+            counts, _ = expected_counts(member, equation.relation, counts, found.log_rates)
         k = shares.shape[1]
         settings = found.settings.reshape(shares.size, len(found.latent))
         expected = (shares * counts[:, None]).ravel()

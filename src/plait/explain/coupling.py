@@ -50,7 +50,7 @@ def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
     for cells, values, weights in _pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
         terms = terms_at(fit, equation, cells, "geomean")
         logs = log_rates(terms)
-        mean, follow = expected_counts(fit, equation.relation, values, np.exp(logs))
+        mean, follow = expected_counts(fit, equation.relation, values, logs)
         total += float(weights @ mean)
         for (number, index), (counts, variances) in found.items():
             parts = log_contract(terms[number], (CELLS,) if index is None else (CELLS, index))

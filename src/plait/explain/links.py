@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from plait.explain.latent import latent_sizes, log_rates, operands, rows_at, share, split_indices, terms_at
 from plait.fitted import Fitted
+from plait.likelihood import as_likelihood
 from plait.model import Equation
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, contract, log_contract
@@ -169,10 +170,12 @@ def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> Piece:
     parts, rate = _through(fit, equation, row, cells, logs=False)
     rare = ~((rate > RARE) & np.isfinite(rate))
     shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
+    logs = np.full(len(rate), -np.inf)
+    np.log(rate, out=logs, where=rate > 0)
     if rare.any():
-        entries, whole = _through(fit, equation, row, cells[rare], logs=True)
-        shares[rare] = share(entries, whole[:, None])
-    expected, follow = expected_counts(fit, equation.relation, known.values[numbers], rate)
+        entries, logs[rare] = _through(fit, equation, row, cells[rare], logs=True)
+        shares[rare] = share(entries, logs[rare, None])
+    expected, follow = expected_counts(fit, equation.relation, known.values[numbers], logs)
     return Piece(known.weights[numbers] * expected, shares, follow)
 
 
@@ -189,15 +192,13 @@ def _through(fit: Fitted, equation: Equation, row: Row, cells: Rows, *, logs: bo
     return parts.reshape(len(cells), -1), rate
 
 
-def expected_counts(fit: Fitted, relation: str, values: Array, rate: Array) -> tuple[Array, Array]:
-    """E[n] of the counts behind values x at rates λ_L, and η = d log E[n] / d log λ = Var[n] / E[n], both (n,).
+def expected_counts(fit: Fitted, relation: str, values: Array, log_rate: Array) -> tuple[Array, Array]:
+    """E[n] of the counts behind values x at log λ_L, and η = d log E[n] / d log λ = Var[n] / E[n], both (n,).
 
-    Poisson: x and 0. Bernoulli: a Poisson count that is not 0, λ/(1 − e^−λ) and 1 − λ/(e^λ − 1); λ → 0: 1 and 0.
+    Poisson: x and 0. Bernoulli: a Poisson count that is not 0, λ/(1 − e^−λ) and 1 − λ/(e^λ − 1). Of x = 0: 0 and 0.
     """
-    if fit.likelihood[relation] != "bernoulli":
-        return values, np.zeros(len(values))
-    small = rate < 1e-12
-    safe = np.where(small, 1.0, rate)
-    with np.errstate(over="ignore"):
-        mean, follow = safe / -np.expm1(-safe), 1.0 - safe / np.expm1(safe)
-    return np.where(small, 1.0, mean) * (values > 0), np.where(small, 0.0, follow)
+    likelihood, some = as_likelihood(fit.likelihood[relation]), values > 0
+    mean, follow = np.zeros(len(values)), np.zeros(len(values))
+    mean[some] = likelihood.expect(values[some], log_rate[some], {})[0]
+    follow[some] = likelihood.follow(values[some], log_rate[some], {})
+    return mean, follow
