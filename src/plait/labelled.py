@@ -42,9 +42,7 @@ def _parts(name: str, posterior: "Posterior") -> dict[str, Any]:
 
 
 def _coordinate(fit: Fitted, index: str) -> Any:
-    if index in fit.labels:
-        return fit.labels[index].names.to_numpy()
-    return np.arange(fit.rank[fit.model.axis(index)])
+    return fit.labels[index].names.to_numpy() if index in fit.labels else np.arange(fit.rank[index])
 
 
 def _check_names(fit: Fitted, indices: list[str]) -> None:

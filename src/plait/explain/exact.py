@@ -16,6 +16,7 @@ from plait.data.bind import BoundRelation, Data, bind
 from plait.data.blocks import Forest
 from plait.data.fibres import Fibres
 from plait.data.resample import reweighed
+from plait.data.undirected import written
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
@@ -101,7 +102,7 @@ def _without_link(relation: BoundRelation, number: int, without: Without) -> Bou
     """The relation with one of its links as a zero, or missing."""
     cells, weights = relation.cells, relation.weights
     if without == "missing":
-        cell, M = cells[number : number + 1], relation.cell_weights[number]
+        cell, M = written(cells[number : number + 1], relation.shape, relation.groups), relation.cell_weights[number]
         weights = weights - Weights.from_table(relation.indices, relation.shape, relation.indices, cell, M)
     return replace(
         relation,

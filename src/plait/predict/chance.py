@@ -52,6 +52,7 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
     Of an ensemble all are those of the mixture of its members.
     """
     wanted = names(fit, relation) if wanted is None else wanted
+    rows = fit.known[relation].canonical(rows)  # to the last bit the same, in whichever way a cell is written
 
     def ask(rows: Rows) -> list[NDArray[Any]]:
         return list(_block(fit, relation, rows, wanted).values())

@@ -199,7 +199,7 @@ def strata() -> Array:
 
 
 def _orders(parts: Sequence[Term]) -> dict[str, Rows]:
-    """The strata of each factor's draws, (columns, DRAWS); narrow factors get the first, best dimensions, points none."""
+    """The strata of each factor's draws, (columns, DRAWS); narrow ones get the first, best dimensions, points none."""
     widths = {source: operand.width * operand.random for source, operand in _sources(parts).items()}
     order = sobol_order(max(1, sum(widths.values())))
     result: dict[str, Rows] = {}

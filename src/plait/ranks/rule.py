@@ -105,7 +105,7 @@ def _room_in(data: Data, equation: Equation, index: str) -> int:
     """
     relation = data.relations[equation.relation]
     holders = [o for o in equation.occurrences if index in o.indices]
-    cells = relation.total_cells // max(relation.shape, default=1)
+    cells = math.prod(relation.shape) // max(relation.shape, default=1)
     if len(holders) == 2:
         sides = [math.prod(data.sizes[i] for i in o.indices if i in equation.indices) for o in holders]
         plain = [side for o, side in zip(holders, sides) if not set(o.indices) & set(equation.latent) - {index}]

@@ -38,7 +38,8 @@ PIECE = 1 << 17  # cells that a thread partitions at a time
 class Blocks:
     """All cells of a relation as queries × cells: the rows of some axes (places) by those of the others.
 
-    refused: cells, pairs or slices that may not be proposed, as coordinates (n, k) by k places.
+    refused: cells, pairs or slices that may not be proposed, as coordinates (n, k) by k places. again: which cells
+    (m, order) are another writing of one that comes before, the same for all queries.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Blocks:
         axes: Sequence[Axis],
         places: Sequence[int],
         refused: Sequence[tuple[Sequence[int], NDArray[np.integer]]],
+        again: Callable[[Rows], NDArray[np.bool_]] | None = None,
     ):
         self.fit, self.equation, self.axes, self.places = fit, equation, list(axes), list(places)
         self.others = [n for n in range(len(axes)) if n not in places]
@@ -55,6 +57,7 @@ class Blocks:
         self.refused = [_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused]
         self.cells = math.prod(len(self.axes[n]) for n in self.others)
         self.at_once = self._at_once() if self.cells <= FEW else 0
+        self.again = np.flatnonzero(again(self._first_line())) if again is not None and self.at_once else None
 
     def best(self, k: int, score: Score | None) -> tuple[Rows, Array]:
         """The k best cells (m, order) of every query, and what they are ranked by; queries in order."""
@@ -106,7 +109,14 @@ class Blocks:
         for table in self.refused:
             table.strike(rates, self.places, ranges)
         ordered = np.ascontiguousarray(rates.transpose(*self.places, *self.others))
-        return ordered.reshape(math.prod(map(len, ranges)), self.cells)
+        lines = ordered.reshape(math.prod(map(len, ranges)), self.cells)
+        if self.again is not None:
+            lines[:, self.again] = -np.inf
+        return lines
+
+    def _first_line(self) -> Rows:
+        """The row numbers (cells, order) of all cells of the first query."""
+        return self._rows((range(1),) * len(self.places), np.zeros(self.cells, np.int64), np.arange(self.cells))
 
     def _rows(self, ranges: Ranges, lines: Rows, columns: Rows) -> Rows:
         """The row numbers (m, order) of cells of a block."""

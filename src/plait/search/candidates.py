@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from plait.data.closed import Closed
 from plait.data.keys import Array
 from plait.data.terms import Term
+from plait.data.undirected import orders, without
 from plait.data.weights import Weights
 from plait.fitted import Fitted
 from plait.search.form import Axis
@@ -25,16 +26,20 @@ Flags = NDArray[np.bool_]
 class Candidates:
     """The axes of a search, one for each index, and which of their cells count.
 
-    known: whether known links do. excluded: what does not, because it was asked so.
+    known: whether known links do. excluded: what does not, because it was asked so. places: those of the indices for
+    whose entities cells are wanted, each for itself.
     """
 
-    def __init__(self, fit: Fitted, relation: str, axes: Sequence[Axis], known: bool, excluded: Closed):
+    def __init__(
+        self, fit: Fitted, relation: str, axes: Sequence[Axis], known: bool, excluded: Closed, places: Sequence[int]
+    ):
         self.known = None if known else fit.known[relation]
         self.closed = fit.known[relation].closed
         self.excluded = excluded
         self.weights = _closing(fit, relation)
         self.asked = list(axes)
         self.axes = _exposed(self.weights, _opened([self.closed, excluded], self.asked))
+        self.groups = without(fit.known[relation].groups, places)
 
     def __call__(self, rows: Rows) -> Flags:
         """Which cells (m, order), as row numbers, may be proposed."""
@@ -44,12 +49,20 @@ class Candidates:
                 allowed &= ~closed.contain(rows)
         if self.weights:
             allowed &= np.any([V.at(rows) > 0 for V in self.weights], axis=0)
-        return allowed
+        return allowed & ~self.again(rows)
+
+    def again(self, rows: Rows) -> Flags:
+        """Which cells (m, order) are among those asked for in an earlier writing, too."""
+        found = np.zeros(len(rows), bool)
+        for order in orders(self.groups, rows.shape[1]):
+            other = rows[:, order]
+            found |= _before(other, rows) & _inside(other, self.axes)
+        return found
 
     def refused(self) -> list[tuple[list[int], Array]]:
         """Coordinates (n, k) of what does not count, by k places: known links, closed and excluded cells."""
         found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
-        return found if self.known is None else [(list(range(len(self.asked))), self.known.cells), *found]
+        return found if self.known is None else [(list(range(len(self.asked))), self.known.written), *found]
 
     def rules(self) -> list[str]:
         """What closes cells among those asked for, in words."""
@@ -70,7 +83,7 @@ class Candidates:
 
     def _known_cells(self) -> int:
         """How many of the cells asked for do not count because they are known."""
-        return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.cells, self.asked)))
+        return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.written, self.asked)))
 
 
 def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
@@ -87,6 +100,15 @@ def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
             here = coords[_inside(coords, [axes[k] for k in places])]
             axes[at] = _without(axes[at], here[:, places.index(at)])
     return axes
+
+
+def _before(cells: Rows, others: Rows) -> Flags:
+    """Which cells (m, order) come before others (m, order) in lexicographic order."""
+    found, tied = np.zeros(len(cells), bool), np.ones(len(cells), bool)
+    for mine, theirs in zip(cells.T, others.T):
+        found |= tied & (mine < theirs)
+        tied &= mine == theirs
+    return found
 
 
 def _inside(coords: Array, axes: Sequence[Axis]) -> Flags:
