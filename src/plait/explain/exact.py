@@ -20,7 +20,7 @@ from plait.data.undirected import written
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
-from plait.explain.latent import gathered, operands
+from plait.explain.latent import operands, rows_at
 from plait.fitted import Fitted
 from plait.infer.parts import go_on, parts_of
 from plait.infer.problem import Method
@@ -137,10 +137,14 @@ def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: 
 
 
 def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
-    """Xhat_E of a cell."""
-    equation = fit.model.equation(relation)
-    blocks = [gathered(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in operands(fit, equation)]
-    return float(contract(blocks, ()))
+    """Σ_terms V Xhat_E of a cell."""
+    equation, total = fit.model.equation(relation), 0.0
+    for number, term in enumerate(equation.terms):
+        V = fit.exposures.at(relation, number, cell[None, :])
+        uses = operands(fit, term)
+        blocks = [rows_at(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in uses]
+        total += float(contract(blocks, ())) * (1.0 if V is None else float(V[0]))
+    return total
 
 
 def _written(kept: Kept) -> NDArray[np.float64]:

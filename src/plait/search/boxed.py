@@ -14,7 +14,7 @@ from plait.predict.moments import mean_rate
 from plait.search.best import Best
 from plait.search.branch import Boxes, search
 from plait.search.form import Axis, Form, as_rows, free_axes, parts_of, simplified
-from plait.search.listed import regions
+from plait.search.listed import Region, exposures_of, regions
 
 Rows = NDArray[np.int64]
 
@@ -23,16 +23,15 @@ GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposur
 
 def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: Best) -> None:
     """Offer `best` the cells of all regions; those that an exposure lists first."""
-    weights = fit.exposures.of(equation.relation, 0)
+    weights = exposures_of(fit, equation)
     for region in regions(weights, axes, _entries_at_once(fit, equation, axes)):
         best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
-        parts = [*parts_of(fit, equation, region.axes), *region.parts]
-        form = simplified([len(axis) for axis in free_axes(region.axes)], parts)
+        form = _form(fit, equation, region)
         best.within(region.axes)
         if form.shape:
             search(_boxes(form), best)
         else:
-            rate = math.prod(float(part.array) for part in form.parts)
+            rate = sum(math.prod(float(part.array) for part in term) for term in form.terms)
             best.offer(np.zeros((1, 0), np.int64), np.array([rate]))
     best.settle()
 
@@ -45,14 +44,15 @@ def search_each(
     All share one set of trees: the search for an entity begins at the box of its row and of all rows elsewhere. Under
     an exposure, whose tables are axes of their own, each is a search by itself.
     """
-    if fit.exposures.of(equation.relation, 0) is not None:
+    weights = exposures_of(fit, equation)
+    if any(V is not None for V in weights):
         for rows in product(*(range(len(axes[place])) for place in places)):
             best = new()
             search_cells(fit, equation, _settled(axes, dict(zip(places, rows))), best)
             yield best
         return
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
-    boxes = _boxes(simplified([len(axes[n]) for n in free], parts_of(fit, equation, axes)))
+    boxes = _boxes(_form(fit, equation, next(regions(weights, axes, 0))))
     at = [np.argsort(tree.order) for tree in boxes.trees]
     height = [tree.height for tree in boxes.trees]
     for rows in product(*(range(len(axes[place])) for place in places)):
@@ -70,6 +70,16 @@ def search_each(
 def _settled(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
     """The axes with one row left at some places."""
     return [Axis(a.places, a.rows[rows[n] : rows[n] + 1]) if n in rows else a for n, a in enumerate(axes)]
+
+
+def _form(fit: Fitted, equation: Equation, region: Region) -> Form:
+    """The terms of an equation that are not 0 in a region."""
+    terms = [
+        simplified([*parts_of(fit, equation, term, region.axes), *V])
+        for term, V in zip(equation.terms, region.exposures)
+        if V is not None
+    ]
+    return Form(tuple(len(axis) for axis in free_axes(region.axes)), tuple(terms))
 
 
 def _boxes(form: Form) -> Boxes:

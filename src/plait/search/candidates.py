@@ -36,7 +36,7 @@ class Candidates:
         self.known = None if known else fit.known[relation]
         self.closed = fit.known[relation].closed
         self.excluded = excluded
-        self.weights = fit.exposures.of(relation, 0)
+        self.weights = _closing(fit, relation)
         self.asked = list(axes)
         self.axes = _exposed(self.weights, _opened([self.closed, excluded], self.asked))
         self.groups = without(fit.known[relation].groups, places)
@@ -47,8 +47,8 @@ class Candidates:
         for closed in (self.closed, self.excluded):
             if closed:
                 allowed &= ~closed.contain(rows)
-        if self.weights is not None:
-            allowed &= self.weights.at(rows) > 0
+        if self.weights:
+            allowed &= np.any([V.at(rows) > 0 for V in self.weights], axis=0)
         return allowed & ~self.again(rows)
 
     def again(self, rows: Rows) -> Flags:
@@ -69,7 +69,7 @@ class Candidates:
         found = [f"a rule about {', '.join(over)}" for over in self._meet(self.closed)]
         if self._meet(self.excluded):
             found.append("exclude=")
-        if self.weights is not None and not found and self._known_cells() < math.prod(map(len, self.asked)):
+        if self.weights and not found and self._known_cells() < math.prod(map(len, self.asked)):
             found.append("an exposure of 0")
         return found
 
@@ -125,14 +125,20 @@ def _without(axis: Axis, rows: Rows) -> Axis:
     return axis if kept.all() else replace(axis, rows=axis.rows[kept], whole=False)
 
 
-def _exposed(weights: Weights | None, axes: list[Axis]) -> list[Axis]:
-    """The axes without rows whose exposure is 0 everywhere."""
-    if weights is None:
+def _closing(fit: Fitted, relation: str) -> list[Weights]:
+    """V of every term, where all have one: a cell at which they are all 0 is closed. Else none closes anything."""
+    found = [fit.exposures.of(relation, number) for number in range(len(fit.model.equation(relation).terms))]
+    return [] if any(V is None for V in found) else [V for V in found if V is not None]
+
+
+def _exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
+    """The axes without rows whose exposures are 0 everywhere."""
+    if not weights:
         return axes
     result = []
-    for index, axis in zip(weights.indices, axes):
-        some = np.zeros(weights.sizes[index], bool)
-        for term in weights.terms:
+    for index, axis in zip(weights[0].indices, axes):
+        some = np.zeros(weights[0].sizes[index], bool)
+        for term in (term for V in weights for term in V.terms):
             some |= _reached(term, index, len(some))
         result.append(_without(axis, np.flatnonzero(~some)))
     return result
