@@ -491,3 +491,11 @@ def test_bernoulli_link_grows_with_the_rate(where):
     found = LINK[where](np.linspace(-60, 690, 3001))
     assert (np.diff(found[:, 0]) >= 0).all()
     assert (np.diff(found[:, 1]) > 0).all()
+
+
+def test_a_rate_of_any_size_is_xhat_times_its_scale():
+    for xhat, log_scale in ((0.3, 0.0), (1e-200, 500.0), (2.0, -600.0), (5.0, 689.9), (1e-260, 900.0), (1.0, -720.0)):
+        wanted = math.exp(min(math.log(xhat) + log_scale, 700.0))
+        assert jit.rate_of(xhat, log_scale) == pytest.approx(wanted, rel=1e-12)
+    assert jit.rate_of(1.0, -800.0) == 0.0
+    assert jit.rate_of(1e300, 689.0) == jit.rate_of(1.0, 5000.0) == math.exp(700.0)

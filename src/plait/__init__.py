@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from plait.choosing import Choice, choose
     from plait.data import Exposure, Relation
     from plait.data.features import Features, features
+    from plait.data.paths import paths
     from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
     from plait.explain import Explanation
     from plait.files import read, write
@@ -89,6 +90,7 @@ __all__ = [
     "fit",
     "hide",
     "load",
+    "paths",
     "read",
     "write",
 ]
@@ -116,6 +118,7 @@ _LAZY = {
     "fit": "plait.fitting",
     "hide": "plait.evaluation",
     "load": "plait.result",
+    "paths": "plait.data.paths",
     "read": "plait.files",
     "write": "plait.files",
 }

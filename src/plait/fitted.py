@@ -17,6 +17,7 @@ from plait.data.bind import Data
 from plait.data.exposure import Exposures
 from plait.data.known import Known
 from plait.data.labels import Labels
+from plait.data.pairs import Pairs
 from plait.infer.hyper import gauge
 from plait.infer.prior import Gamma
 from plait.infer.run import ADAPT_AFTER
@@ -55,6 +56,9 @@ class Posterior:
     """One factor's posterior, arrays with the axes as written.
 
     VB: Gamma(concentration, scale). EM, MAP and given factors are points: infinite concentration, scale and sd 0.
+
+    pairs: of a factor over pairs (M[u, i], M[u, i, z]) which pairs have rows of their own, `pairs.coords` (n, …); its
+    arrays have rows in place of the visible axes: those of the pairs, then one for all others of each first entity.
     """
 
     indices: tuple[str, ...]
@@ -62,6 +66,7 @@ class Posterior:
     scale: Array
     mean: Array
     geomean: Array
+    pairs: Pairs | None = None
 
     @cached_property
     def sd(self) -> Array:
@@ -89,14 +94,17 @@ def _posterior(kept: Kept, log_scale: float) -> Posterior:
     arrays = [np.asarray(array) for array in arrays]  # of no index: NumPy makes numbers of sums and products
     for array in arrays:
         array.flags.writeable = False
-    return Posterior(layout.indices, *arrays)
+    pairs = cast(Pairs | None, layout.pairs)
+    C, D, mean, geomean = arrays
+    return Posterior(layout.indices if pairs is None else pairs.indices, C, D, mean, geomean, pairs)
 
 
 def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
-    """The gauge of a fit whose priors have been adapted; relations are products of the factors that are not given."""
+    """The gauge of a fit whose priors have been adapted; terms are products of the factors that are not given."""
     if not adapted or state.history[-1].sweep <= adapt_after:
         return {}
-    R = np.array([[float(name in equation.factors) for name in adapted] for equation in model.equations])
+    terms = [term for equation in model.equations for term in equation.terms]
+    R = np.array([[float(term.factors.count(name)) for name in adapted] for term in terms])
     means = []
     for name in adapted:
         kept = state.factors[name]
@@ -104,6 +112,8 @@ def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int
         assert kept.scale is not None
         rows = kept.layout.unpack(kept.concentration * kept.scale).reshape(kept.layout.rows, -1)
         seen = state.exposed.get(name, np.ones(len(rows), bool))  # the others only echo the prior
+        if kept.layout.pairs is not None:
+            seen = seen & (np.arange(len(rows)) < len(kept.layout.pairs))
         means.append(float(rows[seen if seen.any() else slice(None)].mean(dtype=np.float64)))
     return dict(zip(adapted, gauge(means, R).tolist()))
 
@@ -189,7 +199,7 @@ class Fitted:
         """Starting points for a fit of other data: rows by name; a new entity starts as the average one."""
         result: dict[str, Any] = {}
         for name, factor in self.factors.items():
-            if name in layouts and layouts[name].indices == factor.indices:
+            if name in layouts and factor.pairs is None and layouts[name].indices == factor.indices:
                 result[name] = factor if self.same_rows(data, name) else self._moved(data, factor)
         return result
 

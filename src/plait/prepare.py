@@ -17,6 +17,7 @@ from plait.data.bind import Data, bind
 from plait.data.blocks import Forest
 from plait.data.exposure import Exposures, bind_exposures
 from plait.data.known import Known
+from plait.data.pairs import Pairs, find_pairs
 from plait.data.resample import reweighed
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
@@ -101,15 +102,18 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     ranks = settings.ranks(model, given.rank)
     settings.check_tie_indices(model, given.adapt)
     ties = settings.ties(model, given.adapt, given.method, free)
-    warm = settings.check_start(given.start, given.method, given.init, given.prune, free)
+    settings.check_start(given.start, given.method, given.init, given.prune, free)
+    executor: Executor = given.executor or Threads(given.threads)
+    bound = bound_data(model, data, given.labels)
+    pairs = pairs_of(bound, free)
+    layouts = settings.layouts(model, bound, ranks, pairs)
+    ties = settings.pair_ties(ties, given.adapt, layouts)
+    warm = settings.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
     loop = Settings(
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
         dtype.name,
     )  # fmt: skip
-    executor: Executor = given.executor or Threads(given.threads)
-    bound = bound_data(model, data, given.labels)
-    layouts = settings.layouts(model, bound, ranks)
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
         _warn(bound, {} if given.prune else ranks, named)
@@ -175,6 +179,15 @@ def member_seeds(seed: int, count: int) -> tuple[int, ...]:
 def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
     traps = model_traps(data.model, given), link_traps(data), rank_traps(data, ranks, given), given_traps(data, given)
     warn_of(chain.from_iterable(traps))
+
+
+def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
+    """The pairs of every free factor over several visible indices."""
+    open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
+    if not open_pairs:
+        return {}
+    links = {n: {i: r.links.column(i) for i in r.indices} for n, r in data.relations.items()}
+    return find_pairs(data.model, links, dict(data.sizes), open_pairs)
 
 
 def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
+from plait.compile.layout import Layout, Pairs
 from plait.data.bind import Data
 from plait.errors import SettingError, suggestion
 from plait.infer.hyper import RANK_ONE
@@ -131,13 +131,14 @@ def restart_words(restarts: int, keep: str | None, bootstrap: bool) -> dict[str,
     return {"restarts": int(restarts), "keep": keep or KEEPS[0], "bootstrap": bootstrap}
 
 
-def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str]) -> bool:
+def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str], pairs: bool = False) -> bool:
     """Whether EM warms a fit up: VB does by default, unless something else says where it starts.
 
-    Nor where components are to be removed: those that EM has made sharp are seldom given up.
+    Nor where components are to be removed: those that EM has made sharp are seldom given up. Nor where a factor has a
+    number for every pair: EM gives it all that was observed, and nothing is left for the others.
     """
     if start is None:
-        return method == "vb" and init is None and not prune and bool(free)
+        return method == "vb" and init is None and not prune and bool(free) and not pairs
     one_of("start", start, STARTS)
     if isinstance(init, (str, PathLike)):  # a run that goes on has begun
         return False
@@ -180,12 +181,7 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
                 raise SettingError(
                     f"rank is given for {index!r}, which {what}.\nLatent indices are {_listed(model.latent)}."
                 )
-        missing = [index for index in model.latent if index not in rank]
-        if missing:
-            raise SettingError(
-                f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
-            )
-        chosen = {index: rank[index] for index in model.latent}
+        chosen = _tied_ranks(model, rank)
     elif rank is not None and not model.latent:
         raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
     else:
@@ -195,17 +191,42 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
     return {index: int(size) for index, size in chosen.items()}
 
 
+def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by latent index; indices of one axis have that of any of them."""
+    by_axis: dict[str, tuple[str, int]] = {}
+    for index, size in rank.items():
+        other, known = by_axis.setdefault(model.axis(index), (index, size))
+        if known != size:
+            raise SettingError(
+                f"rank of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one.\n"
+                f"Give one of the two."
+            )
+    missing = [index for index in model.ranks if index not in by_axis]
+    if missing:
+        raise SettingError(
+            f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
+        )
+    return {index: by_axis[model.axis(index)][1] for index in model.latent}
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def layouts(model: Model, data: Data, ranks: Mapping[str, int]) -> dict[str, Layout]:
-    """The layout of every factor."""
+def layouts(
+    model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, Pairs] | None = None
+) -> dict[str, Layout]:
+    """The layout of every factor; pairs: those over pairs, by name."""
     result = {}
     for name in model.factors:
         factor = model.factor(name)
+        if pairs and name in pairs:
+            own, scaled = tuple(ranks[index] for index in factor.latent), name not in model.added
+            result[name] = Layout.of_pairs(name, pairs[name], factor.latent, own, scaled)
+            continue
         sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
-        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes)
+        scaled = name not in model.added
+        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes, scaled)
     return result
 
 
@@ -235,17 +256,9 @@ def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.d
 
 
 def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Names of the given factors; and no factor that was most likely meant to be given is missing."""
+    """Names of the given factors."""
     fixed = fixed or {}
     check_factor_names(model, "fixed", fixed)
-    for name in model.factors:
-        factor = model.factor(name)
-        if name not in fixed and len(factor.indices) >= 2 and not factor.latent:
-            raise SettingError(
-                f"factor {name}[{', '.join(factor.indices)}] has visible indices only and is not given: it would have "
-                f"one free number for every cell.\n"
-                f"Give it, fixed={{{name!r}: plait.Exposure(table, default=…)}}, or let it have a latent index."
-            )
     return tuple(name for name in model.factors if name in fixed)
 
 
@@ -358,6 +371,22 @@ def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
         )
     axes = {model.axis(index) for index in tie}
     return tuple(index for index in factor.indices if model.axis(index) in axes)
+
+
+def pair_ties(
+    ties: Mapping[str, str | Sequence[str]], adapt: Any, layouts: Mapping[str, Layout]
+) -> dict[str, str | Sequence[str]]:
+    """The ties of factors over pairs: one prior for the whole factor, or for a component."""
+    found = dict(ties)
+    for name, tie in ties.items():
+        if layouts[name].pairs is not None and tie not in ("factor", "component"):
+            if adapt != AUTO:
+                raise SettingError(
+                    f"adapt is {tie!r} for factor {name}, whose rows are those of pairs.\n"
+                    f'It adapts by "factor" or "component": adapt={{{name!r}: "factor"}}.'
+                )
+            found[name] = "factor"
+    return found
 
 
 def shared(model: Model, factor: str) -> bool:

@@ -108,7 +108,12 @@ def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Col
 
 
 def _comparable(problem: Problem) -> bool:
-    """Whether there is a smaller model to compare with: latent indices, none in a given factor; and enough data."""
+    """Whether there is a smaller model to compare with: latent indices, none in a given factor; and enough data.
+
+    Only a product of different factors is compared: of others the counts are not those of their links.
+    """
+    if any(len(r.terms) > 1 or max(r.terms[0].uses.values(), default=1) > 1 for r in problem.relations):
+        return False
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
     links = sum(len(part.nonzeros.values) for part in problem.parts)

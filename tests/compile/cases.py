@@ -65,7 +65,7 @@ class Equation:
         ranks = {index: self.size(index) for factor in self.factors for index in factor if index not in self.indices}
         return make_step(kind, tuple(order), self.operands, ranks, tuple(wanted), **more)
 
-    def plan(self, kind, entries, threads, *, exposed=False):
+    def plan(self, kind, entries, threads, *, exposed=()):
         sizes = {index: self.size(index) for index in self.indices}
         return plan_counts(
             "X", kind, self.indices, sizes, self.operands, self.layouts, entries, threads, exposed=exposed
@@ -147,4 +147,4 @@ def assert_equal_stats(case, actual, expected, rtol=1e-12):
 
 def sorted_rare(stats):
     order = np.lexsort(stats.rare_cells.T[::-1])
-    return stats.rare_cells[order], stats.rare_entries[order], stats.rare_log_exposure[order]
+    return stats.rare_cells[order], stats.rare_entries[order], stats.rare_beside[order]

@@ -196,6 +196,36 @@ def test_threads_that_ask_for_the_same_kernel_at_once_get_one_compilation(tmp_pa
     assert found["misses"] == 1
 
 
+def test_a_call_never_compiles_whatever_arrays_it_is_given(tmp_path, run, numbers):
+    """What numba compiles at a call may find its module gone: its entry in the cache then cannot be read for good."""
+    code = """
+        def frozen(array):
+            array = array.copy()
+            array.flags.writeable = False
+            return array
+
+        def all_frozen(tree):
+            return replace(tree, entries=frozen(tree.entries), rows=tuple(map(frozen, tree.rows)),
+                           starts=tuple(map(frozen, tree.starts)))
+
+        from dataclasses import replace
+        arrays = [np.ones((3, 8)), frozen(np.ones((3, 8)))]
+        tree = grow(("i", "j"), {"i": 3, "j": 3}, CELLS, np.arange(1.0, 6.0), ("i", "j"))
+        one = grow(("i", "j"), {"i": 3, "j": 3}, CELLS[:1], np.broadcast_to(1.0, 1), ("i", "j"))  # one plain link
+        for some in (tree, all_frozen(tree), one):
+            Threads(1).sum(step(5), [some], arrays)
+        files = len(list(Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*.nbc")))
+        try:
+            Threads(1).sum(step(5), [tree], [np.asfortranarray(array) for array in arrays])
+        except TypeError as error:
+            refused = "No matching definition" in str(error)
+        wide = work(cells=CELLS.astype(np.int64))  # row numbers of 64 bits: a kernel of its own
+        names = {path.name.split(".")[0] for path in Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*.nbc")}
+        print(json.dumps([files, one.entries.flags.writeable, refused, wide, len(names)]))
+    """
+    assert run(tmp_path / "kernels", code) == [1, False, True, numbers, 2]
+
+
 # never a reason to fail -----------------------------------------------------------------------------------------------
 
 
@@ -254,7 +284,7 @@ def test_a_folder_that_vanishes_at_any_time_costs_only_time(run, filled, numbers
         work()
         vanish()  # between two kernels
         work(9)
-        vanish()  # before a kernel in memory is compiled for other types
+        vanish()  # before the same step is compiled for other types
         wide = work(cells=CELLS.astype(np.int64))
         load = kernels._load
 
@@ -275,6 +305,7 @@ DAMAGE = {
     "cut short": lambda data: data[: len(data) // 2],
     "garbage": lambda data: b"\xff\xfe\x00garbage" * 50,
     "text": lambda data: b"def run(:\n",
+    "no module": lambda data: b"c<dynamic>\nrun\n.",  # a pickle of what numba found no module of
 }
 
 
@@ -301,7 +332,7 @@ print(json.dumps({name: after(path, damage) for name, damage in DAMAGE.items()})
 def test_a_damaged_file_costs_only_time_and_is_replaced(suffix, run, filled, numbers):
     good = [numbers, {"numbers": numbers, "hits": 1, "misses": 0}]
     found = run(filled, f"SUFFIX = {suffix!r}\n{DAMAGE}")
-    assert found == dict.fromkeys(["empty", "cut short", "garbage", "text"], good)
+    assert found == dict.fromkeys(["empty", "cut short", "garbage", "text", "no module"], good)
 
 
 def test_row_kernels_do_not_outlive_the_functions_that_they_call(tmp_path):

@@ -61,7 +61,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
-    step = equation.step("bernoulli", planned(equation)[::-1], every(equation), bound=True, exposed=True)
+    step = equation.step("bernoulli", planned(equation)[::-1], every(equation), bound=True, exposed=(0,))
     for workers in (1, 2):
         equals_reference(equation, step, workers)
 
@@ -198,7 +198,7 @@ def test_one_heavy_root_leaves_nothing_out(always_cut):
 
 ADDED = {
     "poisson": CP3.step("poisson", "ijk", (0, 1, 2), bound=True),
-    "bernoulli": MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=True),
+    "bernoulli": MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=(0,)),
     "linear": TUCKER.step("linear", "ijk", (0, 1, 2, 3)),
 }
 
@@ -329,7 +329,7 @@ def log_domain(equation, cells, entries, logs, kind, log_exposure):
 
 def counted(equation, nonzeros, factors, kind, workers):
     """Counts (inside) from kernels and rare entries together, F, and the stats of the first pass."""
-    plan = equation.plan(kind, len(nonzeros.values), workers, exposed=nonzeros.exposure is not None)
+    plan = equation.plan(kind, len(nonzeros.values), workers, exposed=() if nonzeros.exposures[0] is None else (0,))
     relation = Counts(plan, nonzeros, Forest())
     found = relation(factors, Threads(workers), list(factors), bound=True)
     counts = {}
@@ -366,7 +366,7 @@ def test_counts_and_bound_with_underflowing_entries_equal_the_log_domain(name, k
     weights = rng.gamma(2.0, 1.0, len(cells))
     exposure = np.exp(rng.normal(size=len(cells))) if kind == "exposed" else None
     likelihood = "poisson" if kind == "poisson" else "bernoulli"
-    nonzeros = Nonzeros(cells, np.ones(len(cells)), weights, exposure)
+    nonzeros = Nonzeros(cells, np.ones(len(cells)), weights, (exposure,))
     log_exposure = None if exposure is None else np.log(exposure)
     expected, value, underflow = log_domain(equation, cells, weights, logs, likelihood, log_exposure)
     actual, found = counted(equation, nonzeros, factors, likelihood, 1)
@@ -386,7 +386,7 @@ def test_more_rare_entries_than_there_is_room_for_are_all_counted(workers, alway
     weights = rng.gamma(2.0, 1.0, len(cells))
     expected, value, underflow = log_domain(equation, cells, weights, logs, "poisson", None)
     assert underflow > workers * (threads.RARE + 100)
-    actual, found = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights, None), factors, "poisson", workers)
+    actual, found = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights), factors, "poisson", workers)
     assert found == pytest.approx(value, rel=1e-11)
     for factor, counts in expected.items():
         np.testing.assert_allclose(actual[factor], counts, rtol=1e-10, atol=1e-13 * counts.max(), err_msg=factor)
@@ -404,7 +404,7 @@ def test_the_list_of_rare_entries_is_complete_when_it_is_just_full(count):
 
 
 def test_rare_entries_are_left_out_of_gradients_and_listed_with_their_cells():
-    step = MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=True)
+    step = MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=(0,))
     case = Case.draw(MATRIX, step, seeded("listed"))
     case.arrays[1][2] = 1e-300  # a whole row of B
     stats = case.sum(Threads(1))
@@ -412,7 +412,7 @@ def test_rare_entries_are_left_out_of_gradients_and_listed_with_their_cells():
     assert hit.sum() == len(stats.rare_entries) > 0
     assert set(map(tuple, stats.rare_cells.tolist())) == set(map(tuple, case.cells[hit][:, ::-1].tolist()))
     assert sorted(stats.rare_entries) == sorted(case.entries[hit])
-    assert sorted(stats.rare_log_exposure) == sorted(case.log_exposure[hit])
+    assert sorted(stats.rare_beside[:, 0]) == sorted(case.log_exposure[hit])
     assert not stats.gradients[1][2].any()
 
 
@@ -440,7 +440,7 @@ def test_poisson_counts_of_every_factor_add_up_to_the_entries(name, workers, alw
     factors, _ = peaked(equation, rng)
     cells = equation.cells(rng, 100) if equation.indices else np.zeros((1, 0), np.uint32)
     weights = rng.gamma(2.0, 1.0, len(cells))
-    counts, _ = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights, None), factors, "poisson", workers)
+    counts, _ = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights), factors, "poisson", workers)
     for factor, found in counts.items():
         assert found.sum() == pytest.approx(weights.sum(), rel=1e-11), factor
         assert np.isfinite(found).all()
@@ -459,7 +459,7 @@ def test_counts_of_a_billion_at_the_edge_of_underflow_are_finite_and_conserved()
     }
     cells = equation.cells(rng, 3000)
     values = np.full(len(cells), 1e9)
-    counts, value = counted(equation, Nonzeros(cells, values, np.ones(len(cells)), None), factors, "poisson", 1)
+    counts, value = counted(equation, Nonzeros(cells, values, np.ones(len(cells))), factors, "poisson", 1)
     assert np.isfinite(value)
     for found in counts.values():
         assert np.isfinite(found).all()
@@ -475,7 +475,7 @@ def test_a_link_where_the_model_says_never_is_an_error_that_names_the_cell():
     factors = {layout.name: gamma.point(layout, layout.pack(array)) for layout, array in zip(layouts, arrays)}
     cells = np.array([[1, 1], [3, 2]], np.uint32)
     with pytest.raises(ImpossibleLinkError) as caught:
-        counted(MATRIX, Nonzeros(cells, np.ones(2), np.ones(2), None), factors, "poisson", 1)
+        counted(MATRIX, Nonzeros(cells, np.ones(2), np.ones(2)), factors, "poisson", 1)
     assert caught.value.cell == {"i": 3, "j": 2}
 
 

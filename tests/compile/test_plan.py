@@ -79,7 +79,7 @@ def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch):
     monkeypatch.setattr(threads, "SMALL", 1)
     rng = seeded("two trees")
     cells = LONG.cells(rng, 500)
-    nonzeros = Nonzeros(cells, np.ones(len(cells)), rng.gamma(2.0, 1.0, len(cells)), None)
+    nonzeros = Nonzeros(cells, np.ones(len(cells)), rng.gamma(2.0, 1.0, len(cells)))
     factors = {}
     for layout in LONG.layouts:
         draws = (layout.pack(rng.gamma(2.0, 1.0, layout.sizes) + 0.05) for _ in range(2))
@@ -98,7 +98,7 @@ def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch):
 def test_only_the_trees_of_the_wanted_factors_are_walked():
     rng = seeded("wanted")
     cells = LONG.cells(rng, 500)
-    nonzeros = Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)), None)
+    nonzeros = Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)))
     factors = {
         layout.name: gamma.point(layout, layout.pack(rng.uniform(0.5, 1.5, layout.sizes))) for layout in LONG.layouts
     }
@@ -168,7 +168,7 @@ def test_the_memory_that_a_plan_announces_is_at_most_a_quarter_off(name, kind):
     cells = equation.cells(rng, count)
     exposure = np.ones(len(cells)) if kind == "exposed" else None
     likelihood = "poisson" if kind == "poisson" else "bernoulli"
-    plan = equation.plan(likelihood, len(cells), 2, exposed=kind == "exposed")
-    relation = Counts(plan, Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)), exposure), Forest())
+    plan = equation.plan(likelihood, len(cells), 2, exposed=(0,) if kind == "exposed" else ())
+    relation = Counts(plan, Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)), (exposure,)), Forest())
     for number, tree in enumerate(relation.trees):
         assert plan.tree_bytes(number) == pytest.approx(tree.nbytes, rel=0.25)

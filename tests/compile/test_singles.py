@@ -41,7 +41,7 @@ def test_poisson_counts_in_floats_equal_the_reference_to_their_rounding(name):
 @pytest.mark.parametrize("name", CHOSEN)
 def test_bernoulli_counts_in_floats_equal_the_reference_to_their_rounding(name):
     equation = EQUATIONS[name]
-    step = equation.step("bernoulli", equation.order, tuple(range(len(equation.factors))), bound=True, exposed=True)
+    step = equation.step("bernoulli", equation.order, tuple(range(len(equation.factors))), bound=True, exposed=(0,))
     case = singles(Case.draw(equation, step, seeded(equation, step, "singles")))
     assert_equal_stats(case, case.sum(Threads(2)), case.sum(Reference()), rtol=RTOL)
 

@@ -28,7 +28,7 @@ STEPS = {
         "poisson", "ijk", (0, 1, 2, 3), bound=True
     ),
     "matrix_bernoulli_exposed": Equation.read("X[i,j] = A[i,r] B[j,r]").step(
-        "bernoulli", "ij", (0, 1), bound=True, exposed=True
+        "bernoulli", "ij", (0, 1), bound=True, exposed=(0,)
     ),
     "two_cores_poisson": Equation.read("X[i,j] = A[i,q] P[q,r] G[r,q] B[j,r]").step("poisson", "ji", (0, 1, 2, 3)),
     "two_visible_linear": Equation.read("X[i,j,k] = H[i,k,r] B[j,r]").step("linear", "kji", (0,)),
@@ -53,7 +53,7 @@ def test_every_golden_file_belongs_to_a_step():
 @pytest.mark.parametrize("name", equations())
 def test_source_is_python_whose_parameters_are_as_announced(name):
     equation = equations()[name]
-    for kind, more in (("poisson", {"bound": True}), ("bernoulli", {"bound": True, "exposed": True}), ("linear", {})):
+    for kind, more in (("poisson", {"bound": True}), ("bernoulli", {"bound": True, "exposed": (0,)}), ("linear", {})):
         step = equation.step(kind, equation.order, range(len(equation.factors)), **more)
         function = next(node for node in ast.parse(kernel_source(step)).body if isinstance(node, ast.FunctionDef))
         assert [argument.arg for argument in function.args.args] == arguments(step)

@@ -142,7 +142,7 @@ def test_sizes_of_visible_indices_are_no_part_of_a_step():
 
 
 def test_renaming_twice_changes_nothing():
-    step = TUCKER.step("bernoulli", "kij", (0, 3), exposed=True).renamed()
+    step = TUCKER.step("bernoulli", "kij", (0, 3), exposed=(0,)).renamed()
     assert step.renamed() == step
 
 
@@ -152,7 +152,7 @@ def test_what_a_kernel_does_differently_stays_different_when_renamed():
         CP3.step("poisson", "ijk", (0, 1, 2)),
         CP3.step("poisson", "ijk", (0, 1)),
         CP3.step("bernoulli", "ijk", (0, 1, 2)),
-        CP3.step("bernoulli", "ijk", (0, 1, 2), exposed=True),
+        CP3.step("bernoulli", "ijk", (0, 1, 2), exposed=(0,)),
         CP3.step("linear", "ijk", (0, 1, 2)),
         CP3.step("poisson", "kij", (0, 1, 2)),
         TUCKER.step("poisson", "ijk", (0, 1, 2)),

@@ -423,7 +423,8 @@ ERRORS = {
     "no table": (
         lambda: bind(MATRIX, {"X": "x.csv"}),
         "X: a relation cannot be read from str.\n"
-        "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO.",
+        "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO. "
+        "A graph of NetworkX will do, too.",
     ),
     "labels of no index": (
         lambda: bind(FRIENDS, {"visits": VISITS, "friends": LIKES}, labels={"usr": []}),

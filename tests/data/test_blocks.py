@@ -116,8 +116,8 @@ def test_other_entries_go_to_the_same_cells(table):
     other = tree.with_entries(entries**2, -entries)
     fresh = grow(indices, sizes, cells, entries**2, order)
     np.testing.assert_array_equal(other.entries, fresh.entries)
-    np.testing.assert_array_equal(other.log_exposure, -np.sqrt(fresh.entries))
-    assert tree.log_exposure is None
+    np.testing.assert_array_equal(other.beside[0], -np.sqrt(fresh.entries))
+    assert tree.beside == ()
     assert all(a is b for a, b in zip(other.rows, tree.rows))
 
 

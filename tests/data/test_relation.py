@@ -87,7 +87,8 @@ KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse m
 
 @pytest.mark.parametrize("data", ["visits.csv", {"user": [1]}, [[1, 2]], None, pd.Series([1])])
 def test_what_is_neither_table_nor_array_is_refused(data):
-    assert message(lambda: Relation(data)) == f"a relation cannot be read from {type(data).__name__}.\n{KINDS}"
+    wanted = f"a relation cannot be read from {type(data).__name__}.\n{KINDS} A graph of NetworkX will do, too."
+    assert message(lambda: Relation(data)) == wanted
 
 
 def test_a_relation_of_a_relation_is_refused():

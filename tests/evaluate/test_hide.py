@@ -576,7 +576,8 @@ WRONG_DATA = {
     "no data": (
         lambda: plait.hide("visits.csv", fraction=0.5),
         "data: a relation cannot be read from str.\n"
-        "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO.",
+        "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO. "
+        "A graph of NetworkX will do, too.",
     ),
 }
 

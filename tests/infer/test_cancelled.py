@@ -73,7 +73,7 @@ def members_of(order, sizes, seed):
         indices = (*visible, *latent)
         shape = tuple(sizes[i] for i in visible) + tuple(RANKS[i] for i in latent)
         layout = Layout(f"F{n}", indices, tuple(visible), tuple(latent), shape)
-        members.append(Member(layout.name, tuple(visible), tuple(latent), layout))
+        members.append(Member.of(layout, indices, layout.name))
     return members
 
 

@@ -151,8 +151,8 @@ def _held(data: "Data") -> int:
 def _trees(problem: "Problem", data: "Data") -> int:
     """Bytes that the trees hold besides what they share with the data."""
     relations = problem.relations
-    trees = [tree for r in relations for tree in ((r.counts.trees if r.counts else []) + r.exposure.trees)]
-    arrays = [a for t in trees for a in (*t.rows, *t.starts, t.entries, t.permutation, t.log_exposure) if a is not None]
+    trees = [tree for r in relations for tree in ((r.counts.trees if r.counts else []) + r.tables)]
+    arrays = [array for tree in trees for array in tree.arrays]
     return _bytes([*_arrays(data), *arrays]) - _held(data)
 
 

@@ -5,6 +5,10 @@ file, named by the hash of its text, registered in `sys.modules`. Processes that
 time write equal files by atomic renames. Without a usable folder, kernels are compiled in memory: slower to start,
 never an error.
 
+A kernel is compiled once, here, for the types that its text names in the first line, and refuses all others. Numba
+would compile for them at the call: outside the lock, when its module may have left `sys.modules`, so that the entry it
+writes names no module and can never be read again.
+
 A process that meets many models keeps the kernels of the latest only (decision 14). One that is in use lives as long as
 somebody holds it.
 """
@@ -26,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import DTypeLike
 
 from plait import jit
 from plait.compile.source import arguments, kernel_source
@@ -67,6 +72,12 @@ def _toolchain() -> str:
     return f"jit {jit.OWN_TEXT[:16]}, numba {numba.__version__}, numpy {np.__version__}"
 
 
+# What reading files raises that a crash, another program or an older Plait damaged: pickles of numba's cache above all.
+DAMAGE = (
+    *(EOFError, UnicodeError, SyntaxError, ValueError, AttributeError, ImportError, LookupError),
+    pickle.UnpicklingError,
+)
+
 LOADED = 256  # kernels kept in memory, of about a megabyte each; one that left is back from its file in 10 ms
 
 _lock = threading.Lock()
@@ -79,10 +90,11 @@ if hasattr(os, "register_at_fork"):
 def compiled(step: Step, types: Types | None = None) -> Kernel:
     """The kernel of a step, from memory, from the cache folder or freshly compiled.
 
-    types: of the entries, then of every operand's stored array; doubles unless given.
+    types: of the row numbers, the entries, then of every operand's stored array; 32 bits and doubles unless given.
     """
+    doubles = (np.dtype(np.float64),) * (1 + len(step.operands))
     with _lock:
-        return _alike(step.renamed(), types or (np.dtype(np.float64),) * (1 + len(step.operands)))
+        return _alike(step.renamed(), types or (np.dtype(np.uint32), *doubles))
 
 
 @lru_cache(LOADED)
@@ -99,22 +111,23 @@ def forget() -> None:
 
 def _gradients(step: Step, types: Types) -> np.dtype[Any]:
     """Floats where all operands are; but sums of weights stay in doubles, for their differences may be exactly 0."""
-    single = step.kind != "linear" and all(operand == np.float32 for operand in types[1:])
+    single = step.kind != "linear" and all(operand == np.float32 for operand in types[2:])
     return np.dtype(np.float32 if single else np.float64)
 
 
 def _build(step: Step, types: Types) -> Kernel:
     gradients = _gradients(step, types)
     preamble = _PREAMBLE.format(vectors=".singles" if gradients == np.float32 else "")
-    text = f"# {_toolchain()}\n{preamble}{kernel_source(step)}"
+    named = ", ".join(map(str, types))
+    text = f"# {named}; {_toolchain()}\n{preamble}{kernel_source(step)}"
     name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]
     for _ in range(2):
         try:
             return _cached(name, text, step, types)
         except (OSError, RuntimeError):  # no folder, read-only, full, gone in between; no home for one
             break
-        except (EOFError, UnicodeError, SyntaxError, ValueError, AttributeError, pickle.UnpicklingError):
-            _discard(name)  # files that a crash or another program damaged: made anew
+        except DAMAGE:
+            _discard(name)  # made anew
     module = ModuleType(name)
     exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
     return Kernel(_warm(jit.uncached(module.run), step, types), module.SCRATCH, gradients)
@@ -175,26 +188,35 @@ def _load(name: str, path: Path) -> ModuleType:
 
 
 def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
-    """Compile for the only types that arguments have."""
-    entries, *operands = types
+    """Compile for the only types that arguments have: arrays that are read may be read-only, and none is strided."""
+    rows, entries, *operands = types
     kinds: dict[str, Any] = {
-        "lo": 0,
-        "hi": 0,
-        "size": 1,
-        "starts": np.zeros(1, np.int64),
-        "rows": np.zeros(1, np.uint32),
-        "entries": np.zeros(1, entries),
-        "log_exposure": np.zeros(1),
-        **{f"z{n}": np.zeros((1, 1), operand) for n, operand in enumerate(operands)},
-        "shift": np.zeros(1),
-        "grad": np.zeros((1, 1), _gradients(step, types)),
-        "scratch": np.zeros((1, 1)),
-        "tiny": 0.0,
-        "value": np.zeros(1),
-        "rare": np.zeros(1, np.int64),
+        "lo": numba.int64,
+        "hi": numba.int64,
+        "size": numba.int64,
+        "starts": _read(np.int64, 1),
+        "rows": _read(rows, 1),
+        "entries": _read(entries, 1),
+        "log_exposure": _read(np.float64, 1),
+        **{f"z{n}": _read(operand, 2) for n, operand in enumerate(operands)},
+        "shift": _read(np.float64, 1),
+        "grad": _written(_gradients(step, types), 2),
+        "scratch": _written(np.float64, 2),
+        "tiny": numba.float64,
+        "value": _written(np.float64, 1),
+        "rare": _written(np.int64, 1),
+        "given": _read(np.float64, 1),
+        "number": _read(np.uint32, 1),
     }
-    typeof: Any = numba.typeof
     names = (name if name in kinds else name.rstrip("0123456789") for name in arguments(step))
-    signature = tuple(typeof(kinds[name]) for name in names)
-    run.compile(signature)
+    run.compile(tuple(kinds[name] for name in names))
+    run.disable_compile()
     return run  # type: ignore[no-any-return]
+
+
+def _read(numbers: DTypeLike, dimensions: int) -> Any:
+    return numba.types.Array(numba.from_dtype(np.dtype(numbers)), dimensions, "C", readonly=True)
+
+
+def _written(numbers: DTypeLike, dimensions: int) -> Any:
+    return numba.types.Array(numba.from_dtype(np.dtype(numbers)), dimensions, "C")

@@ -5,7 +5,9 @@ exact ranks) and *stored* (rows × columns, padding 0).
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,43 @@ from numpy.typing import NDArray
 from plait.compile.step import padded
 
 Array = NDArray[np.float64]
+
+
+class Pairs(Protocol):
+    """What a factor over pairs has rows for (`plait.data.pairs`): pairs, then all others of an entity."""
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Those of the factor as first written, latent ones too."""
+
+    @property
+    def visible(self) -> tuple[str, ...]:
+        """The visible ones of them."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many entities each visible index has."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in all."""
+
+    @property
+    def others(self) -> Array:
+        """How many pairs the shared row of each entity of the first index stands for."""
+
+    @property
+    def weights(self) -> Array:
+        """How many pairs each row stands for."""
+
+    def __len__(self) -> int:
+        """How many pairs have rows of their own."""
+
+    def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        """The rows of pairs given by a column for each visible index."""
+
+    def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Any:
+        """1 at the pairs and 0 elsewhere, as weights of a relation."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +63,25 @@ class Layout:
     visible: tuple[str, ...]
     latent: tuple[str, ...]
     sizes: tuple[int, ...]  # inside: visible, then latent
+    scaled: bool = True  # whether rows of L are kept divided by their maxima; not where terms are added up
+    pairs: Pairs | None = field(default=None, compare=False)  # what rows stand for, where they are those of pairs
+
+    @classmethod
+    def of_pairs(
+        cls, name: str, pairs: Pairs, latent: tuple[str, ...], ranks: tuple[int, ...], scaled: bool
+    ) -> "Layout":
+        """The layout of a factor whose rows are those of pairs, and of all other pairs of an entity."""
+        own = f"pairs of {name}"
+        indices = (own, *(index for index in pairs.indices if index in latent))
+        return cls(name, indices, (own,), latent, (pairs.rows, *ranks), scaled, pairs)
+
+    @property
+    def shared(self) -> "Layout":
+        """The layout of the rows that pairs share, by the first index."""
+        assert self.pairs is not None
+        first = self.pairs.visible[0]
+        sizes = (self.pairs.sizes[0], *self.sizes[1:])
+        return Layout(self.name, (first, *self.latent), (first,), self.latent, sizes, self.scaled)
 
     @property
     def inside(self) -> tuple[str, ...]:

@@ -68,13 +68,14 @@ class Nest:
     def __init__(self, step: Step) -> None:
         self.step = step
         self.depth = len(step.order)
-        self.links = chain(step)
+        self.chains = [chain(step, term) for term in range(step.terms)]
         self.forward = step.kind != "linear"
         self.levels = {level: Level() for level in range(-1, self.depth)}
         self.logged = step.bound and self.forward
         self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with what the bound takes logarithms of
-        self.values: list[Block] = []  # the product so far, after each link of the chain
-        self._plan()
+        self.values: list[list[Block]] = []  # of every term the product so far, after each link of its chain
+        for term in range(step.terms):
+            self._plan(term)
         self._place()
 
     def size(self, latent: tuple[str, ...]) -> int:
@@ -84,39 +85,53 @@ class Nest:
             size *= self.step.extent(index)
         return size
 
-    def _plan(self) -> None:
-        wanted = [n for n, link in enumerate(self.links) if link.position in self.step.wanted]
-        first, last = (wanted[0], wanted[-1]) if wanted else (len(self.links), -1)
-        for n, link in enumerate(self.links):
-            operand, before = self._operand(link), (self.values[-1] if self.values else None)
-            after = self._value(n, link, operand, before)
-            self.values.append(after)
+    @property
+    def results(self) -> list[Block | None]:
+        """What every term comes to at an entry; None: a term without operands is 1."""
+        return [values[-1] if values else None for values in self.values]
+
+    def outer(self, term: int) -> str:
+        """What multiplies the gradient of a term at an entry."""
+        return f"q{term}" if self.step.terms > 1 and term in self.step.exposed else "q"
+
+    def _plan(self, term: int) -> None:
+        """The products of one term; the names of their blocks go on from those of the terms before."""
+        links, begin = self.chains[term], sum(map(len, self.values))
+        wanted = [n for n, link in enumerate(links) if link.position in self.step.wanted]
+        first, last = (wanted[0], wanted[-1]) if wanted else (len(links), -1)
+        values: list[Block] = []
+        for n, link in enumerate(links):
+            operand, before = self._operand(link), (values[-1] if values else None)
+            after = self._value(begin + n, link, operand, before)
+            values.append(after)
             needed = self.forward or n < last
             if needed and after is not operand:
                 self._down(link, after, operand, before)
-        self._plan_up(first)
+        self.values.append(values)
+        if wanted or self.step.terms == 1:
+            self._plan_up(term, begin, first)
 
-    def _plan_up(self, first: int) -> None:
-        """Gradients from the entry upwards, as far as the first wanted operand."""
-        outer = Block("q", ())
-        if self.links[-1].level < self.depth - 1:  # levels that no operand has: their entries are added up first
-            total = Block("dq", ())
+    def _plan_up(self, term: int, begin: int, first: int) -> None:
+        """Gradients of a term from the entry upwards, as far as the first wanted operand."""
+        links, values, outer = self.chains[term], self.values[term], Block(self.outer(term), ())
+        if links[-1].level < self.depth - 1:  # levels that no operand has: their entries are added up first
+            total = Block(f"d{outer.name}" if self.step.terms == 1 else f"dq{term}", ())
             self.levels[self.depth - 1].up.append(Product(total, outer, None, add=True))
-            self.levels[self.links[-1].level].zero.append(total)
+            self.levels[links[-1].level].zero.append(total)
             outer = total
-        for n in range(len(self.links) - 1, first - 1, -1):
-            link, operand = self.links[n], self._operand(self.links[n])
-            before = self.values[n - 1] if n else None
+        for n in range(len(links) - 1, first - 1, -1):
+            link, operand = links[n], self._operand(links[n])
+            before = values[n - 1] if n else None
             level = self.levels[link.level]
             if link.position in self.step.wanted:
                 target = Block("", operand.latent, f"grad{link.position}", operand.row)
                 level.up.append(Product(target, outer, before, add=True))
             if before is not None and n > first:
-                inner = Block(f"d{n - 1}", before.latent)
-                here = self.links[n - 1].level == link.level
+                inner = Block(f"d{begin + n - 1}", before.latent)
+                here = links[n - 1].level == link.level
                 level.up.append(Product(inner, outer, operand, add=not here))
                 if not here:
-                    self.levels[self.links[n - 1].level].zero.append(inner)
+                    self.levels[links[n - 1].level].zero.append(inner)
                 outer = inner
 
     def _operand(self, link: Link) -> Block:
@@ -152,7 +167,7 @@ class Nest:
 
     def _plan_loads(self, blocks: list[Block]) -> None:
         """Operands that live in registers are loaded where their row becomes known; so is one that is Xhat itself."""
-        xhat = self.values[-1:] if self.forward else []
+        xhat = [block for block in self.results if block is not None] if self.forward else []
         operands = {block.name: block for block in (*blocks, *xhat) if block.array.startswith("z")}
         for block in operands.values():
             if block.named or block.scalar:

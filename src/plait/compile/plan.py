@@ -53,24 +53,29 @@ class Plan:
     threads: int
     passes: tuple[Pass, ...]
     tables: tuple[Listed, ...] = ()
-    exposed: bool = False
+    exposed: tuple[int, ...] = ()
+    terms: int = 1
 
     def step(self, number: int, wanted: tuple[int, ...], *, bound: bool = False) -> Step:
         """The step of one pass, for some of the operands that it serves."""
         order = self.passes[number].order
-        return make_step(self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed)
+        return make_step(
+            self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed, terms=self.terms
+        )
 
     def rows(self, position: int, columns: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int64]:
         """The rows of an operand that cells, given by columns, belong to."""
-        count = len(next(iter(columns.values())))
+        count, pairs = len(next(iter(columns.values()))), self.layouts[position].pairs
+        if pairs is not None:
+            return pairs.find([columns[index] for index in self.operands[position].visible])
         row = np.zeros(count, np.int64)
         for index in self.operands[position].visible:
             row = row * self.sizes[index] + columns[index]
         return row
 
     def tree_bytes(self, number: int) -> int:
-        """Bytes of the tree of a pass at rest, about; under an exposure its logarithms too."""
-        return self._bytes(self.passes[number].order, self.entries) + (8 * self.entries if self.exposed else 0)
+        """Bytes of the tree of a pass at rest, about, and of the exposures that the pass reads."""
+        return self._bytes(self.passes[number].order, self.entries) + 8 * self.entries * len(self.exposed)
 
     def table_bytes(self, number: int) -> int:
         """Bytes of the tree of a table in the weights, about; a shared one has entries of its own only."""
@@ -96,8 +101,8 @@ class Plan:
 
     def multiplications(self, number: int) -> int:
         """Multiplications of a pass, at most: every product of the chain, forward once and backward twice."""
-        part, cost = self.passes[number], 0
-        for link in chain(self.step(number, part.serves)):
+        part, cost, step = self.passes[number], 0, self.step(number, self.passes[number].serves)
+        for link in (link for term in range(self.terms) for link in chain(step, term)):
             extent = 1
             for index in {*(link.before or ()), *self.operands[link.position].latent}:
                 extent *= self.ranks[index]
@@ -134,13 +139,18 @@ def plan_counts(
     entries: int,
     threads: int,
     *,
-    exposed: bool = False,
+    exposed: tuple[int, ...] = (),
+    terms: int = 1,
 ) -> Plan:
     """Choose trees for a relation: the longest axis at the root, then the others from short to long."""
     indices = indices or (ALONE,)
     sizes = {ALONE: 1, **sizes}
     names = tuple(layout.name for layout in layouts)
-    ranks = {index: size for layout in layouts for index, size in zip(layout.inside, layout.sizes)}
+    ranks = {
+        index: size
+        for operand, layout in zip(operands, layouts)
+        for index, size in zip(operand.latent, layout.sizes[len(layout.visible) :])
+    }
     root = tree_order(indices, sizes)
     remaining = list(range(len(operands)))
     passes: list[Pass] = []
@@ -156,7 +166,7 @@ def plan_counts(
             root = tree_order(indices, sizes, first)
     return Plan(
         relation, kind, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes),
-        exposed=exposed,
+        exposed=exposed, terms=terms,
     )  # fmt: skip
 
 

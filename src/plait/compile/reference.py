@@ -1,5 +1,7 @@
 """Runs a step by dense einsum: slow, obvious, the oracle of every kernel."""
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 from plait.compile.step import Operand, Step, least_rate, padded
 
 Array = NDArray[np.float64]
+Places = tuple[NDArray[np.integer], ...]
 
 einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 
@@ -19,31 +22,69 @@ def run(
     entries: Array,
     arrays: list[Array],
     shifts: list[Array] | None = None,
-    log_exposure: Array | None = None,
+    beside: Sequence[Array] = (),
+    numbers: Mapping[int, NDArray[np.int64]] | None = None,
 ) -> tuple[list[Array], float, NDArray[np.int64]]:
     """Gradients of the wanted operands (as stored), Σ of the entries' part of the bound, positions of rare entries.
 
-    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales.
+    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales, `beside`
+    the V of exposed terms at the entries (of a single term: log V). numbers: for operands whose rows are listed, the
+    row at every entry.
     """
+    numbers = numbers or {}
+    stored = [_combined(step, p, sizes, cells, z, numbers[p]) if p in numbers else z for p, z in enumerate(arrays)]
     letters = {index: n for n, index in enumerate([*step.order, *(index for index, _ in step.extents)])}
-    dense = [_dense(step, operand, sizes, np.asarray(z, np.float64)) for operand, z in zip(step.operands, arrays)]
+    dense = [_dense(step, operand, sizes, np.asarray(z, np.float64)) for operand, z in zip(step.operands, stored)]
     labels = [[letters[index] for index in (*o.visible, *o.latent)] for o in step.operands]
-    visible = list(range(len(step.order)))
     at, entries = tuple(cells.T), np.asarray(entries, np.float64)
+    V = dict(zip(step.exposed, beside)) if step.terms > 1 else {}
     weights, value, rare = entries, 0.0, np.zeros(0, np.int64)
     if step.kind != "linear":
-        operands = [x for pair in zip(dense, labels) for x in pair]
-        ones = [x for level, size in enumerate(sizes) for x in (np.ones(size), [level])]
-        xhat = einsum(*operands, *ones, visible, optimize=True)[at]
-        tiny = least_rate(arrays)
+        rates = [_rate(step, term, sizes, dense, labels)[at] * V.get(term, 1.0) for term in range(step.terms)]
+        xhat, tiny = np.sum(rates, axis=0), least_rate(arrays)
         rare = np.flatnonzero(xhat < tiny)
         fine = np.where(xhat < tiny, 1.0, xhat)
-        weights, terms = _likelihood(step, sizes, at, entries, fine, shifts, log_exposure)
+        log_exposure = beside[0] if beside and step.terms == 1 else None
+        weights, terms = _likelihood(step, sizes, at, entries, fine, shifts, log_exposure, numbers)
         weights[rare] = 0.0
         value = float(np.delete(terms, rare).sum())
+    tables = [_table(sizes, at, weights * V.get(term, 1.0)) for term in range(step.terms)]
+    gradients = [_gradient(step, p, tables[step.operands[p].term], dense, labels) for p in step.wanted]
+    for n, p in enumerate(step.wanted):
+        if p in numbers:
+            gradient = np.zeros(arrays[p].shape)
+            gradient[numbers[p]] = gradients[n][_places(step, p, sizes, cells)]
+            gradients[n] = gradient
+    return gradients, value, rare
+
+
+def _places(step: Step, position: int, sizes: tuple[int, ...], cells: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The rows that entries would have, had the operand one for every combination of its visible indices."""
+    levels = [step.order.index(index) for index in step.operands[position].visible]
+    return np.asarray(np.ravel_multi_index([cells[:, n] for n in levels], [sizes[n] for n in levels]), np.int64)
+
+
+def _combined(
+    step: Step, position: int, sizes: tuple[int, ...], cells: NDArray[np.integer], stored: Array, rows: Any
+) -> Array:
+    """An operand whose rows are listed, with a row for every combination; 0 where no entry is."""
+    count = math.prod(sizes[step.order.index(index)] for index in step.operands[position].visible)
+    whole = np.zeros((count, stored.shape[1]))
+    whole[_places(step, position, sizes, cells)] = stored[rows]
+    return whole
+
+
+def _table(sizes: tuple[int, ...], at: Places, weights: Array) -> Array:
     table = np.zeros(sizes)
     np.add.at(table, at, weights)
-    return [_gradient(step, position, table, dense, labels) for position in step.wanted], value, rare
+    return table
+
+
+def _rate(step: Step, term: int, sizes: tuple[int, ...], dense: list[Array], labels: list[list[int]]) -> Array:
+    """Σ_latent Π of a term's operands, at every cell."""
+    own = [x for o, z, label in zip(step.operands, dense, labels) if o.term == term for x in (z, label)]
+    ones = [x for level, size in enumerate(sizes) for x in (np.ones(size), [level])]
+    return np.asarray(einsum(*own, *ones, list(range(len(sizes))), optimize=True))
 
 
 def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) -> Array:
@@ -57,32 +98,35 @@ def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) 
 def _likelihood(
     step: Step,
     sizes: tuple[int, ...],
-    at: tuple[NDArray[np.integer], ...],
+    at: Places,
     entries: Array,
     xhat: Array,
     shifts: list[Array] | None,
     log_exposure: Array | None,
+    numbers: Mapping[int, NDArray[np.int64]],
 ) -> tuple[Array, Array]:
     """What multiplies ∂Xhat, and each entry's part of the bound."""
     if step.kind == "poisson":
         return entries / xhat, entries * np.log(xhat)
     log_rate = np.log(xhat) + (0.0 if log_exposure is None else log_exposure)
-    for operand, shift in zip(step.operands, shifts or []):
+    for position, (operand, shift) in enumerate(zip(step.operands, shifts or [])):
         levels = [step.order.index(index) for index in operand.visible]
         rows = np.ravel_multi_index([at[n] for n in levels], [sizes[n] for n in levels]) if levels else 0
-        log_rate = log_rate + shift[rows]
+        log_rate = log_rate + shift[numbers.get(position, rows)]
     rate = np.exp(log_rate)
     miss = -np.expm1(-rate)
     return entries * rate / miss / xhat, entries * (rate + np.log(miss))
 
 
 def _gradient(step: Step, position: int, table: Array, dense: list[Array], labels: list[list[int]]) -> Array:
-    """Δ of one operand: the table contracted with all others, copied along indices that only this operand has."""
-    others = [x for n in range(len(dense)) if n != position for x in (dense[n], labels[n])]
+    """Δ of one operand: the table contracted with all others of its term, copied along indices that only it has."""
+    term = step.operands[position].term
+    others = [n for n, operand in enumerate(step.operands) if operand.term == term and n != position]
     target, own = dense[position], labels[position]
-    present = {label for n in range(len(dense)) if n != position for label in labels[n]} | set(range(len(step.order)))
+    present = {label for n in others for label in labels[n]} | set(range(len(step.order)))
     kept = [label for label in own if label in present]
-    small = einsum(table, list(range(len(step.order))), *others, kept, optimize=True)
+    operands = [x for n in others for x in (dense[n], labels[n])]
+    small = einsum(table, list(range(len(step.order))), *operands, kept, optimize=True)
     full = np.broadcast_to(small.reshape([n if k in kept else 1 for k, n in zip(own, target.shape)]), target.shape)
     operand = step.operands[position]
     if not operand.latent:

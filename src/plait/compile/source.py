@@ -16,12 +16,26 @@ def arguments(step: Step) -> list[str]:
     depth, count = len(step.order), len(step.operands)
     names = ["lo", "hi", *(f"size{level}" for level in range(depth))]
     names += [f"starts{level}" for level in range(depth - 1)] + [f"rows{level}" for level in range(depth)] + ["entries"]
-    names += ["log_exposure"] if step.exposed else []
+    if step.terms == 1:
+        names += ["log_exposure"] if step.exposed else []
+    else:
+        names += [f"given{term}" for term in step.exposed]
+    names += [f"number{position}" for position in step.listed]
     names += [f"z{position}" for position in range(count)]
-    names += [f"shift{position}" for position in range(count)] if step.kind == "bernoulli" else []
+    names += [f"shift{position}" for position in range(count)] if has_shifts(step) else []
     names += [f"grad{position}" for position in step.wanted] + ["scratch"]
     names += [] if step.kind == "linear" else ["tiny", "value", "rare"]
     return names
+
+
+def has_shifts(step: Step) -> bool:
+    """Whether a kernel needs the log-scales of its operands' rows, for the true scale matters."""
+    return step.kind == "bernoulli" and step.terms == 1
+
+
+def _shown(operand: Operand) -> str:
+    """An operand as the header of a kernel shows it."""
+    return f"[{','.join(operand.visible)}{'…' if operand.listed else ''}|{','.join(operand.latent)}]"
 
 
 class _Kernel:
@@ -52,7 +66,10 @@ class _Kernel:
 
     def _header(self) -> list[str]:
         s = self.step
-        spec = " ".join(f"[{','.join(o.visible)}|{','.join(o.latent)}]" for o in s.operands)
+        terms = [[o for o in s.operands if o.term == term] for term in range(s.terms)]
+        shown = [" ".join(map(_shown, term)) or "1" for term in terms]
+        given = s.exposed if s.terms > 1 else ()
+        spec = " + ".join(f"given{n} {text}" if n in given else text for n, text in enumerate(shown))
         sizes = " ".join(f"{index}={extent}" for index, extent in s.extents)
         return [
             f"# {s.kind} over the tree {' > '.join(s.order)}: {spec}  {sizes}  gradients of {list(s.wanted)}",
@@ -89,12 +106,15 @@ class _Kernel:
     def _write_rows(self, level: int) -> None:
         for position, operand in enumerate(self.step.operands):
             if self.step.level(position) == level and operand.visible:
-                row = self._row(operand)
-                row = f"({row})" if " " in row else row
+                row = self._row(position)
+                row = f"({row})" if row.count(" ") > 1 or row.startswith("(") else row
                 self.out(f"at{position} = {row} * {self.nest.size(operand.latent)}")
 
-    def _row(self, operand: Operand) -> str:
+    def _row(self, position: int) -> str:
         """An operand's row number, where its last visible index is known."""
+        operand = self.step.operands[position]
+        if operand.listed:
+            return f"item(number{position}, e{self.step.level(position)})"
         row = operand.visible[0] if operand.visible else "0"
         for index in operand.visible[1:]:
             row = f"({row}) * size{self.step.order.index(index)} + {index}"
@@ -102,10 +122,10 @@ class _Kernel:
 
     def _write_shift(self, level: int) -> None:
         """Bernoulli needs the true scale: the rows' log-scales are added up on the way down."""
-        if self.step.kind != "bernoulli":
+        if not has_shifts(self.step):
             return
         terms = [
-            f"item(shift{p}, {self._row(o)})" for p, o in enumerate(self.step.operands) if self.step.level(p) == level
+            f"item(shift{p}, {self._row(p)})" for p in range(len(self.step.operands)) if self.step.level(p) == level
         ]
         above = ["0.0"] if level < 0 else [f"shift_{level - 1}" if level else "shift_top"]
         self.out(f"shift_{level if level >= 0 else 'top'} = {' + '.join(above + terms)}")
@@ -133,10 +153,7 @@ class _Kernel:
         if kind == "linear":
             out(f"q = item(entries, {entry})")
             return
-        xhat = self.nest.values[-1].name
-        if self.nest.links[-1].level < self.depth - 1:  # shared by a fibre's entries: a rare one must not change it
-            out(f"xhat = {xhat}")
-            xhat = "xhat"
+        xhat = self._write_rate(entry)
         out(f"if {xhat} >= tiny:")
         out.depth += 1
         logged = xhat
@@ -154,11 +171,33 @@ class _Kernel:
         out(f"        rare[rare[0]] = {entry}")
         if self.nest.logged:
             self._write_log(logged, entry)
+        if self.step.terms > 1:
+            for term in self.step.exposed:
+                out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
+
+    def _write_rate(self, entry: str) -> str:
+        """The name of Xhat at an entry."""
+        results = self.nest.results
+        if self.step.terms == 1:
+            (result,), (links,) = results, self.nest.chains
+            assert result is not None
+            if links[-1].level == self.depth - 1:
+                return result.name
+            self.out(f"xhat = {result.name}")  # shared by a fibre's entries: a rare one must not change it
+            return "xhat"
+        terms = []
+        for term, block in enumerate(results):
+            factors = [f"item(given{term}, {entry})"] if term in self.step.exposed else []
+            terms.append(" * ".join([*([] if block is None else [block.name]), *factors]) or "1.0")
+        self.out(f"xhat = {' + '.join(terms)}")
+        return "xhat"
 
     def _write_link(self, xhat: str, entry: str) -> None:
         """Bernoulli: expected counts, and the bound's term but for the logarithm of `miss`."""
-        exposure = f" + item(log_exposure, {entry})" if self.step.exposed else ""
-        self.out(f"expected, term, miss = bernoulli_link({xhat}, shift_{self.depth - 1}{exposure})")
+        scale = "0.0"
+        if has_shifts(self.step):
+            scale = f"shift_{self.depth - 1}" + (f" + item(log_exposure, {entry})" if self.step.exposed else "")
+        self.out(f"expected, term, miss = bernoulli_link({xhat}, {scale})")
         self.out(f"q = item(entries, {entry}) * expected / {xhat}")
         if self.nest.logged:
             self.out(f"score += item(entries, {entry}) * term")

@@ -1,15 +1,18 @@
-"""A Step: one sum over the entries of a sparse table, and the chain of products that it walks.
+"""A Step: one sum over the entries of a sparse table, and the chains of products that it walks.
 
-For a table Q over visible indices and operands Z_1 … Z_m, a step gives the gradients
+For a table Q over visible indices and operands Z_1 … Z_m, each in a term, a step gives the gradients
 
-    Δ_a = ∂/∂Z_a  Σ_entries q · Σ_latent Π Z        for the wanted operands a
+    Δ_a = ∂/∂Z_a  Σ_entries q · Xhat,     Xhat = Σ_terms V_t Σ_latent Π Z        for the wanted operands a
 
 where q is the entry itself ("linear"), x/Xhat ("poisson") or x·E[n]/Xhat ("bernoulli"). A Step says nothing of names,
 sizes or methods: two relations of the same shape share one compiled kernel.
+
+The operands of a single term have rows divided by their maxima, whose logarithms ("shifts") are added up where the true
+scale matters. Several terms are added up at the true scale: their operands are as they are, and there are no shifts.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -32,15 +35,23 @@ def least_rate(arrays: Sequence[NDArray[np.floating]]) -> float:
 
 @dataclass(frozen=True)
 class Operand:
-    """The indices of one factor in a step: visible ones choose the row, latent ones the column."""
+    """The indices of one factor in a step: visible ones choose the row, latent ones the column; and its term.
+
+    listed: its rows are not all combinations of the visible indices; the tree says which row a fibre has.
+    """
 
     visible: tuple[str, ...]
     latent: tuple[str, ...]
+    term: int = 0
+    listed: bool = False
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a kernel is compiled from. `order` is the fibre tree's, root first; `extents` are the latent sizes."""
+    """What a kernel is compiled from. `order` is the fibre tree's, root first; `extents` are the latent sizes.
+
+    exposed: the terms whose V is given entry by entry. Of a single term that is its logarithm.
+    """
 
     kind: Kind
     order: tuple[str, ...]
@@ -48,7 +59,8 @@ class Step:
     extents: tuple[tuple[str, int], ...]
     wanted: tuple[int, ...]
     bound: bool = False
-    exposed: bool = False
+    exposed: tuple[int, ...] = ()
+    terms: int = 1
 
     def extent(self, index: str) -> int:
         """Number of values that a loop over a latent index visits."""
@@ -58,6 +70,11 @@ class Step:
         """The level of the tree at which an operand's last visible index is bound; −1: before the root."""
         return max((self.order.index(index) for index in self.operands[position].visible), default=-1)
 
+    @property
+    def listed(self) -> tuple[int, ...]:
+        """The positions of the operands whose rows the tree says."""
+        return tuple(position for position, operand in enumerate(self.operands) if operand.listed)
+
     def renamed(self) -> "Step":
         """The same step under standard index names, so that equal shapes give equal source."""
         names = {index: f"v{n}" for n, index in enumerate(self.order)}
@@ -66,9 +83,9 @@ class Step:
         def rename(indices: Iterable[str]) -> tuple[str, ...]:
             return tuple(names[index] for index in indices)
 
-        operands = tuple(Operand(rename(o.visible), rename(o.latent)) for o in self.operands)
+        operands = tuple(replace(o, visible=rename(o.visible), latent=rename(o.latent)) for o in self.operands)
         extents = tuple((names[index], extent) for index, extent in self.extents)
-        return Step(self.kind, rename(self.order), operands, extents, self.wanted, self.bound, self.exposed)
+        return replace(self, order=rename(self.order), operands=operands, extents=extents)
 
 
 def make_step(
@@ -79,7 +96,8 @@ def make_step(
     wanted: tuple[int, ...],
     *,
     bound: bool = False,
-    exposed: bool = False,
+    exposed: tuple[int, ...] = (),
+    terms: int = 1,
 ) -> Step:
     """A step whose kernel serves as many ranks as possible.
 
@@ -89,7 +107,7 @@ def make_step(
     latent = dict.fromkeys(index for operand in operands for index in operand.latent)
     exact = any(len(operand.latent) > 1 for operand in operands)
     extents = tuple((index, ranks[index] if exact else padded(ranks[index])) for index in latent)
-    return Step(kind, order, operands, extents, wanted, bound, exposed)
+    return Step(kind, order, operands, extents, wanted, bound, exposed, terms)
 
 
 @dataclass(frozen=True)
@@ -102,15 +120,16 @@ class Link:
     after: tuple[str, ...]
 
 
-def chain(step: Step) -> tuple[Link, ...]:
-    """The operands in the order in which the tree meets them, with the latent indices that stay after each."""
-    positions = sorted(range(len(step.operands)), key=lambda position: (step.level(position), position))
+def chain(step: Step, term: int = 0) -> tuple[Link, ...]:
+    """A term's operands in the order in which the tree meets them, with the latent indices that stay after each."""
+    own = (position for position, operand in enumerate(step.operands) if operand.term == term)
+    positions = sorted(own, key=lambda position: (step.level(position), position))
     links: list[Link] = []
     before: tuple[str, ...] | None = None
     for n, position in enumerate(positions):
         needed = {index for later in positions[n + 1 :] for index in step.operands[later].latent}
-        own = step.operands[position].latent
-        merged = [*(before or ()), *(index for index in own if index not in (before or ()))]
+        latent = step.operands[position].latent
+        merged = [*(before or ()), *(index for index in latent if index not in (before or ()))]
         after = tuple(index for index in merged if index in needed)
         links.append(Link(position, step.level(position), before, after))
         before = after

@@ -18,7 +18,7 @@ from plait.data.keys import Array
 from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe, times
 from plait.data.ranges import by_pieces
-from plait.data.relation import AUTO, Relation, Source
+from plait.data.relation import AUTO, Relation, Source, as_relation
 from plait.data.self_links import (
     all_of,
     is_square,
@@ -215,17 +215,7 @@ def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
     for name in model.relations:
         if name not in data:
             raise DataError(f"relation {name} has no data.\nAdd {name!r} to the data, or remove its equation.")
-    return {name: as_relation(name, data[name]) for name in model.relations}
-
-
-def as_relation(name: str, data: Any) -> Relation:
-    """The data of a relation as a `Relation`, where they are a bare table or array."""
-    if isinstance(data, Relation):
-        return data
-    try:
-        return Relation(data)
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
+    return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations}
 
 
 def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -258,6 +248,8 @@ def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, 
                 where.append(Counted(f"{name}, index {index}", source.shape[k]))
             else:
                 where.append(Seen(f"{name}, column {quoted(source.columns[index])}", source.labels[index]))
+                if index in source.entities:
+                    where.append(Seen(f"{name}, nodes", source.entities[index]))
     names = {axis: build(axis, mentions[axis], declared.get(axis)) for axis in model.axes}
     return {**names, **{index: names[model.axis(index)] for index in model.visible}}
 
@@ -380,7 +372,7 @@ def _together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables
 
 
 def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:
-    """Which entities occur: all those of an array; those that an unhidden row of a table mentions.
+    """Which entities occur: all those of an array; the nodes of a graph; those that an unhidden row mentions.
 
     Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
     """
@@ -390,6 +382,9 @@ def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:
     for k, (_, labels) in enumerate(entries.labels):
         seen, column = by_axis[labels.axis], entries.coords[:, k]
         by_pieces(partial(_mark, seen, column), len(column))
+    for index, labels in entries.labels:
+        if index in entries.source.entities:
+            by_axis[labels.axis][labels.encode(entries.source.entities[index])] = True
     return {index: by_axis[labels.axis] for index, labels in entries.labels}
 
 

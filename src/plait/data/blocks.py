@@ -19,7 +19,11 @@ from plait.data.sorting import is_uniform, sort_order, taken
 
 @dataclass(frozen=True)
 class FibreTree:
-    """Entries of a table sorted by `order`; `permutation` leads from the table's entries to the tree's."""
+    """Entries of a table sorted by `order`; `permutation` leads from the table's entries to the tree's.
+
+    beside: what else a kernel reads of every entry. numbers: for each operand of a step whose rows are listed, the row
+    of every fibre of the level at which its last index is known.
+    """
 
     order: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -27,7 +31,8 @@ class FibreTree:
     starts: tuple[NDArray[np.int64], ...]
     entries: NDArray[Any]
     permutation: NDArray[np.integer] | None
-    log_exposure: NDArray[np.float64] | None = None
+    beside: tuple[NDArray[np.float64], ...] = ()
+    numbers: tuple[NDArray[np.uint32], ...] = ()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -35,18 +40,26 @@ class FibreTree:
     @property
     def nbytes(self) -> int:
         """Bytes at rest."""
-        arrays = [*self.rows, *self.starts, self.entries]
-        arrays += [a for a in (self.permutation, self.log_exposure) if a is not None]
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.arrays)
 
-    def with_entries(self, entries: NDArray[Any], log_exposure: NDArray[np.float64] | None = None) -> "FibreTree":
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """All arrays that the tree holds."""
+        permutation = [] if self.permutation is None else [self.permutation]
+        return [*self.rows, *self.starts, self.entries, *permutation, *self.beside, *self.numbers]
+
+    def column(self, index: str, level: int) -> NDArray[np.integer]:
+        """The row numbers of an index at every fibre of a level, which is not above its own."""
+        at = self.order.index(index)
+        column = self.rows[at]
+        for starts in self.starts[at:level]:
+            column = np.repeat(column, np.diff(starts))
+        return column
+
+    def with_entries(self, entries: NDArray[Any], *beside: NDArray[np.float64]) -> "FibreTree":
         """The same cells with other values, given in the table's order."""
-
-        def arranged(values: NDArray[Any]) -> NDArray[Any]:
-            return _arranged(values, self.permutation)
-
-        logs = None if log_exposure is None else arranged(log_exposure)
-        return replace(self, entries=arranged(entries), log_exposure=logs)
+        arranged = (_arranged(values, self.permutation) for values in beside)
+        return replace(self, entries=_arranged(entries, self.permutation), beside=tuple(arranged))
 
     def cuts(self, parts: int) -> list[int]:
         """Boundaries of `parts` ranges of root fibres with about equally many entries each."""

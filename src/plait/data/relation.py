@@ -2,35 +2,43 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plait.data.arrays import ArraySource, is_array, is_sparse, read_array
 from plait.data.columns import quoted
+from plait.data.graphs import describe_graph, is_graph, read_graph
 from plait.data.tables import TableSource, column_names, is_table, read_missing, read_table
 from plait.data.undirected import Groups
 from plait.errors import DataError, suggestion
+from plait.forked import refuse_in_fork
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from plait.model.model import Model
 
 Source = TableSource | ArraySource
 
 AUTO = "auto"  # a weight that a fit finds
 
 KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
+OR_GRAPH = " A graph of NetworkX will do, too."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Relation:
     """Data of a relation, and what is known about cells that they do not list.
 
-    data        a table with a column for each index and perhaps one of values; or an array, NaN = missing
-    indices     the indices in the order of the array's dimensions, where it is not the order of the equation
+    data        a table with a column for each index and perhaps one of values; an array, NaN = missing; or a graph of
+                NetworkX, all of whose nodes are entities that are observed here
+    indices     the indices in the order of the array's dimensions, or of an edge's ends, where it is not the order of
+                the equation
     columns     index -> column of the table, where the names differ
-    value       the column of values; by default "value" if there is one, else every row is a link of 1
+    value       the column of values; by default "value" if there is one, else every row is a link of 1. Of a graph the
+                edge attribute, by default "weight"
     observed    "all": a cell not listed is an observed 0; "listed": it is missing; a number w: zeros weigh w
     missing     a table or several over any of the indices: cells, pairs or whole slices that are not observed; pairs
                 and slices are a rule, so that `top` does not propose links there
@@ -38,7 +46,7 @@ class Relation:
     likelihood  "poisson" counts, or "bernoulli" links 0 and 1
     weight      of the whole relation; a column with the weight of each listed cell; or "auto" (never a column): a fit
                 finds the one with which links put aside from the first relation without it are predicted best
-    duplicates  of a cell: "error" or "sum"
+    duplicates  of a cell, or of parallel edges: "error" or "sum"
     hidden      like missing, but put aside rather than impossible, such as by `plait.hide`: `top` may propose it
     diagonal    of two indices on one axis (`friend: user`), where there are no others: "missing" hides all self-links,
                 "observed" has them count like other cells; "auto" does if a self-link is among the links, and else
@@ -63,21 +71,23 @@ class Relation:
     diagonal: str = "auto"
     # Not the user's: a table is looked at once to tell it from an array.
     _tabular: bool = field(init=False, repr=False, default=False)
+    # Nor this: by index the entities that are observed here whether or not a row mentions them.
+    _entities: Mapping[str, "pl.Series"] = field(repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Relation):
             raise DataError("plait.Relation of a plait.Relation.\nGive the data themselves.")
         tabular = not is_array(self.data) and is_table(self.data)
         object.__setattr__(self, "_tabular", tabular)
-        if not tabular and not is_array(self.data):
-            raise DataError(f"a relation cannot be read from {type(self.data).__name__}.\n{KINDS}")
+        if not tabular and not is_array(self.data) and not is_graph(self.data):
+            raise DataError(f"a relation cannot be read from {type(self.data).__name__}.\n{KINDS}{OR_GRAPH}")
         for option, known in CHOICES.items():
             _check_choice(option, getattr(self, option), known)
         _check_observed(self.observed)
         _check_weight(self.weight)
         _check_names(self)
         if not tabular:
-            _check_array_options(self)
+            _check_options_of_columns(self)
 
     @property
     def weight_column(self) -> str | None:
@@ -94,11 +104,41 @@ class Relation:
         """The tables of cells put aside."""
         return tables_of(self.hidden)
 
+    def tabled(self, model: "Model", name: str) -> "Relation":
+        """The relation of that name in a model: of a table where it was that of a graph, any other as it is."""
+        if not is_graph(self.data):
+            return self
+        import polars as pl
+
+        refuse_in_fork(f"{name}, a graph")
+        indices = model.equation(name).indices
+        self._check_indices(name, indices)
+        own = tuple(self.indices or indices)
+        graph = read_graph(
+            self.data,
+            name,
+            own,
+            one_axis=len({model.axis(index) for index in own}) == 1,
+            value=self.value,
+            duplicates=self.duplicates,
+            binary=self.likelihood == "bernoulli",
+        )
+        named = {(self.columns or {}).get(index, index): labels for index, labels in zip(own, graph.links)}
+        value = "value"
+        while value in named:
+            value += "_"
+        table = pl.DataFrame({**named, value: graph.values})
+        return replace(self, data=table, value=value, _entities=dict(zip(own, graph.entities)))
+
     def read(self, name: str, indices: Sequence[str], groups: Groups = ()) -> Source:
-        """Read the data; name of the relation for errors, indices as in its equation; groups: which have no order."""
+        """Read the data, no graph; name of the relation for errors, indices as in its equation.
+
+        groups: places of indices whose order says nothing.
+        """
         self._check_indices(name, indices)
         if self._tabular:
-            return read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)
+            source = read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)
+            return replace(source, entities=self._entities)
         own = tuple(self.indices or indices)
         return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices), groups)
 
@@ -172,6 +212,16 @@ class Exposure:
             raise DataError("Exposure: an array has every cell, so default= says nothing.\nLeave it out.")
         if not is_array(self.table) and not is_table(self.table):
             raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
+
+
+def as_relation(name: str, data: Any) -> Relation:
+    """The data of a relation as a `Relation`, where they are a bare table or array."""
+    if isinstance(data, Relation):
+        return data
+    try:
+        return Relation(data)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
 
 
 def tables_of(given: Any) -> tuple[Any, ...]:
@@ -248,19 +298,25 @@ def _check_names(relation: Relation) -> None:
                 )
 
 
-def _check_array_options(relation: Relation) -> None:
-    """An option about columns would silently do nothing for an array."""
+def _check_options_of_columns(relation: Relation) -> None:
+    """An option about columns would silently do nothing for an array, or a graph."""
     options = {"columns": relation.columns, "value": relation.value, "weight": relation.weight_column}
+    kind = "an array"
+    if is_graph(relation.data):
+        kind = "a graph"
+        del options["value"]  # an attribute of its edges
     for option, value in options.items():
         named = relation.missing_tables or relation.hidden_tables  # whose columns they are
         if value is not None and not (option == "columns" and named):
-            raise DataError(f"Relation: {option} is {value!r}, but an array has no columns.\nGive a table, or omit it.")
+            raise DataError(f"Relation: {option} is {value!r}, but {kind} has no columns.\nGive a table, or omit it.")
 
 
 def _described(data: Any, tabular: bool) -> str:
     if tabular:
         rows = f"{len(data):,} rows, " if hasattr(data, "__len__") else ""
         return f"table of {rows}columns {', '.join(map(quoted, column_names(data)))}"
+    if is_graph(data):
+        return describe_graph(data)
     if np.shape(data) == ():
         return "one number"
     shape = " × ".join(map(str, np.shape(data)))

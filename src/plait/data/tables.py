@@ -1,7 +1,7 @@
 """Tables as users have them -> columns of labels and numbers, with errors that name table, column and row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """A table as read: labels (n,) by index, values (n,), weights (n,) or None where there is no such column."""
+    """A table as read: labels (n,) by index, values (n,), weights (n,) or None where there is no such column.
+
+    entities: by index those that are observed, whether or not a row mentions them.
+    """
 
     name: str
     columns: Mapping[str, str]
@@ -31,6 +34,7 @@ class TableSource:
     value_column: str = "value"
     weight_column: str = "weight"
     spec: str = "Relation"
+    entities: Mapping[str, "pl.Series"] = field(default_factory=dict)
 
 
 def is_table(data: Any) -> bool:

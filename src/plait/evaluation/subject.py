@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.bind import BoundRelation, Data, as_relation, bind
-from plait.data.columns import quoted
-from plait.data.relation import Relation
-from plait.data.tables import column_names, is_table
-from plait.errors import DataError, SettingError, suggestion
+from plait.data.bind import BoundRelation, Data, bind
+from plait.data.plain import own_indices, plain_model
+from plait.data.relation import Relation, as_relation
+from plait.data.tables import is_table
+from plait.errors import SettingError, suggestion
 from plait.evaluation.timing import take_times
 from plait.model import Model
-from plait.model.model import RESERVED
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +66,13 @@ def understood(
     times = None
     if time is not None:
         relations[name], times = take_times(relations[name], name, time, _used(name, relations[name], model))
-    indices = {key: _indices(key, value, model) for key, value in relations.items()}
+    indices = {
+        key: own_indices(key, value) if model is None else model.equation(key).indices
+        for key, value in relations.items()
+    }
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
-    own = _plain_model(indices) if model is None else _part_of(model, list(relations))
+    own = plain_model(indices, axes) if model is None else _part_of(model, list(relations))
+    relations = {key: value.tabled(own, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
     bound = bind(own, known, labels=_declared(labels, axes, model), warn=False)  # the fit that follows will warn
     # A split may hide every self-link, which must not make the diagonal a missing one.
@@ -111,32 +114,6 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
     return relation
 
 
-def _indices(name: str, relation: Relation, model: Model | None) -> tuple[str, ...]:
-    """The indices of a relation: by its equation, as it says itself, or by the columns of its table."""
-    if model is not None:
-        return model.equation(name).indices
-    if relation.indices is not None:
-        return tuple(relation.indices)
-    if not is_table(relation.data):
-        raise DataError(
-            f"{name}: the dimensions of an array have no names.\n"
-            f"Give model=, or plait.Relation(array, indices=('user', 'place'))."
-        )
-    numbers = {relation.value, relation.weight_column}
-    columns = column_names(relation.data, name)
-    own = {column: index for index, column in (relation.columns or {}).items()}
-    if relation.value is None and "value" not in own:
-        numbers.add("value")
-    indices = tuple(own.get(column, column) for column in columns if column not in numbers)
-    for index in indices:
-        if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
-            raise DataError(
-                f"{name}: column {quoted(index)} cannot be the name of an index.\n"
-                f"Say what it is: plait.Relation(table, columns={{'user': {index!r}}}), or value= or weight={index!r}."
-            )
-    return indices
-
-
 def _part_of(model: Model, relations: Sequence[str]) -> Model:
     """The equations of some relations, and which of their indices share an axis."""
     equations = [model.equation(name) for name in model.relations if name in relations]
@@ -144,19 +121,6 @@ def _part_of(model: Model, relations: Sequence[str]) -> Model:
     used = dict.fromkeys(index for equation in equations for index in equation.indices)
     declared = [f"{i}: {first[model.axis(i)]}" for i in used if first.setdefault(model.axis(i), i) != i]
     return Model("\n".join([*map(str, equations), *declared]))
-
-
-def _plain_model(indices: Mapping[str, Sequence[str]]) -> Model:
-    """A model that says which relations there are, and over which indices."""
-    taken = {*indices, *(index for own in indices.values() for index in own)}
-    factor = "F"
-    while any(name.startswith(factor) for name in map(str, taken)):
-        factor = f"_{factor}"
-    for name in indices:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise DataError(f"{quoted(name)} cannot be the name of a relation.\nA name is letters, digits and _.")
-    lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
-    return Model("\n".join(lines))
 
 
 def _declared(

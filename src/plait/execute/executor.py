@@ -25,7 +25,7 @@ class Stats:
     value: float
     rare_cells: NDArray[np.int64]
     rare_entries: Array
-    rare_log_exposure: Array
+    rare_beside: Array  # (rare entries, arrays beside the entries)
 
     def __add__(self, other: "Stats") -> "Stats":
         return Stats(
@@ -33,27 +33,27 @@ class Stats:
             self.value + other.value,
             np.concatenate([self.rare_cells, other.rare_cells]),
             np.concatenate([self.rare_entries, other.rare_entries]),
-            np.concatenate([self.rare_log_exposure, other.rare_log_exposure]),
+            np.concatenate([self.rare_beside, other.rare_beside]),
         )
 
     @classmethod
     def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
         """The sum over no block."""
         gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
-        return cls(gradients, 0.0, *_none(step.order))
+        return cls(gradients, 0.0, *_none(step.order, len(step.exposed)))
 
     @classmethod
     def of(cls, gradients: Sequence[Array], value: float, tree: FibreTree, rare: NDArray[np.int64]) -> "Stats":
         """Sums over one block, whose entries at the positions `rare` were left out."""
         if len(rare) == 0:  # as nearly always
-            return cls(tuple(gradients), value, *_none(tree.order))
-        logs = np.zeros(len(rare)) if tree.log_exposure is None else tree.log_exposure[rare]
-        return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare].astype(np.float64), logs)
+            return cls(tuple(gradients), value, *_none(tree.order, len(tree.beside)))
+        beside = np.array([array[rare] for array in tree.beside]).reshape(len(tree.beside), len(rare)).T
+        return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare].astype(np.float64), beside)
 
 
-def _none(order: tuple[str, ...]) -> tuple[NDArray[np.int64], Array, Array]:
-    """Cells, entries and log-exposures of no entry."""
-    return np.zeros((0, len(order)), np.int64), np.zeros(0), np.zeros(0)
+def _none(order: tuple[str, ...], beside: int) -> tuple[NDArray[np.int64], Array, Array]:
+    """Cells and entries of no entry, and what is beside them."""
+    return np.zeros((0, len(order)), np.int64), np.zeros(0), np.zeros((0, beside))
 
 
 class Executor(Protocol):

@@ -25,13 +25,23 @@ class Reference:
         stats = Stats.zero(step, arrays)
         for tree in blocks:
             cells = tree.cells(np.arange(len(tree)))
-            logs = tree.log_exposure if step.exposed else None
+            beside = tree.beside if step.exposed else ()
+            numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
             gradients, value, rare = reference.run(
-                step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), logs
-            )
+                step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), beside,
+                numbers,
+            )  # fmt: skip
             stats += Stats.of(gradients, value, tree, rare)
         return stats
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work in one piece."""
         return work(0, count)
+
+
+def _by_entry(step: Step, tree: FibreTree, position: int, numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """The row that an operand has at every entry, from those of the fibres where it is known."""
+    rows = numbers.astype(np.int64)
+    for starts in tree.starts[step.level(position) :]:
+        rows = np.repeat(rows, np.diff(starts))
+    return rows

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from plait.compile.kernels import Kernel, compiled
+from plait.compile.source import has_shifts
 from plait.compile.step import Step, least_rate
 from plait.data.blocks import FibreTree
 from plait.execute.executor import Stats
@@ -57,7 +58,7 @@ class Threads:
 
     def _block(self, step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> Stats:
         """One block. Threads own disjoint root fibres: operands with the root index share one gradient array."""
-        kernel = compiled(step, (tree.entries.dtype, *(array.dtype for array in arrays)))
+        kernel = compiled(step, (tree.rows[0].dtype, tree.entries.dtype, *(array.dtype for array in arrays)))
         shapes = [arrays[position].shape for position in step.wanted]
         columns = max((array.shape[1] for array in arrays), default=1)
         parts = self.threads if len(tree) * columns >= SMALL else 1
@@ -166,7 +167,8 @@ class _Call:
 def _inputs(step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> list[Any]:
     """The kernel's arguments between the root range and the gradients (see `plait.compile.source.arguments`)."""
     inputs: list[Any] = [*tree.sizes, *tree.starts, *tree.rows, tree.entries]
-    inputs += [tree.log_exposure] if step.exposed else []
+    inputs += tree.beside if step.exposed else ()
+    inputs += tree.numbers
     inputs += arrays
-    inputs += list(shifts or []) if step.kind == "bernoulli" else []
+    inputs += list(shifts or []) if has_shifts(step) else []
     return inputs

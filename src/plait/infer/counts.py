@@ -1,20 +1,22 @@
 """Counts of one relation: L ∘ ∂F/∂L of its factors, and the relation's part F of the bound."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from plait.compile.plan import ALONE, Plan
+from plait.compile.source import has_shifts
 from plait.data.blocks import FibreTree, Forest, as_fibres, compact
 from plait.data.fibres import Fibres
 from plait.data.ranges import PIECE, by_pieces
 from plait.data.sorting import is_uniform
 from plait.execute import Executor, Stats
-from plait.infer.gamma import Factor
+from plait.infer.gamma import Factor, add_up
+from plait.infer.members import numbered
 from plait.infer.rare import rare_counts
 
 Array = NDArray[np.float64]
@@ -32,12 +34,15 @@ class Counted:
 
 
 class Nonzeros(NamedTuple):
-    """The links of a relation: cells sorted, (n, order) or as fibres; X, the weight M, the exposure V (None: 1)."""
+    """The links of a relation: cells sorted, (n, order) or as fibres; X, the weight M, the exposure V of every term.
+
+    An exposure that is None is 1.
+    """
 
     cells: Fibres | NDArray[np.integer]
     values: NDArray[np.floating]
     weights: Array
-    exposure: Array | None
+    exposures: tuple[Array | None, ...] = (None,)
 
 
 def _log_factorials(values: NDArray[np.floating], weights: Array) -> float:
@@ -55,6 +60,11 @@ def _log_factorials(values: NDArray[np.floating], weights: Array) -> float:
     return sum(parts[start] for start in sorted(parts))
 
 
+def _joined(parts: Mapping[str, Sequence[Array]], executor: Executor) -> dict[str, Array]:
+    """By factor the sum over its occurrences."""
+    return {name: add_up(arrays, executor) for name, arrays in parts.items()}
+
+
 class Counts:
     """The nonzeros of one relation in the trees of its plan.
 
@@ -63,24 +73,32 @@ class Counts:
 
     def __init__(self, plan: Plan, nonzeros: Nonzeros, forest: Forest) -> None:
         self.plan = plan
-        cells, values, weights, exposure = nonzeros
+        cells, values, weights, exposures = nonzeros
         binary = plan.kind == "bernoulli"
         plain = is_uniform(weights) and weights[0] == 1
         entries = weights if binary else values if plain else weights * values
         stored = compact(entries)
-        logs = None if exposure is None else np.log(exposure)
+        alone = exposures[0] if plan.terms == 1 else None
+        logs = None if alone is None else np.log(alone)
+        beside = [exposures[term] for term in plan.exposed] if plan.terms > 1 else [logs]
         if plan.indices == (ALONE,):
             cells = np.zeros((len(entries), 1), np.uint32)
         links = as_fibres(plan.indices, plan.sizes, cells)
         self.trees: list[FibreTree] = []
         for part in plan.passes:
             tree = forest.tree(plan.indices, plan.sizes, links, stored, part.order)
-            self.trees.append(tree.with_entries(stored, logs) if plan.exposed else tree)
+            tree = tree.with_entries(stored, *cast(list[Array], beside)) if plan.exposed else tree
+            self.trees.append(replace(tree, numbers=self._numbers(tree)))
         self.constant = 0.0
         self.marginals: list[Array] = []
         if not binary:
             self.constant = (0.0 if logs is None else float(entries @ logs)) - _log_factorials(values, weights)
             self.marginals = self.marginals_of(links, entries)
+
+    def _numbers(self, tree: FibreTree) -> tuple[NDArray[np.uint32], ...]:
+        """The rows of every factor over pairs at the fibres of a tree."""
+        pairs = ((layout.pairs, operand.visible) for layout, operand in zip(self.plan.layouts, self.plan.operands))
+        return tuple(numbered(tree, own, visible) for own, visible in pairs if own is not None)
 
     def marginals_of(self, cells: Fibres | NDArray[np.integer], numbers: NDArray[np.floating]) -> list[Array]:
         """The sums of numbers, one a link, over the links of every row of each factor."""
@@ -106,11 +124,11 @@ class Counts:
     def __call__(
         self, factors: Mapping[str, Factor], executor: Executor, wanted: Sequence[str], *, bound: bool
     ) -> Counted:
-        """Gradients of the wanted factors, with the bound's part if asked for."""
+        """Gradients of the wanted factors, over all their occurrences, with the bound's part if asked for."""
         plan = self.plan
         operands = [factors[name] for name in plan.names]
-        gradients: dict[str, Array] = {}
-        extras: dict[str, Array] = {}
+        gradients: dict[str, list[Array]] = {}
+        extras: dict[str, list[Array]] = {}
         value = 0.0
         for number, part in enumerate(plan.passes):
             serves = tuple(position for position in part.serves if plan.names[position] in wanted)
@@ -118,21 +136,24 @@ class Counts:
             if not serves and not scored:
                 continue
             stats = self._pass(number, serves, operands, executor, bound=scored)
-            gradients |= {plan.names[position]: g for position, g in zip(serves, stats.gradients)}
+            for position, gradient in zip(serves, stats.gradients):
+                gradients.setdefault(plan.names[position], []).append(gradient)
             value += stats.value if scored else 0.0
             if len(stats.rare_entries):
                 counts, more = rare_counts(plan, part.order, stats, operands)
-                extras |= {plan.names[position]: counts[position] for position in serves}
+                for position in serves:
+                    extras.setdefault(plan.names[position], []).append(counts[position])
                 value += more if scored else 0.0
         if bound:
             value += self.constant + sum(
-                float(np.einsum("n,n->", f.shift, m)) for f, m in zip(operands, self.marginals)
+                float(np.einsum("n,n->", f.shift, m))
+                for f, m in zip(operands, self.marginals if plan.terms == 1 else ())
             )
-        return Counted(gradients, extras, value)
+        return Counted(_joined(gradients, executor), _joined(extras, executor), value)
 
     def _pass(
         self, number: int, serves: tuple[int, ...], operands: Sequence[Factor], executor: Executor, *, bound: bool
     ) -> Stats:
         step = self.plan.step(number, serves, bound=bound)
-        shifts = [factor.shift for factor in operands] if self.plan.kind == "bernoulli" else None
+        shifts = [factor.shift for factor in operands] if has_shifts(step) else None
         return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], shifts)

@@ -93,7 +93,7 @@ class _Group:
 
 
 def _mean(member: Member, factors: Mapping[str, Factor]) -> Array:
-    return np.asarray(member.layout.unpack(factors[member.name].mean), np.float64)
+    return np.asarray(member.layout.unpack(member.taken(factors).mean), np.float64)
 
 
 def _grouped(members: Sequence[Member]) -> list[list[Member]]:

@@ -1,20 +1,20 @@
-"""Exposure of one relation: Δ_α(M·V) for each factor, from weights that are a sum of terms.
+"""Exposure of one term of an equation: Δ(M·V) for each occurrence in it, from weights that are a sum of terms.
 
-A term without a table is a contraction of sums. A term with a table is one pass over its entries; factors whose visible
-indices the table lacks are summed over them first, and their gradients are spread over them afterwards. A difference of
-terms is trusted while it is not small beside what it is a difference of; else the sum is taken over boxes, which only
-adds (`covered`).
+A term of the weights without a table is a contraction of sums. A term with a table is one pass over its entries;
+factors whose visible indices the table lacks are summed over them first, and their gradients are spread over them
+afterwards. A difference of terms is trusted while it is not small beside what it is a difference of; else the sum is
+taken over boxes, which only adds (`covered`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
+from plait.compile.layout import Layout, Pairs
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, Forest, compact
@@ -23,7 +23,7 @@ from plait.data.weights import Weights
 from plait.execute import Executor
 from plait.infer.covered import CoveredTerm, total_of
 from plait.infer.gamma import Factor, dot, latent, sum_over_rows
-from plait.infer.members import Einsum, Indices, Member
+from plait.infer.members import Einsum, Indices, Member, numbered
 
 Array = NDArray[np.float64]
 
@@ -31,10 +31,11 @@ Array = NDArray[np.float64]
 # Priors keep VB and MAP above it, but for weights and exposures of very different sizes. EM goes below it as soon as
 # all that a component is about is hidden from somebody.
 TRUSTED = 1e-6
+NOTHING = 1e-12  # of what it is a difference of: as good as 0
 
 
 class Exposure:
-    """Δ(M·V) of every factor of one relation."""
+    """Δ(M·V) of every occurrence in a term; all are known by the names of their members."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Exposure:
         return [term.tree for term in self.terms if isinstance(term, _TableTerm)]
 
     def __call__(self, name: str, factors: Mapping[str, Factor]) -> Array:
-        """Exposure of one factor from the newest means of all others: (rows or 1) × (columns or 1)."""
+        """Exposure of one occurrence from the newest means of all others: (rows or 1) × (columns or 1)."""
         layout = self.members[name].layout
         zero = np.zeros((1, 1))
         if not self.terms:
@@ -67,6 +68,8 @@ class Exposure:
         if not self.mixed:
             return result
         most = sum((part for part, term in zip(parts, self.terms) if term.sign > 0), zero)
+        if any(member.listed for member in self.members.values()):  # which have links, so little of them is hidden
+            return np.where(result < NOTHING * most, 0.0, result)
         return self._covered(name, layout, factors) if (result < TRUSTED * most).any() else result
 
     @cached_property
@@ -84,9 +87,10 @@ class Exposure:
             return self.total
         name = name or next(iter(self.members))
         exposure = self(name, factors) if exposure is None else exposure
+        factor = self.members[name].taken(factors)
         if exposure.shape[0] == 1:
-            return float(np.sum(factors[name].total("mean", self.executor) * exposure))
-        return dot(factors[name].mean, exposure, self.executor)
+            return float(np.sum(factor.total("mean", self.executor) * exposure))
+        return dot(factor.mean, exposure, self.executor)
 
 
 def _term(
@@ -145,7 +149,7 @@ class _DenseTerm:
 
     def reduced(self, name: str, factors: Mapping[str, Factor]) -> Array:
         """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
-        factor = factors[name]
+        factor = self.members[name].taken(factors)
         if name not in self._kept or self._kept[name][0] != factor.version:
             self._kept[name] = (factor.version, self._reduce(name, factor))
         return self._kept[name][1]
@@ -197,6 +201,7 @@ class _Group:
     names: tuple[str, ...]
     layout: Layout
     plain: bool  # a single member with nothing summed: its stored array is used as it is
+    pairs: Pairs | None  # what the rows of that array stand for
 
 
 class _TableTerm:
@@ -219,7 +224,9 @@ class _TableTerm:
         self._steps: dict[str, tuple[_Group, Step]] = {}
         order = tree_order(table.indices, dict(sizes))
         entries = compact(table.values * self.dense.coefficient)
-        self.tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
+        tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
+        listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
+        self.tree = replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
         """The term's part of a factor's exposure."""
@@ -233,13 +240,15 @@ class _TableTerm:
     def _step(self, name: str) -> tuple[_Group, Step]:
         """The group that a factor belongs to, and the pass that its exposure takes."""
         position = next(n for n, group in enumerate(self.groups) if name in group.names)
-        operands = tuple(Operand(group.layout.visible, group.layout.latent) for group in self.groups)
+        operands = tuple(
+            Operand(group.layout.visible, group.layout.latent, listed=group.pairs is not None) for group in self.groups
+        )
         ranks = {i: n for group in self.groups for i, n in zip(group.layout.inside, group.layout.sizes)}
         return self.groups[position], make_step("linear", self.tree.order, operands, ranks, (position,))
 
     def _operand(self, group: _Group, factors: Mapping[str, Factor]) -> Array:
         if group.plain:
-            return factors[group.names[0]].mean
+            return self.dense.members[group.names[0]].taken(factors).mean
         dense = self.dense
         vectors = dense.vectors_of(self._joining(group))
         einsum = dense.einsum(
@@ -287,4 +296,4 @@ def _group(group: Sequence[Member], members: Sequence[Member], table: Indices, s
         latent = tuple(index for index in latent if index in outside)
     inside = visible + latent
     layout = Layout("+".join(m.name for m in group), inside, visible, latent, tuple(sizes[i] for i in inside))
-    return _Group(tuple(member.name for member in group), layout, plain)
+    return _Group(tuple(m.name for m in group), layout, plain, group[0].pairs if group[0].listed else None)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, psi, xlogy
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
@@ -21,6 +22,7 @@ from plait.infer.rows import (
     prior_rates,
     rows_place,
     rows_point,
+    rows_twice,
     rows_vb,
     settle_points,
     settle_rows,
@@ -54,6 +56,22 @@ class Factor:
     def derived(self) -> tuple[Array, Array, Array, Array]:
         """What every update sets besides the posterior's parameters."""
         return self.mean, self.log_geomean, self.geomean, self.shift
+
+    @property
+    def parameters(self) -> tuple[Array, ...]:
+        """What it is made from: C and D of a posterior, Z of a point."""
+        if self.concentration is None or self.scale is None:
+            return (self.mean,)
+        return self.concentration, self.scale
+
+    @property
+    def shared(self) -> "Factor":
+        """The rows that pairs share, of a factor over pairs; views."""
+        assert self.layout.pairs is not None
+        own = slice(len(self.layout.pairs), None)
+        C, D = (None if a is None else a[own] for a in (self.concentration, self.scale))
+        mean, log_geomean, geomean, shift = (array[own] for array in self.derived)
+        return Factor(self.layout.shared, mean, log_geomean, geomean, shift, C, D, self.version)
 
     def total(self, name: Literal["mean", "log_geomean"], executor: Executor) -> Array:
         """Σ of E or log L over all rows, as stored; kept until the factor changes."""
@@ -116,7 +134,7 @@ def _spread(work: Callable[[int, int], float], stored: Array, executor: Executor
 def point(layout: Layout, stored: Array) -> Factor:
     """A factor known exactly (EM, MAP, given)."""
     factor = Factor(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
-    settle_points(0, layout.rows, layout.real, layout.pad, *factor.derived)
+    settle_points(0, layout.rows, *_row(layout), *factor.derived)
     return factor
 
 
@@ -125,45 +143,66 @@ def posterior(layout: Layout, concentration: Array, scale: Array) -> Factor:
     mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
     factor = Factor(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
     arrays = *_prior(*_FLAT), concentration, scale, *factor.derived
-    rows_place(0, layout.rows, layout.real, layout.pad, *arrays)
+    rows_place(0, layout.rows, *_row(layout), *arrays)
     return factor
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> Factor:
     """A posterior as an update left it: log L is given, for its last bits are those of that update."""
     geomean, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
-    settle_rows(0, layout.rows, layout.real, layout.pad, log_geomean, geomean, shift)
+    settle_rows(0, layout.rows, *_row(layout), log_geomean, geomean, shift)
     return Factor(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
 
 
-_ONE = np.ones((1, 1))
+_ONE, _NONE = np.ones((1, 1)), np.zeros((1, 1))
 _FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure."""
+    """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure.
+
+    twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
+    """
 
     gradient: Array
     extra: Array | None
     exposure: Array  # (rows or 1) × (columns or 1)
+    twice: Array | None = None
+
+    def joined(self, factor: Factor, A: Array, rate: Array, executor: Executor) -> "Evidence":
+        """The same with one exposure, by which the plain update is that of a factor which stands twice."""
+        if self.twice is None:
+            return self
+        whole, extra = np.zeros(factor.mean.shape), _NONE if self.extra is None else self.extra
+        exposure, twice = _writable(self.exposure), _writable(self.twice)
+        arrays = self.gradient, extra, exposure, twice, _writable(A), rate, factor.mean, factor.geomean, whole
+
+        def work(lo: int, hi: int) -> float:
+            rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
+            return 0.0
+
+        executor.rows(work, *factor.mean.shape)
+        return Evidence(self.gradient, self.extra, whole)
 
 
 def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place; returns −KL(posterior ‖ prior)."""
-    inputs = _inputs(factor, evidence, _prior(A, B, executor))
+    prior = _prior(A, B, executor)
+    inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = (*inputs, factor.concentration, factor.scale, *factor.derived)
 
     def work(lo: int, hi: int) -> float:
         return float(rows_vb(lo, hi, *arrays))
 
     factor.version += 1
-    return executor.rows(work, *factor.mean.shape)
+    return _over_rows(work, factor, prior, _divergences, executor)
 
 
 def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
     prior = _prior(A, B, executor)
+    evidence = evidence.joined(factor, A - 1.0, prior[1], executor)
     arrays, density = (*_inputs(factor, evidence, prior[:2]), *factor.derived), _density(factor, prior)
 
     def work(lo: int, hi: int) -> float:
@@ -171,12 +210,13 @@ def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor:
         return density(lo, hi)
 
     factor.version += 1
-    return executor.rows(work, *factor.mean.shape)
+    return _over_rows(work, factor, prior, _densities, executor)
 
 
 def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
-    arrays = (*_inputs(factor, evidence, _prior(*_FLAT)[:2]), *factor.derived)
+    flat = _prior(*_FLAT)[:2]
+    arrays = (*_inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat), *factor.derived)
 
     def work(lo: int, hi: int) -> float:
         rows_point(lo, hi, *arrays)
@@ -188,21 +228,21 @@ def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
 
 def place_vb(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
     """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
-    columns = factor.layout.real, factor.layout.pad
-    arrays = *_prior(A, B, executor), factor.concentration, factor.scale, *factor.derived
+    prior = _prior(A, B, executor)
+    arrays = *_row(factor.layout), *prior, factor.concentration, factor.scale, *factor.derived
 
     def work(lo: int, hi: int) -> float:
-        return float(rows_place(lo, hi, *columns, *arrays))
+        return float(rows_place(lo, hi, *arrays))
 
     factor.version += 1
-    return executor.rows(work, *factor.mean.shape)
+    return _over_rows(work, factor, prior, _divergences, executor)
 
 
 def place_em(factor: Factor, executor: Executor) -> None:
     """Let a factor follow its Z, which were changed in place."""
 
     def work(lo: int, hi: int) -> float:
-        settle_points(lo, hi, factor.layout.real, factor.layout.pad, *factor.derived)
+        settle_points(lo, hi, *_row(factor.layout), *factor.derived)
         return 0.0
 
     factor.version += 1
@@ -212,18 +252,56 @@ def place_em(factor: Factor, executor: Executor) -> None:
 def place_map(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
     """The same; returns the log prior density of Z."""
     place_em(factor, executor)
-    return executor.rows(_density(factor, _prior(A, B, executor)), *factor.mean.shape)
+    prior = _prior(A, B, executor)
+    return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
 
 
 def divergence(factor: Factor, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
-    layout, C, D = factor.layout, factor.concentration, factor.scale
-    return -float(kl_rows(0, layout.rows, layout.real, layout.pad, C, D, *_prior(A, B)))
+    layout, prior = factor.layout, _prior(A, B)
+    arrays = layout.real, layout.pad, factor.concentration, factor.scale, *prior
+    return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
 
 
 def log_density(factor: Factor, A: Array, B: Array) -> float:
     """Log prior density of a factor known exactly."""
-    return _density(factor, _prior(A, B))(0, factor.layout.rows)
+    prior = _prior(A, B)
+    return _over_rows(_density(factor, prior), factor, prior, _densities, None)
+
+
+def _over_rows(
+    work: Callable[[int, int], float], factor: Factor, prior: Sequence[Array], again: "Again", executor: Executor | None
+) -> float:
+    """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
+
+    again: the same of these rows alone, (rows, columns).
+    """
+    (rows, columns), pairs = factor.mean.shape, factor.layout.pairs
+    own = rows if pairs is None else len(pairs)
+    result = work(0, own) if executor is None else executor.rows(work, own, columns)
+    if pairs is None:
+        return result
+    work(own, rows)
+    shared, shape = factor.shared, (rows - own, columns)
+    here = (np.broadcast_to(array[own:] if len(array) > 1 else array, shape) for array in prior)
+    parts = again(shared, *(shared.layout.unpack(array) for array in here))
+    return result + float(pairs.others @ parts.reshape(len(parts), -1).sum(axis=1))
+
+
+Again = Callable[[Factor, Array, Array, Array, Array], Array]
+
+
+def _divergences(factor: Factor, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+    """−KL of every entry."""
+    C, D = (np.asarray(factor.layout.unpack(a), np.float64) for a in factor.parameters)
+    kl = (C - A) * psi(C) + log_gamma - gammaln(C) - A * (np.log(D) + log_rate) + C * (D * rate - 1.0)
+    return np.asarray(-kl)
+
+
+def _densities(factor: Factor, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+    """The log prior density of every entry."""
+    Z = np.asarray(factor.layout.unpack(factor.mean), np.float64)
+    return np.asarray(xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
 
 
 def _density(factor: Factor, prior: Sequence[Array]) -> Callable[[int, int], float]:
@@ -234,8 +312,13 @@ def _density(factor: Factor, prior: Sequence[Array]) -> Callable[[int, int], flo
 
 def _inputs(factor: Factor, evidence: Evidence, prior: Sequence[Array]) -> tuple[Any, ...]:
     """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
-    layout, extra = factor.layout, np.zeros((1, 1)) if evidence.extra is None else evidence.extra
-    return layout.real, layout.pad, evidence.gradient, extra, _writable(evidence.exposure), *prior
+    extra = _NONE if evidence.extra is None else evidence.extra
+    return *_row(factor.layout), evidence.gradient, extra, _writable(evidence.exposure), *prior
+
+
+def _row(layout: Layout) -> tuple[int, int, bool]:
+    """The shape of a row, and whether L is kept divided by its maximum."""
+    return layout.real, layout.pad, layout.scaled
 
 
 def _writable(array: Array) -> Array:

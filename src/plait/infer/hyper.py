@@ -61,34 +61,35 @@ def _grouped(
     layout = factor.layout
     axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
     tied = _tied(old.concentration, axes)
-    counts = _counts(layout, exposed, axes)
+    weights = exposed if layout.pairs is None else exposed * layout.pairs.weights
+    counts = _counts(layout, weights, axes)
     if not counts.any():
         return old
     if tied is None:  # the user's concentrations differ within a group: they stay, and weigh its mean
-        weight = np.broadcast_to(old.concentration, layout.sizes) * _by_row(layout, exposed)
+        weight = np.broadcast_to(old.concentration, layout.sizes) * _by_row(layout, weights)
         total = (weight * layout.unpack(factor.mean)).sum(axis=axes, keepdims=True)
         return Prior(old.concentration, _fill(total, weight.sum(axis=axes, keepdims=True)))
-    mean = _fill(_total(factor, "mean", axes, exposed, executor), counts)
+    mean = _fill(_total(factor, "mean", axes, weights, executor), counts)
     concentration = np.array(np.broadcast_to(tied, mean.shape))
     adapts = np.broadcast_to(counts >= SMALLEST, mean.shape)
     if adapts.any():
-        log_mean = _fill(_total(factor, "log_geomean", axes, exposed, executor), counts)
+        log_mean = _fill(_total(factor, "log_geomean", axes, weights, executor), counts)
         solved = np.where(adapts, solve_concentration(np.log(mean) - log_mean, concentration), concentration)
         seen = np.broadcast_to(counts > 0, mean.shape)
         concentration = np.where(seen, solved, solved[seen].mean())
     return Prior(concentration, mean)
 
 
-def _by_row(layout: Layout, exposed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows data speak of, broadcastable to the inside shape."""
-    return exposed.reshape(layout.sizes[: len(layout.visible)] + (1,) * len(layout.latent))
+def _by_row(layout: Layout, weights: Array | NDArray[np.bool_]) -> Array | NDArray[np.bool_]:
+    """How often rows count, or whether, broadcastable to the inside shape."""
+    return weights.reshape(layout.sizes[: len(layout.visible)] + (1,) * len(layout.latent))
 
 
-def _counts(layout: Layout, exposed: NDArray[np.bool_], axes: tuple[int, ...]) -> NDArray[np.int64]:
+def _counts(layout: Layout, weights: Array | NDArray[np.bool_], axes: tuple[int, ...]) -> Array | NDArray[np.int64]:
     """How many entries of each group data speak of; broadcastable to the groups."""
     visible = tuple(n for n in axes if n < len(layout.visible))
     columns = math.prod(layout.sizes[n] for n in axes if n not in visible)
-    return np.asarray(_by_row(layout, exposed).sum(axis=visible, keepdims=True) * columns)
+    return np.asarray(_by_row(layout, weights).sum(axis=visible, keepdims=True) * columns)
 
 
 def _fill(totals: Array, counts: Array | NDArray[np.int64]) -> Array:
@@ -102,17 +103,18 @@ def _total(
     factor: Factor,
     name: Literal["mean", "log_geomean"],
     axes: tuple[int, ...],
-    exposed: NDArray[np.bool_],
+    weights: Array | NDArray[np.bool_],
     executor: Executor,
 ) -> Array:
-    """E or log L of the rows that data speak of, summed over some axes."""
+    """E or log L of the rows that data speak of, as often as they count, summed over some axes."""
     layout, visible = factor.layout, len(factor.layout.visible)
     stored = getattr(factor, name)
     if axes[:visible] != tuple(range(visible)):
-        inside, rows = layout.unpack(stored), _by_row(layout, exposed)
-        return np.asarray(np.sum(inside, axis=axes, keepdims=True, dtype=np.float64, where=rows))
-    weights = exposed[:, None].astype(np.float64)
-    row = latent(layout, factor.total(name, executor) if exposed.all() else sum_over_rows(stored, weights, executor))
+        inside, rows = layout.unpack(stored), _by_row(layout, weights)
+        return np.asarray(np.sum(inside, axis=axes, keepdims=True, dtype=np.float64, where=rows > 0))
+    column = weights[:, None].astype(np.float64)
+    whole = layout.pairs is None and weights.all()
+    row = latent(layout, factor.total(name, executor) if whole else sum_over_rows(stored, column, executor))
     inside = row.reshape((1,) * visible + row.shape)
     return np.asarray(inside.sum(axis=axes, keepdims=True))
 

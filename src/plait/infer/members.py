@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import opt_einsum
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
+from plait.compile.layout import Layout, Pairs
+from plait.data.blocks import FibreTree
+from plait.infer.gamma import Factor
 
 Array = NDArray[np.float64]
 Indices = tuple[str, ...]
@@ -17,12 +19,48 @@ Indices = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Member:
-    """A factor's occurrence in a relation: its inside indices under the names that the equation uses."""
+    """A factor's occurrence in a term: its inside indices under the names that the equation uses.
+
+    name: of the occurrence, which differs from the factor's where that stands twice in the term. pairs: what the rows
+    of the factor stand for, where they are those of pairs; shared: this is the part that all other pairs share.
+    """
 
     name: str
+    factor: str
     visible: Indices
     latent: Indices
     layout: Layout
+    pairs: Pairs | None = None
+    shared: bool = False
+
+    @classmethod
+    def of(cls, layout: Layout, indices: Indices, name: str) -> "Member":
+        """A factor whose indices, as first written, have other names here."""
+        pairs = layout.pairs
+        here = dict(zip(layout.indices if pairs is None else pairs.indices, indices))
+        visible = tuple(here[i] for i in (layout.visible if pairs is None else pairs.visible))
+        return cls(name, layout.name, visible, tuple(here[i] for i in layout.latent), layout, pairs)
+
+    @property
+    def listed(self) -> bool:
+        """Whether its rows are those of pairs."""
+        return self.pairs is not None and not self.shared
+
+    def of_others(self) -> "Member":
+        """The same for the pairs that have no rows of their own."""
+        return replace(self, visible=self.visible[:1], layout=self.layout.shared, shared=True)
+
+    def taken(self, factors: Mapping[str, Factor]) -> Factor:
+        """The factor, or the rows of it that pairs share."""
+        return factors[self.factor].shared if self.shared else factors[self.factor]
+
+    def by_rows(self, exposure: Array, columns: int) -> Array:
+        """An exposure of this occurrence for an update of the factor: rows that pairs share have the mean of theirs."""
+        if self.pairs is None or not self.shared:
+            return exposure
+        others, whole = self.pairs.others[:, None], np.zeros((self.pairs.rows, columns))
+        np.divide(exposure, others, out=whole[len(self.pairs) :], where=others > 0)
+        return whole
 
     @property
     def indices(self) -> Indices:
@@ -49,3 +87,9 @@ class Einsum:
         if self._alike:
             return np.asarray(math.prod(arrays)).reshape(self.shape) if arrays else np.ones(self.shape)
         return np.asarray(self._call(*arrays)).reshape(self.shape)
+
+
+def numbered(tree: FibreTree, pairs: Pairs, visible: Indices) -> NDArray[np.uint32]:
+    """The row of a factor over pairs at every fibre of the level at which the last of its indices is known."""
+    level = max(tree.order.index(index) for index in visible)
+    return pairs.find([tree.column(index, level) for index in visible]).astype(np.uint32)

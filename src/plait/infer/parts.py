@@ -13,8 +13,9 @@ from plait.data.exposure import Exposures
 from plait.errors import DataError
 from plait.execute import Executor
 from plait.infer.counts import Nonzeros
-from plait.infer.problem import Method, Part, Problem
+from plait.infer.problem import Method, Part, Problem, Uses
 from plait.infer.state import State
+from plait.model import Summand
 
 Array = NDArray[np.float64]
 
@@ -34,27 +35,35 @@ def go_on(
 
 
 def part_of(data: Data, name: str, exposures: Exposures) -> Part:
-    """One relation as inference needs it; under an exposure the weights are M·V."""
+    """One relation as inference needs it; under an exposure the weights of a term are M·V."""
     relation, equation = data.relations[name], data.model.equation(name)
-    weights = relation.weights
-    exposure = exposures.at(name, 0, relation.cells)
-    if exposure is not None:
-        _check_exposure(relation, data, exposure)
-        weights = weights * exposures.terms[name]
+    numbers = range(len(equation.terms))
+    cells = relation.cells if any(exposures.of(name, n) for n in numbers) else None
+    at_links = tuple(None if cells is None else exposures.at(name, n, cells) for n in numbers)
+    if all(V is not None for V in at_links):
+        _check_exposure(relation, data, cast(list[Array], at_links))
+    # Where indices may be exchanged every pair is a cell once, and the sum over all cells has it twice.
+    M = relation.weights * 0.5 ** len(equation.exchanged) if equation.exchanged else relation.weights
+    given = (exposures.of(name, n) for n in numbers)
     return Part(
         name,
         cast(Kind, relation.likelihood),
         relation.indices,
         dict(zip(relation.indices, relation.shape)),
-        tuple((o.factor, o.indices) for o in equation.occurrences if o.factor not in exposures.names),
-        Nonzeros(relation.links, relation.stored, relation.cell_weights, exposure),
-        weights,
+        tuple(_uses(term, exposures) for term in equation.terms),
+        Nonzeros(relation.links, relation.stored, relation.cell_weights, at_links),
+        tuple(M if V is None else M * V for V in given),
     )
 
 
-def _check_exposure(relation: BoundRelation, data: Data, exposure: Array) -> None:
-    """A link where V = 0 is impossible under any factors."""
-    bad = np.flatnonzero(exposure <= 0)
+def _uses(term: Summand, exposures: Exposures) -> Uses:
+    """The factors of a term that are not exposures."""
+    return tuple((o.factor, o.indices) for o in term.occurrences if o.factor not in exposures.names)
+
+
+def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Array]) -> None:
+    """A link where every term has V = 0 is impossible under any factors."""
+    bad = np.flatnonzero(np.max(exposures, axis=0) <= 0)
     if len(bad):
         cell = relation.cells[bad[0]]
         names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))

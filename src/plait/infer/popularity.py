@@ -1,8 +1,9 @@
 """What popularity alone explains: a lower bound of the bound of the same model with every latent index of size 1.
 
-Every factor is then a vector over its visible indices, whose counts are the sums of its links, once for all; only the
-exposures are computed, by the fit's own sums with all components but the first at 0. Any state of the smaller model is
-below its optimum, and under Bernoulli log(e^λ − 1) ≥ log λ, so what comes out is never too high.
+For relations of a single term with every factor once. Every factor is then a vector over its visible indices, whose
+counts are the sums of its links, once for all; only the exposures are computed, by the fit's own sums with all
+components but the first at 0. Any state of the smaller model is below its optimum, and under Bernoulli
+log(e^λ − 1) ≥ log λ, so what comes out is never too high.
 """
 
 from collections.abc import Collection
@@ -45,7 +46,7 @@ class Popularity:
     def _scale(self) -> float:
         """The mean of every factor at which the first relation has the total that it should."""
         part, sums = self.relations[0].part, self.marginals[0]
-        weight, total = part.weights.total(), float(next(iter(sums.values())).sum())
+        weight, total = part.weights[0].total(), float(next(iter(sums.values())).sum())
         return (total / weight) ** (1.0 / len(sums)) if total > 0 and weight > 0 else 1.0
 
     def sweep(self, *, adapt: bool) -> None:
@@ -58,7 +59,7 @@ class Popularity:
             self.factors[name] = _factor(self.problem.factors[name], self.means[name], self.factors[name].version - 1)
 
     def _exposure(self, relation: Relation, name: str) -> Array:
-        return np.asarray(relation.exposure(name, self.factors)[:, 0], np.float64)
+        return np.asarray(relation.terms[0].exposed(name, self.factors)[:, 0], np.float64)
 
     def _adapted(self, name: str) -> tuple[Array, Array]:
         """One prior for a whole factor, as in `plait.infer.hyper`."""
@@ -89,7 +90,7 @@ class Popularity:
             total += sum(float(n[n > 0] @ self.logs[other][n > 0]) for other, n in sums.items())
         for relation in self.problem.relations:
             if not relation.names:  # nothing unknown in it
-                total += relation.count({}, (), bound=True).value - relation.exposure.rate({})
+                total += relation.count({}, (), bound=True).value - relation.rate({})
         return total
 
 
@@ -100,7 +101,7 @@ def popularity_bound(problem: Problem, method: Method, state: State, adapted: Co
     whose priors are.
     """
     model = Popularity(problem, method, state, adapted)
-    tables = any(relation.exposure.trees for relation in model.relations)
+    tables = any(relation.tables for relation in model.relations)
     for number in range(WITH_TABLES if tables else SWEEPS):
         model.sweep(adapt=number > 0)
     return model.bound()
@@ -108,7 +109,7 @@ def popularity_bound(problem: Problem, method: Method, state: State, adapted: Co
 
 def _constant(relation: Relation) -> float:
     """What F has besides the logarithms of the factors."""
-    counts, (_, _, weights, exposure) = relation.counts, relation.part.nonzeros
+    counts, (_, _, weights, (exposure,)) = relation.counts, relation.part.nonzeros
     assert counts is not None
     if relation.part.kind == "bernoulli":
         return 0.0 if exposure is None else float(weights @ np.log(exposure))

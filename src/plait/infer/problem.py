@@ -1,7 +1,10 @@
 """A fit's working set: the relations' sums and the factors' state, and the terms of the bound that go with them."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -11,7 +14,7 @@ from scipy.special import gammaln
 from plait.compile.layout import Layout
 from plait.compile.plan import Listed, Plan, plan_counts
 from plait.compile.step import Kind, Operand
-from plait.data.blocks import Forest
+from plait.data.blocks import FibreTree, Forest
 from plait.data.weights import Weights
 from plait.execute import Executor
 from plait.infer.counts import Counted, Counts, Nonzeros
@@ -31,40 +34,80 @@ from plait.infer.gamma import (
     update_map,
     update_vb,
 )
-from plait.infer.members import Member
+from plait.infer.members import Indices, Member
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 
 Array = NDArray[np.float64]
 Method = Literal["vb", "em", "map"]
+Uses = tuple[tuple[str, Indices], ...]  # the factors of a term, each with its indices as written there
 
 
 @dataclass(frozen=True)
 class Part:
-    """One relation as inference needs it: which factors, which nonzeros, which weights M·V."""
+    """One relation as inference needs it: the factors of every term, the nonzeros, and every term's weights M·V."""
 
     name: str
     kind: Kind
     indices: tuple[str, ...]
     sizes: dict[str, int]  # of its visible indices
-    factors: tuple[tuple[str, tuple[str, ...]], ...]  # factor, indices as written in this equation
+    terms: tuple[Uses, ...]
     nonzeros: Nonzeros
-    weights: Weights
+    weights: tuple[Weights, ...]
+
+
+class Rate:
+    """G of one term, or a part of it: the exposures of its factors, and their sum with the factors themselves.
+
+    number: of the term in its equation.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        members: Sequence[Member],
+        weights: Weights,
+        visible: Mapping[str, int],
+        executor: Executor,
+        forest: Forest,
+    ) -> None:
+        self.number, self.members, self.executor = number, members, executor
+        self.uses = Counter(member.factor for member in members)
+        sizes = dict(visible)
+        for member in members:
+            sizes |= dict(zip(member.latent, member.layout.sizes[len(member.layout.visible) :]))
+        self.exposure = Exposure(members, weights, sizes, executor, forest)
+
+    def exposed(self, name: str, factors: Mapping[str, Factor]) -> Array:
+        """Exposure of a factor, over both its occurrences where it stands twice."""
+        own = [member.name for member in self.members if member.factor == name]
+        return add_up([self.exposure(occurrence, factors) for occurrence in own], self.executor)
+
+    def by_rows(self, name: str, exposure: Array, columns: int) -> Array:
+        """A factor's exposure as its update needs it."""
+        return next(m for m in self.members if m.factor == name).by_rows(exposure, columns)
+
+    def total(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
+        """Σ M·V·Xhat_E over all cells; the exposure of a factor, known already, saves work."""
+        return self.exposure.rate(factors, name, exposure) / (
+            1 if exposure is None or name is None else self.uses[name]
+        )
 
 
 class Relation:
-    """The sums of one relation: counts and exposure, for given sizes and ranks."""
+    """The sums of one relation: counts and, term by term, exposures, for given sizes and ranks."""
 
     def __init__(self, part: Part, layouts: Mapping[str, Layout], executor: Executor, forest: Forest) -> None:
         self.part = part
-        self.members = [_member(layouts[name], indices) for name, indices in part.factors]
-        self.names = frozenset(member.name for member in self.members)
-        sizes = dict(part.sizes)
-        for member in self.members:
-            sizes |= dict(zip(member.indices, member.layout.sizes))
+        self.members = [_members(uses, layouts) for uses in part.terms]  # of every term of the equation
+        self.names = frozenset(member.factor for term in self.members for member in term)
         self.executor = executor
-        self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.members else None
-        self.exposure = Exposure(self.members, part.weights, sizes, executor, forest)
+        self.terms = [
+            Rate(number, own, weights, part.sizes, executor, forest)
+            for number, (members, M) in enumerate(zip(self.members, part.weights))
+            for own, weights in _parted(part, members, M)
+        ]
+        self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.names else None
 
     @property
     def plan(self) -> Plan | None:
@@ -72,16 +115,24 @@ class Relation:
         if self.counts is None:
             return None
         own = {id(tree.rows) for tree in self.counts.trees}
-        tables = tuple(Listed(tree.order, len(tree), id(tree.rows) in own) for tree in self.exposure.trees)
+        tables = tuple(Listed(tree.order, len(tree), id(tree.rows) in own) for tree in self.tables)
         return replace(self.counts.plan, tables=tables)
 
+    @property
+    def tables(self) -> list[FibreTree]:
+        """The trees of the tables in the weights."""
+        return [tree for term in self.terms for tree in term.exposure.trees]
+
     def _plan(self, part: Part) -> Plan:
-        operands = tuple(Operand(member.visible, member.latent) for member in self.members)
-        layouts = tuple(member.layout for member in self.members)
-        exposed = part.kind == "bernoulli" and part.nonzeros.exposure is not None
+        members = [(member, term) for term, own in enumerate(self.members) for member in own]
+        operands = tuple(Operand(member.visible, member.latent, term, member.listed) for member, term in members)
+        layouts = tuple(member.layout for member, _ in members)
+        given = tuple(term for term, V in enumerate(part.nonzeros.exposures) if V is not None)
+        # Of a single term the exposure cancels in the counts, unless the true scale matters.
+        exposed = given if len(part.terms) > 1 or part.kind == "bernoulli" else ()
         return plan_counts(
             part.name, part.kind, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
-            self.executor.threads, exposed=exposed,
+            self.executor.threads, exposed=exposed, terms=len(part.terms),
         )  # fmt: skip
 
     def count(self, factors: Mapping[str, Factor], wanted: Sequence[str], *, bound: bool) -> Counted:
@@ -90,30 +141,57 @@ class Relation:
             return Counted({}, {}, self._known() if bound else 0.0)
         return self.counts(factors, self.executor, wanted, bound=bound)
 
+    def rate(self, factors: Mapping[str, Factor]) -> float:
+        """G of all terms."""
+        return sum(term.total(factors) for term in self.terms)
+
     def marginals(self) -> dict[str, Array]:
-        """Σ M X over the links of every row, by factor; a link of Bernoulli is one count."""
+        """Σ M X over the links of every row, by factor; a link of Bernoulli is one count.
+
+        A row that a link uses in several terms, or in one of several places, has it once.
+        """
         if self.counts is None:
             return {}
         cells, _, weights, _ = self.part.nonzeros
-        known = self.part.kind != "bernoulli"
-        return dict(
-            zip(self.counts.plan.names, self.counts.marginals if known else self.counts.marginals_of(cells, weights))
-        )
+        known, plan = self.part.kind != "bernoulli", self.counts.plan
+        found = self.counts.marginals if known else self.counts.marginals_of(cells, weights)
+        distinct = {(name, o.visible): m for name, o, m in zip(plan.names, plan.operands, found)}
+        result: dict[str, Array] = {}
+        for (name, _), marginal in distinct.items():
+            result[name] = result[name] + marginal if name in result else marginal
+        return result
 
     def _known(self) -> float:
         """F of a relation whose factors are all exposures: nothing latent is left."""
-        _, stored, weights, exposure = self.part.nonzeros
+        _, stored, weights, exposures = self.part.nonzeros
         values = stored.astype(np.float64)
-        rate = np.ones(len(values)) if exposure is None else exposure
+        rate = sum((np.ones(1) if V is None else V for V in exposures), np.zeros(len(values)))
         if self.part.kind == "bernoulli":
             return float(weights @ (rate + np.log(-np.expm1(-rate))))
         return float(weights @ (values * np.log(rate) - gammaln(values + 1.0)))
 
 
-def _member(layout: Layout, indices: tuple[str, ...]) -> Member:
-    """An occurrence: the factor's inside indices under this equation's names."""
-    here = dict(zip(layout.indices, indices))
-    return Member(layout.name, tuple(here[i] for i in layout.visible), tuple(here[i] for i in layout.latent), layout)
+def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Member]:
+    """The occurrences of a term, with names of their own."""
+    members: list[Member] = []
+    for factor, indices in uses:
+        again = any(member.factor == factor for member in members)
+        members.append(Member.of(layouts[factor], indices, f"{factor} again" if again else factor))
+    return members
+
+
+def _parted(part: Part, members: Sequence[Member], weights: Weights) -> Iterator[tuple[list[Member], Weights]]:
+    """The cells of a term by which of its factors over pairs have rows of their own there: members, and weights."""
+    listed = [member for member in members if member.listed]
+    for own in product((True, False), repeat=len(listed)):
+        here, there = weights, list(members)
+        for member, mine in zip(listed, own):
+            assert member.pairs is not None
+            table = member.pairs.table(part.indices, list(part.sizes.values()), member.visible)
+            here = here * table if mine else here - here * table
+            if not mine:
+                there[there.index(member)] = member.of_others()
+        yield there, here
 
 
 @dataclass
@@ -131,13 +209,23 @@ class Problem:
     def __post_init__(self) -> None:
         layouts = {name: factor.layout for name, factor in self.factors.items()}
         self.relations = [Relation(part, layouts, self.executor, self.forest) for part in self.parts]
-        self.rates = [0.0] * len(self.relations)  # G of every relation, as of the end of the last sweep
-        self._first = [next((f for f in self.free if f in r.names), None) for r in self.relations]
-        self._last = [next((f for f in reversed(self.free) if f in r.names), None) for r in self.relations]
+        self.terms = [term for relation in self.relations for term in relation.terms]
+        self.rates = [0.0] * len(self.terms)  # G of every term, as of the end of the last sweep
+        self._first = [next((f for f in self.free if f in term.uses), None) for term in self.terms]
+        self._last = [next((f for f in reversed(self.free) if f in term.uses), None) for term in self.terms]
         self.divergences = dict.fromkeys(self.free, 0.0)
         self.exposed: dict[str, NDArray[np.bool_]] = {}  # rows of each factor that any observed cell depends on
         self._links: dict[str, Array] = {}
-        self._ahead: dict[int, Array] = {}  # exposures of the relations' first free factors, where known already
+        self._ahead: dict[int, Array] = {}  # exposures of the terms' first free factors, where known already
+
+    def axis(self, index: str) -> str:
+        """The latent index that one is tied to, for a factor that stands twice has both; else itself."""
+        return self._tied.get(index, index)
+
+    @cached_property
+    def _tied(self) -> dict[str, str]:
+        members = [member for term in self.terms for member in term.members]
+        return {i: own for m in members for i, own in zip(m.latent, m.layout.latent) if i != own}
 
     @property
     def numbers(self) -> str:
@@ -154,7 +242,7 @@ class Problem:
 
     def measure(self) -> None:
         """Compute every G and KL afresh (after initialisation and pruning; updates keep them in step)."""
-        self.rates = [relation.exposure.rate(self.factors) for relation in self.relations]
+        self.rates = [term.total(self.factors) for term in self.terms]
         for name in self.free:
             self.divergences[name] = self._divergence(name)
 
@@ -187,10 +275,7 @@ class Problem:
 
     def parameters(self, name: str) -> tuple[Array, ...]:
         """What a free factor is made from, as stored: C and D of a posterior, Z of a point."""
-        factor = self.factors[name]
-        if factor.concentration is None or factor.scale is None:
-            return (factor.mean,)
-        return factor.concentration, factor.scale
+        return self.factors[name].parameters
 
     def place(self, name: str) -> None:
         """Let a factor and its KL follow its parameters, which were changed in place."""
@@ -203,11 +288,11 @@ class Problem:
             self.divergences[name] = place(factor, *self.spread(name), self.executor)
 
     def look_ahead(self) -> None:
-        """G of every relation afresh, by the exposures that the next sweep begins with."""
-        for n, (relation, name) in enumerate(zip(self.relations, self._first)):
+        """G of every term afresh, by the exposures that the next sweep begins with."""
+        for n, (term, name) in enumerate(zip(self.terms, self._first)):
             if name is not None:
-                self._ahead[n] = relation.exposure(name, self.factors)
-                self.rates[n] = relation.exposure.rate(self.factors, name, self._ahead[n])
+                self._ahead[n] = term.exposed(name, self.factors)
+                self.rates[n] = term.total(self.factors, name, self._ahead[n])
 
     def state(self, history: Sequence[Record], pause: int, trail: Trail) -> State:
         """All that changes in the loop, as it stands."""
@@ -228,12 +313,14 @@ class Problem:
         return sum(c.value for c in counted) - sum(self.rates) + sum(self.divergences.values())
 
     def update(self, name: str, counted: Sequence[Counted]) -> None:
-        """One coordinate update: the factor's new posterior, its KL, and G of the relations it is the last of."""
+        """One coordinate update: the factor's new posterior, its KL, and G of the terms it is the last of."""
         factor = self.factors[name]
-        exposures = {n: self._exposure(n, name) for n, r in enumerate(self.relations) if name in r.names}
-        evidence = _evidence(name, [counted[n] for n in exposures], list(exposures.values()), self.executor)
+        exposures = {n: self._exposure(n, name) for n, term in enumerate(self.terms) if name in term.uses}
+        own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
+        evidence = self._evidence(name, own, exposures)
         if name not in self.exposed:  # it is the weights that decide
-            self.exposed[name] = np.broadcast_to((evidence.exposure > 0).any(axis=1), (factor.layout.rows,))
+            rows = [(e > 0).any(axis=1) for e in (evidence.exposure, evidence.twice) if e is not None]
+            self.exposed[name] = np.broadcast_to(reduce(np.logical_or, rows), (factor.layout.rows,))
         if self.method == "vb":
             self.divergences[name] = update_vb(factor, evidence, *self.spread(name), self.executor)
         elif self.method == "map":
@@ -241,17 +328,39 @@ class Problem:
         else:
             update_em(factor, evidence, self.executor)
         for n, exposure in exposures.items():
-            if self._last[n] == name:  # all other factors of the relation are as new as this one
-                self.rates[n] = self.relations[n].exposure.rate(self.factors, name, exposure)
+            if self._last[n] == name:  # all other factors of the term are as new as this one
+                self._measure(n, name, exposure)
+
+    def _measure(self, n: int, name: str, exposure: Array) -> None:
+        """G of a term after its last factor; an exposure that the factor itself is in is taken anew."""
+        term = self.terms[n]
+        if term.uses[name] > 1:
+            exposure = term.exposed(name, self.factors)
+            if self._first[n] == name:
+                self._ahead[n] = exposure
+        self.rates[n] = term.total(self.factors, name, exposure)
 
     def _exposure(self, n: int, name: str) -> Array:
-        """A factor's exposure in a relation; that of the first one may be known."""
+        """A factor's exposure in a term; that of the first one may be known."""
         known = self._ahead.pop(n, None) if self._first[n] == name else None
-        return self.relations[n].exposure(name, self.factors) if known is None else known
+        return self.terms[n].exposed(name, self.factors) if known is None else known
 
-
-def _evidence(name: str, counted: Sequence[Counted], exposures: Sequence[Array], executor: Executor) -> Evidence:
-    """All relations' gradients, rare counts and exposures of one factor, added up."""
-    gradient = add_up([c.gradients[name] for c in counted], executor)
-    extras = [c.extras[name] for c in counted if name in c.extras]
-    return Evidence(gradient, np.sum(extras, axis=0) if extras else None, add_up(exposures, executor))
+    def _evidence(self, name: str, counted: Sequence[Counted], exposures: Mapping[int, Array]) -> Evidence:
+        """All gradients, rare counts and exposures of one factor, added up."""
+        gradient = add_up([c.gradients[name] for c in counted], self.executor)
+        extras = [c.extras[name] for c in counted if name in c.extras]
+        columns = self.factors[name].layout.columns
+        once, twice = (
+            [
+                self.terms[n].by_rows(name, exposure, columns)
+                for n, exposure in exposures.items()
+                if (self.terms[n].uses[name] > 1) == again
+            ]
+            for again in (False, True)
+        )
+        return Evidence(
+            gradient,
+            np.sum(extras, axis=0) if extras else None,
+            add_up(once, self.executor) if once else np.zeros((1, 1)),
+            add_up(twice, self.executor) if twice else None,
+        )

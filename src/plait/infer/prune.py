@@ -1,15 +1,15 @@
 """Removing components that explain nothing: how, with component-tied priors, the model order is found."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
 from plait.infer.counts import Counted
 from plait.infer.gamma import Factor, posterior
 from plait.infer.prior import Prior
-from plait.infer.problem import Problem
+from plait.infer.problem import Problem, Rate
 
 Array = NDArray[np.float64]
 
@@ -19,7 +19,12 @@ FEW = 0.5  # a component with fewer expected counts is a candidate
 def prune(problem: Problem, counted: Sequence[Counted]) -> tuple[Problem, Sequence[Counted]] | None:
     """The problem without components that have too few counts, if the bound does not fall; None if nothing goes."""
     bound = problem.bound(counted)
-    given = {i for name, f in problem.factors.items() if name not in problem.free for i in f.layout.latent}
+    given = {
+        problem.axis(index)
+        for name, factor in problem.factors.items()
+        if name not in problem.free
+        for index in factor.layout.latent
+    }
     for index, counts in component_counts(problem, counted).items():
         if index in given:  # a given factor keeps the components that it was given
             continue
@@ -36,57 +41,69 @@ def prune(problem: Problem, counted: Sequence[Counted]) -> tuple[Problem, Sequen
 
 
 def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, Array]:
-    """Expected counts of every component, added up over relations: any factor that has the index tells."""
+    """Expected counts of every component, by its axis, added up over relations.
+
+    Any factor that has the index tells, for all terms that it is in. One that stands twice has every count twice.
+    """
     totals: dict[str, Array] = {}
     for relation, sums in zip(problem.relations, counted):
-        done: set[str] = set()
-        for member in relation.members:
-            if member.name not in sums.gradients:
-                continue
-            factor = problem.factors[member.name]
-            stored = sums.gradients[member.name] * factor.geomean + sums.extras.get(member.name, 0.0)
-            inside = member.layout.unpack(stored)
-            for index in set(member.latent) - done:
-                axis = member.indices.index(index)
-                counts = inside.sum(axis=tuple(n for n in range(inside.ndim) if n != axis), dtype=np.float64)
-                totals[index] = totals.get(index, 0.0) + counts
-            done |= set(member.latent)
+        told: set[tuple[str, str]] = set()
+        for term in relation.terms:
+            for member in term.members:
+                axes = [problem.axis(index) for index in member.latent]
+                new = [n for n, axis in enumerate(axes) if axes.index(axis) == n and not _is_told(term, axis, told)]
+                if member.factor not in sums.gradients or not new:
+                    continue
+                factor = problem.factors[member.factor]
+                stored = sums.gradients[member.factor] * factor.geomean + sums.extras.get(member.factor, 0.0)
+                inside = member.layout.unpack(stored) / term.uses[member.factor]
+                for n in new:
+                    place = len(member.layout.visible) + n
+                    others = tuple(at for at in range(inside.ndim) if at != place)
+                    totals[axes[n]] = totals.get(axes[n], 0.0) + inside.sum(axis=others, dtype=np.float64)
+                    told.add((member.factor, axes[n]))
     return totals
+
+
+def _is_told(term: Rate, axis: str, told: set[tuple[str, str]]) -> bool:
+    """Whether a factor of the term has told the counts of an axis already."""
+    return any((member.factor, axis) in told for member in term.members)
 
 
 def without(problem: Problem, index: str, gone: NDArray[np.integer]) -> Problem:
     """The same state with some components of a latent index left out."""
-    factors = {name: _cut(factor, index, gone) for name, factor in problem.factors.items()}
-    priors = {
-        name: _cut_prior(problem.factors[name].layout, prior, index, gone) for name, prior in problem.priors.items()
+    along = {
+        name: [n for n, i in enumerate(factor.layout.inside) if i in factor.layout.latent and problem.axis(i) == index]
+        for name, factor in problem.factors.items()
     }
+    factors = {name: _cut(factor, along[name], gone) for name, factor in problem.factors.items()}
+    priors = {name: _cut_prior(prior, along[name], gone) for name, prior in problem.priors.items()}
     smaller = Problem(problem.method, problem.parts, factors, problem.free, priors, problem.executor, problem.forest)
     smaller.exposed = dict(problem.exposed)
     return smaller
 
 
-def _cut(factor: Factor, index: str, gone: NDArray[np.integer]) -> Factor:
+def _cut(factor: Factor, axes: Sequence[int], gone: NDArray[np.integer]) -> Factor:
+    """The factor without some places of these of its inside axes."""
     layout = factor.layout
-    if index not in layout.latent:
+    if not axes:
         return factor
-    axis = layout.inside.index(index)
-    sizes = tuple(n - len(gone) if at == axis else n for at, n in enumerate(layout.sizes))
-    smaller = Layout(layout.name, layout.indices, layout.visible, layout.latent, sizes)
+    sizes = tuple(n - len(gone) if at in axes else n for at, n in enumerate(layout.sizes))
+    smaller = replace(layout, sizes=sizes)
     assert factor.concentration is not None
     assert factor.scale is not None
     C, D = (
-        smaller.pack(np.delete(layout.unpack(stored), gone, axis=axis))
-        for stored in (factor.concentration, factor.scale)
+        smaller.pack(_without(layout.unpack(stored), axes, gone)) for stored in (factor.concentration, factor.scale)
     )
     return posterior(smaller, C, D)
 
 
-def _cut_prior(layout: Layout, prior: Prior, index: str, gone: NDArray[np.integer]) -> Prior:
-    if index not in layout.latent:
-        return prior
-    axis = layout.inside.index(index)
+def _cut_prior(prior: Prior, axes: Sequence[int], gone: NDArray[np.integer]) -> Prior:
+    return Prior(_without(prior.concentration, axes, gone), _without(prior.mean, axes, gone))
 
-    def cut(array: Array) -> Array:
-        return array if array.shape[axis] == 1 else np.delete(array, gone, axis=axis)
 
-    return Prior(cut(prior.concentration), cut(prior.mean))
+def _without(array: Array, axes: Sequence[int], gone: NDArray[np.integer]) -> Array:
+    """The array without some places of these axes; one of length 1 stands for all of them."""
+    for axis in axes:
+        array = array if array.shape[axis] == 1 else np.delete(array, gone, axis=axis)
+    return array

@@ -4,7 +4,8 @@ Rows that peak at different components can underflow together although each is s
 this path is slow, and right whatever the numbers.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,46 +33,72 @@ class ImpossibleLinkError(Exception):
 def rare_counts(
     plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[Factor]
 ) -> tuple[list[Array], float]:
-    """Counts of the rare entries for every operand (stored arrays), and their part of the bound on the rows' scale."""
+    """Counts of the rare entries for every operand (stored arrays), and their part of the bound.
+
+    Where there is a single term that is on the rows' scale.
+    """
     counts = [np.zeros(operand.mean.shape) for operand in operands]
-    latent = list(dict.fromkeys(index for operand in plan.operands for index in operand.latent))
-    size = int(np.prod([plan.ranks[index] for index in latent], dtype=np.int64)) or 1
-    rooms = max(CHUNK // size, 1)
+    terms = [_Term(plan, term, operands) for term in range(plan.terms)]
+    rooms = max(CHUNK // sum(term.size for term in terms), 1)
     value = 0.0
     for at in range(0, len(stats.rare_entries), rooms):
-        piece = slice(at, at + rooms)
-        value += _chunk(plan, order, latent, stats, piece, operands, counts)
+        value += _chunk(plan, order, terms, stats, slice(at, at + rooms), counts)
     return counts, value
 
 
 def _chunk(
-    plan: Plan,
-    order: Sequence[str],
-    latent: list[str],
-    stats: Stats,
-    piece: slice,
-    operands: Sequence[Factor],
-    counts: list[Array],
+    plan: Plan, order: Sequence[str], terms: "Sequence[_Term]", stats: Stats, piece: slice, counts: list[Array]
 ) -> float:
-    cells, entries = stats.rare_cells[piece], stats.rare_entries[piece]
+    cells, entries, beside = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_beside[piece]
     columns = dict(zip(order, cells.T))
-    rows = [plan.rows(position, columns) for position in range(len(operands))]
-    shape = [len(cells), *(plan.ranks[index] for index in latent)]
-    logs = np.zeros(shape)
-    shifts = np.zeros(len(cells))
-    for position, operand in enumerate(operands):
-        logs += _aligned(plan, position, latent, _blocks(operand, rows[position]) - operand.shift[rows[position], None])
-        shifts += operand.shift[rows[position]]
-    flat = logs.reshape(len(cells), -1)
-    peak = flat.max(axis=1)
+    logs = [term.logs(columns, len(cells)) for term in terms]
+    scale = np.zeros(len(cells))
+    if plan.terms == 1:  # on the rows' scale, which only Bernoulli needs
+        shift = terms[0].shifts(columns, len(cells))
+        logs[0] -= shift[:, None]
+        scale += shift + beside.sum(axis=1)
+    else:
+        with np.errstate(divide="ignore"):
+            for term, V in zip(plan.exposed, beside.T):
+                logs[term] += np.log(V)[:, None]
+    peak = np.max([flat.max(axis=1) for flat in logs], axis=0)
     _check_possible(plan, order, cells, peak)
-    share = np.exp(flat - peak[:, None])
-    log_xhat = peak + np.log(share.sum(axis=1))
-    expected, terms = _likelihood(plan, log_xhat, shifts + stats.rare_log_exposure[piece])
-    share *= (entries * expected / share.sum(axis=1))[:, None]
-    for position in range(len(operands)):
-        _scatter(plan, position, latent, share.reshape(shape), rows[position], operands[position], counts[position])
-    return float(entries @ terms)
+    shares = [np.exp(flat - peak[:, None]) for flat in logs]
+    whole = np.sum([share.sum(axis=1) for share in shares], axis=0)
+    expected, values = _likelihood(plan, peak + np.log(whole), scale)
+    for own, share in zip(terms, shares):
+        own.scatter(share * (entries * expected / whole)[:, None], columns, counts)
+    return float(entries @ values)
+
+
+class _Term:
+    """The operands of one term, at cells given by columns."""
+
+    def __init__(self, plan: Plan, term: int, operands: Sequence[Factor]) -> None:
+        self.plan, self.operands = plan, operands
+        self.positions = [p for p, operand in enumerate(plan.operands) if operand.term == term]
+        self.latent = list(dict.fromkeys(i for p in self.positions for i in plan.operands[p].latent))
+        self.shape = [plan.ranks[index] for index in self.latent]
+        self.size = math.prod(self.shape)
+
+    def logs(self, columns: Mapping[str, NDArray[np.int64]], count: int) -> Array:
+        """Σ log L over all settings of the latent indices: (cells, settings)."""
+        logs = np.zeros([count, *self.shape])
+        for p in self.positions:
+            blocks = _blocks(self.operands[p], self.plan.rows(p, columns))
+            logs += _aligned(self.plan, p, self.latent, blocks)
+        return logs.reshape(count, -1)
+
+    def shifts(self, columns: Mapping[str, NDArray[np.int64]], count: int) -> Array:
+        """The log-scales of the cells' rows, added up: (cells,)."""
+        rows = ((p, self.plan.rows(p, columns)) for p in self.positions)
+        return sum((self.operands[p].shift[row] for p, row in rows), np.zeros(count))
+
+    def scatter(self, share: Array, columns: Mapping[str, NDArray[np.int64]], counts: list[Array]) -> None:
+        """Add shares (cells, settings) to the counts of every operand."""
+        share = share.reshape(len(share), *self.shape)
+        for p in self.positions:
+            _scatter(self.plan, p, self.latent, share, self.plan.rows(p, columns), self.operands[p], counts[p])
 
 
 def _likelihood(plan: Plan, log_xhat: Array, scale: Array) -> tuple[Array | float, Array]:

@@ -25,6 +25,7 @@ from plait.jit import (
     log8,
     log_any8,
     maximum,
+    root,
     rounded,
     splat,
     store,
@@ -71,10 +72,10 @@ def prior_lgammas(lo, hi, A, log_gamma):
 
 
 @inlined
-def settle(row, real, pad, peaks, log_geomean, geomean, shift):
-    """L = exp(log L − its row's maximum), which is the largest of the peaks."""
+def settle(row, real, pad, scaled, peaks, log_geomean, geomean, shift):
+    """L = exp(log L − its row's maximum), which is the largest of the peaks; not scaled: L itself."""
     peak = largest(peaks)
-    peak = peak if peak > -math.inf else 0.0
+    peak = peak if scaled and peak > -math.inf else 0.0
     shift[row] = peak
     peaks = splat(peak)
     for block in range(0, log_geomean.shape[1], pad):
@@ -83,23 +84,23 @@ def settle(row, real, pad, peaks, log_geomean, geomean, shift):
 
 
 @exact_kernel
-def settle_rows(lo, hi, real, pad, log_geomean, geomean, shift):
+def settle_rows(lo, hi, real, pad, scaled, log_geomean, geomean, shift):
     """Scaled L and shift of rows whose log L is known."""
     for row in range(lo, hi):
         peaks = splat(-math.inf)
         for block in range(0, log_geomean.shape[1], pad):
             for c in range(block, block + real, WIDTH):
                 peaks = maximum(peaks, cut(read(log_geomean, row, c), block + real - c, -math.inf))
-        settle(row, real, pad, peaks, log_geomean, geomean, shift)
+        settle(row, real, pad, scaled, peaks, log_geomean, geomean, shift)
 
 
 @inlined
-def settle_point(row, real, pad, Z, log_geomean, geomean, shift):
-    """log L, scaled L and shift of one row known exactly."""
+def settle_point(row, real, pad, scaled, Z, log_geomean, geomean, shift):
+    """log L, L and shift of one row known exactly."""
     peaks = splat(0.0)
     for c in range(0, Z.shape[1], WIDTH):
         peaks = maximum(peaks, read(Z, row, c))
-    peak = largest(peaks)
+    peak = largest(peaks) if scaled else 0.0
     shift[row] = math.log(peak) if peak > 0.0 else 0.0
     peaks = splat(peak if peak > 0.0 else 1.0)
     for block in range(0, Z.shape[1], pad):
@@ -110,10 +111,10 @@ def settle_point(row, real, pad, Z, log_geomean, geomean, shift):
 
 
 @exact_kernel
-def settle_points(lo, hi, real, pad, Z, log_geomean, geomean, shift):
+def settle_points(lo, hi, real, pad, scaled, Z, log_geomean, geomean, shift):
     """log L, scaled L and shift of factors known exactly."""
     for row in range(lo, hi):
-        settle_point(row, real, pad, Z, log_geomean, geomean, shift)
+        settle_point(row, real, pad, scaled, Z, log_geomean, geomean, shift)
 
 
 @inlined
@@ -161,7 +162,24 @@ def new_entries(row, c, width, gradient, terms, C, D, E, log_geomean, geomean):
 
 @exact_kernel
 def rows_vb(
-    lo, hi, real, pad, gradient, extra, exposure, A, rate, log_rate, log_gamma, C, D, E, log_geomean, geomean, shift
+    lo,
+    hi,
+    real,
+    pad,
+    scaled,
+    gradient,
+    extra,
+    exposure,
+    A,
+    rate,
+    log_rate,
+    log_gamma,
+    C,
+    D,
+    E,
+    log_geomean,
+    geomean,
+    shift,
 ):
     """New posteriors; returns −KL = −Σ (C−A) ψ(C) − log Γ(C) + log Γ(A) + A log(rate·/rate) − C exposure/rate·.
 
@@ -179,7 +197,7 @@ def rows_vb(
                 width = block + real - c
                 more, logs = new_entries(row, c, width, gradient, terms, C, D, E, log_geomean, geomean)
                 kl, peaks = kl + more, maximum(peaks, logs)
-        settle(row, real, pad, peaks, log_geomean, geomean, shift)
+        settle(row, real, pad, scaled, peaks, log_geomean, geomean, shift)
     return -total(kl)
 
 
@@ -195,7 +213,7 @@ def given_entries(row, c, width, C, D, A, rate, log_rate, log_gamma):
 
 
 @exact_kernel
-def rows_place(lo, hi, real, pad, A, rate, log_rate, log_gamma, C, D, E, log_geomean, geomean, shift):
+def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, E, log_geomean, geomean, shift):
     """Let all else follow C and D; returns −KL(Gamma(C, D) ‖ Gamma(A, 1/rate)) added up."""
     kl = splat(0.0)
     for row in range(lo, hi):
@@ -207,7 +225,7 @@ def rows_place(lo, hi, real, pad, A, rate, log_rate, log_gamma, C, D, E, log_geo
                 concentration, scale = read(C, row, c), read(D, row, c)
                 logs = put(row, c, width, concentration, scale, psi + log_scale, C, D, E, log_geomean)
                 kl, peaks = kl + more, maximum(peaks, logs)
-        settle(row, real, pad, peaks, log_geomean, geomean, shift)
+        settle(row, real, pad, scaled, peaks, log_geomean, geomean, shift)
     return -total(kl)
 
 
@@ -223,7 +241,7 @@ def kl_rows(lo, hi, real, pad, C, D, A, rate, log_rate, log_gamma):
 
 
 @exact_kernel
-def rows_point(lo, hi, real, pad, gradient, extra, exposure, A, rate, Z, log_geomean, geomean, shift):
+def rows_point(lo, hi, real, pad, scaled, gradient, extra, exposure, A, rate, Z, log_geomean, geomean, shift):
     """New points."""
     for row in range(lo, hi):
         for block in range(0, Z.shape[1], pad):
@@ -232,7 +250,25 @@ def rows_point(lo, hi, real, pad, gradient, extra, exposure, A, rate, Z, log_geo
                 counts = read(gradient, row, c) * read(geomean, row, c) + read(extra, row, c)
                 z = where_positive(bottom, (read(A, row, c) - splat(1.0) + counts) / bottom, read(Z, row, c))
                 write(Z, row, c, cut(z, block + real - c, 0.0))
-        settle_point(row, real, pad, Z, log_geomean, geomean, shift)
+        settle_point(row, real, pad, scaled, Z, log_geomean, geomean, shift)
+
+
+@exact_kernel
+def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, geomean, whole):
+    """The exposure with which the plain update gives what a factor that stands twice in terms needs (MATH.md).
+
+    With twice, the exposure from those terms, a = twice/E and b = rate + exposure: the update is that of the exposure
+    whole = exposure + 2 a C / (b + √(b² + 4 a C)), where C = A + counts (under MAP and EM A − 1 + counts).
+    """
+    two, four, none = splat(2.0), splat(4.0), splat(0.0)
+    for row in range(lo, hi):
+        for block in range(0, whole.shape[1], pad):
+            for c in range(block, block + real, WIDTH):
+                e, b = read(E, row, c), read(rate, row, c) + read(exposure, row, c)
+                C = read(A, row, c) + read(gradient, row, c) * read(geomean, row, c) + read(extra, row, c)
+                aC = where_positive(e, read(twice, row, c) / e * C, none)
+                more = where_positive(aC, two * aC / (b + root(b * b + four * aC)), none)
+                write(whole, row, c, cut(read(exposure, row, c) + more, block + real - c, 0.0))
 
 
 @exact_kernel

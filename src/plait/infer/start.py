@@ -58,16 +58,23 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def match_totals(problem: Problem, movable: Sequence[str]) -> None:
-    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows."""
-    pairs = [(relation, _total(relation)) for relation in problem.relations]
-    pairs = [(relation, total) for relation, total in pairs if total > 0 and relation.names & set(movable)]
-    rates = [relation.exposure.rate(problem.factors) for relation, _ in pairs]
-    pairs = [(relation, total / rate) for (relation, total), rate in zip(pairs, rates) if rate > 0]
-    if not pairs:
+    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows.
+
+    The terms of a relation begin with equal parts of it.
+    """
+    rows, wanted = [], []
+    for relation in problem.relations:
+        part = _total(relation) / len(relation.members)
+        for number, members in enumerate(relation.members):
+            uses = [float(sum(member.factor == name for member in members)) for name in movable]
+            own = [term for term in relation.terms if term.number == number]
+            rate = sum((term.total(problem.factors) for term in own), 0.0)
+            if part > 0 and rate > 0 and any(uses):
+                rows.append(uses)
+                wanted.append(np.log(part / rate))
+    if not rows:
         return
-    R = np.array([[float(name in relation.names) for name in movable] for relation, _ in pairs])
-    wanted = np.log([ratio for _, ratio in pairs])
-    logs, *_ = np.linalg.lstsq(R, wanted, rcond=None)
+    logs, *_ = np.linalg.lstsq(np.array(rows), np.array(wanted), rcond=None)
     for name, log_scale in zip(movable, logs):
         problem.rescale(name, float(log_scale))
 

@@ -85,6 +85,18 @@ def maximum(typingctx: Any, x: Any, y: Any) -> Any:
 
 
 @intrinsic
+def root(typingctx: Any, x: Any) -> Any:
+    """Square roots."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        name, module = f"llvm.sqrt.v{WIDTH}f64", builder.module
+        function = module.globals.get(name) or ir.Function(module, ir.FunctionType(DOUBLES, [DOUBLES]), name)
+        return builder.call(function, args)
+
+    return vector(x), codegen
+
+
+@intrinsic
 def rounded(typingctx: Any, x: Any, array: Any) -> Any:
     """The numbers as an array will hold them."""
 

@@ -1,10 +1,11 @@
-"""Scalar and vector functions that kernels share: weighted logarithms, log x − ψ(x), the Bernoulli link."""
+"""Scalar and vector functions that kernels share: weighted logarithms, log x − ψ(x), rates, the Bernoulli link."""
 
 import math
 from typing import Any
 
+from plait.jit.exact import first
 from plait.jit.flat import item, load_at
-from plait.jit.functions import log_parts8
+from plait.jit.functions import exp8, log_parts8
 from plait.jit.policy import inlined, outlined
 from plait.jit.vectors import WIDTH, fma, splat, total
 
@@ -52,17 +53,22 @@ def log_minus_digamma(x: float) -> tuple[float, float]:
 
 
 @inlined
+def rate_of(xhat: float, log_scale: float) -> float:
+    """λ = xhat · e^log_scale for xhat > 0, at most e^700; 0 where it underflows."""
+    if abs(log_scale) < 690.0:
+        # Eight at a time, for one: a call of exp would have the kernel around it save its registers.
+        return min(xhat * first(exp8(splat(log_scale))), MOST)  # type: ignore[no-any-return]
+    return math.exp(min(math.log(xhat) + log_scale, 700.0))
+
+
+@inlined
 def bernoulli_link(xhat: float, log_scale: float) -> tuple[float, float, float]:
     """For an observed link of rate λ = xhat · e^log_scale, of any size: E[n], and log(e^λ − 1) in two parts.
 
     E[n] = λ/(1 − e^−λ); the parts are a term and a number whose logarithm is to be added to it.
     """
-    if abs(log_scale) < 690.0:
-        rate = xhat * math.exp(log_scale)
-    else:
-        rate = math.exp(min(math.log(xhat) + log_scale, 700.0))
+    rate = rate_of(xhat, log_scale)
     if rate < 1e-290:
         return 1.0, math.log(xhat) + log_scale, 1.0
-    rate = min(rate, MOST)
     miss = -math.expm1(-rate)
     return rate / miss, rate, miss

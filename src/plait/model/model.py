@@ -236,6 +236,11 @@ class Model:
         R.flags.writeable = False
         return R
 
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """The factors that stand in an equation of several terms, which are added up at their true scale."""
+        return frozenset(name for e in self.equations if len(e.terms) > 1 for name in e.factors)
+
     def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Any:
         """Check data against the model: labels, sizes and weights of every relation.
 

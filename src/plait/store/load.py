@@ -16,6 +16,7 @@ from plait.data.exposure import Exposures, relation_of
 from plait.data.keys import coordinate_type
 from plait.data.known import Known
 from plait.data.labels import Labels
+from plait.data.pairs import Pairs
 from plait.data.terms import Table, Term
 from plait.data.undirected import groups_of
 from plait.data.weights import Weights
@@ -64,7 +65,8 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     )  # fmt: skip
     members = []
     for name, course in courses(header).items():
-        state = _state(model, _arrays(intact(place, header, name)), course)
+        sizes = {index: len(labels[index]) for index in model.visible}
+        state = _state(model, _arrays(intact(place, header, name)), course, sizes)
         members.append(Member(course["seed"], state, course["stop"]))
     return origin, members, header["stop"]
 
@@ -146,13 +148,17 @@ def _terms(name: str, outline: list[dict[str, Any]], arrays: Arrays) -> tuple[Te
     return tuple(terms)
 
 
-def _state(model: Model, arrays: Arrays, course: Mapping[str, Any]) -> State:
+def _state(model: Model, arrays: Arrays, course: Mapping[str, Any], extents: Mapping[str, int]) -> State:
     factors, priors, exposed = {}, {}, {}
     for name in model.factors:
         parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
         if parts:
             factor, sizes = model.factor(name), next(iter(parts.values())).shape
-            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes)
+            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes, name not in model.added)
+            if f"{name}/pairs" in arrays:
+                own = tuple(extents[index] for index in factor.visible)
+                pairs = Pairs(factor.indices, factor.visible, own, arrays[f"{name}/pairs"])
+                layout = Layout.of_pairs(name, pairs, factor.latent, sizes[1:], layout.scaled)
             # Padding of log L is −inf wherever a fit makes it; everything else is padded with 0.
             packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
             factors[name] = Kept(layout, **packed)

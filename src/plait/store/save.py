@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.known import Known
 from plait.data.labels import Labels
+from plait.data.pairs import Pairs
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.fitted import Member, Origin
@@ -123,6 +124,9 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
         for kind in Kept._fields[1:]:
             if (stored := getattr(kept, kind)) is not None:
                 arrays[f"{name}/{kind}"] = kept.layout.unpack(stored)
+    for name, kept in state.factors.items():
+        if kept.layout.pairs is not None:
+            arrays[f"{name}/pairs"] = cast(Pairs, kept.layout.pairs).coords
     for name, prior in state.priors.items():
         arrays |= {f"{name}/prior/concentration": prior.concentration, f"{name}/prior/mean": prior.mean}
     for name, before in state.trail.before.items():

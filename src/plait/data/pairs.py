@@ -1,0 +1,102 @@
+"""Which combinations of entities a factor over several visible indices has rows of its own for.
+
+A free factor such as M[u, i] or M[u, i, z] has one row for every pair that occurs in a link. All other pairs share one
+row for each entity of the first index, behind those of the pairs (MATH.md, "Free factors over pairs").
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.keys import Array, Keys, columns_of, coordinate_type, find, pack
+from plait.data.weights import Weights
+from plait.errors import DataError
+from plait.model.model import Model
+
+DENSE = 1 << 12  # rows up to which a factor has one for every pair: nothing is saved then
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Sorted distinct pairs (n, k) of a factor whose visible axes, as first written, have these sizes."""
+
+    indices: tuple[str, ...]  # of the factor as written, latent ones too
+    visible: tuple[str, ...]
+    sizes: tuple[int, ...]
+    coords: Array
+
+    def __len__(self) -> int:
+        return len(self.coords)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the factor: those of pairs, then one for the other pairs of every entity of the first index."""
+        return len(self.coords) + self.sizes[0]
+
+    @cached_property
+    def others(self) -> NDArray[np.float64]:
+        """How many pairs of each entity of the first index have no row of their own, (size of it,)."""
+        listed = np.bincount(self.coords[:, 0].astype(np.int64), minlength=self.sizes[0])
+        return np.asarray(math.prod(self.sizes[1:], start=1.0) - listed, np.float64)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """How many pairs each row stands for, (rows,)."""
+        return np.concatenate([np.ones(len(self.coords)), self.others])
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return pack(columns_of(self.coords), self.sizes, len(self.coords))
+
+    def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        """The rows of pairs given by a column for each visible index, (n,)."""
+        at, there = find(pack(columns, self.sizes, len(columns[0])), self._keys)
+        return np.where(there, at, len(self.coords) + columns[0].astype(np.int64))
+
+    def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Weights:
+        """1 at the pairs and 0 elsewhere, over a relation that calls the factor's visible indices `over`."""
+        return Weights.from_table(indices, shape, over, self.coords)
+
+
+def find_pairs(
+    model: Model, links: dict[str, dict[str, Array]], sizes: dict[str, int], free: Iterable[str]
+) -> dict[str, Pairs]:
+    """The pairs of every free factor that needs them, by name; links: columns of row numbers by relation and index."""
+    found = {}
+    for name in free:
+        factor = model.factor(name)
+        own = tuple(sizes[index] for index in factor.visible)
+        twice = any(name in term.twice for equation in model.equations for term in equation.terms)
+        if len(factor.visible) > 1 and not twice and math.prod(own) > DENSE:
+            found[name] = Pairs(factor.indices, factor.visible, own, _distinct(model, name, links, own))
+    return found
+
+
+def _distinct(model: Model, name: str, links: dict[str, dict[str, Array]], sizes: tuple[int, ...]) -> Array:
+    """All pairs that occur in links, each once and in order."""
+    if math.prod(sizes) >= 2**63:
+        raise DataError(
+            f"factor {name} has {math.prod(sizes):.3g} pairs, more than can be numbered.\nLeave one of its indices out."
+        )
+    places = [model.factor(name).indices.index(index) for index in model.factor(name).visible]
+    keys = [np.zeros(0, np.uint64)]
+    for equation in model.equations:
+        columns = links[equation.relation]
+        for occurrence in equation.occurrences:
+            if occurrence.factor == name:
+                here = [columns[occurrence.indices[place]] for place in places]
+                keys.append(np.unique(pack(here, sizes, len(here[0]))))
+    return _unpack(np.unique(np.concatenate(keys)), sizes)
+
+
+def _unpack(keys: Keys, sizes: tuple[int, ...]) -> Array:
+    """The coordinates (n, k) that keys stand for."""
+    coords = np.empty((len(keys), len(sizes)), coordinate_type(sizes))
+    for k in range(len(sizes) - 1, -1, -1):
+        coords[:, k] = keys % np.uint64(sizes[k])
+        keys = keys // np.uint64(sizes[k])
+    return coords

@@ -1,0 +1,59 @@
+"""Likelihoods: how a relation's values are made of Poisson counts. One file each; `likelihood.py` says what one is."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plait.errors import SettingError, suggestion
+from plait.likelihood.amounts import Amounts
+from plait.likelihood.bernoulli import Bernoulli
+from plait.likelihood.likelihood import KNOWN, Entry, Likelihood, Names, State, Sums
+from plait.likelihood.negbin import Negbin
+from plait.likelihood.poisson import Poisson
+
+__all__ = [
+    "Amounts",
+    "Bernoulli",
+    "Entry",
+    "Likelihood",
+    "Names",
+    "Negbin",
+    "Poisson",
+    "State",
+    "Sums",
+    "as_likelihood",
+    "from_words",
+    "link_of",
+]
+
+
+def as_likelihood(given: Any) -> Likelihood:
+    """A likelihood from its name, or as it is."""
+    if isinstance(given, Likelihood):
+        return given
+    if isinstance(given, type) and issubclass(given, Likelihood):
+        raise SettingError(f"likelihood={given.__name__} is a class.\nGive an object: {given.__name__}(…).")
+    return from_words({"name": given})
+
+
+def from_words(words: Mapping[str, Any]) -> Likelihood:
+    """The likelihood that `Likelihood.to_words` gave these words for."""
+    name = words["name"]
+    if not isinstance(name, str) or name not in KNOWN:
+        raise SettingError(
+            f"likelihood={name!r} is not known.\n"
+            f"{suggestion(name, KNOWN)}There are {', '.join(KNOWN)}; one of your own is known once the module with its "
+            f"class is imported."
+        )
+    given = {key: value for key, value in words.items() if key != "name"}
+    try:
+        return KNOWN[name](**given)
+    except TypeError:
+        raise SettingError(
+            f"likelihood={name!r} cannot be made from {given or 'its name alone'}.\n"
+            f"Give an object: {KNOWN[name].__name__}(…)."
+        ) from None
+
+
+def link_of(name: str) -> Callable[..., tuple[float, float, float]]:
+    """The compiled link of a likelihood, for kernels."""
+    return KNOWN[name].link

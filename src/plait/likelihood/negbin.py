@@ -1,0 +1,223 @@
+"""Counts with a heavy tail: x is the sum of n bursts, each 1, 2, 3, … with probability pᵇ/(b c), c = −log(1 − p).
+
+The sum is a negative binomial of concentration r = λ/c. With c and λ nothing is lost as p → 0 (Poisson) or p → 1:
+
+    E[n] = Σ_{k<x} λ/(λ + c k) = r (ψ(r + x) − ψ(r))
+    term = Σ_{k<x} log(λ + c k) = x log c + log Γ(r + x) − log Γ(r)          tilt log(p/c),  fixed −log Γ(x + 1)
+
+c is the state, "burst". At fixed q(n) the bound depends on it by ΣM (x log p − E[n] log c), which is largest where the
+mean burst is that of the data: (e^c − 1)/c = ΣMx / ΣM E[n]. If every x is 1 then c = 0, and all is Poisson.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, gammaln, polygamma
+
+from plait.errors import SettingError
+from plait.jit import inlined, item, outlined, rate_of
+from plait.likelihood.likelihood import Array, Floats, Likelihood, State, Sums
+
+FEW = 16  # values up to this are summed one by one
+NEAR = 1e-8  # c x/λ below which two terms of a series in c are exact
+FROM = 12.0  # Stirling's series have all digits from here on
+LEAST = 1e-15  # a smaller c is 0
+SLOWEST = 0.01  # of c may be left by an update
+MOST = 600.0  # of c: e^c is finite
+
+
+class Negbin(Likelihood):
+    """Bursty counts: plays, clicks, messages.
+
+    p: of the bursts, 0 ≤ p < 1; or mean_burst, their mean −p/((1 − p) log(1 − p)) ≥ 1. Learnt if neither is given.
+    """
+
+    name = "negbin"
+    wanted = "Counts are whole numbers, 0 or more"
+    cure = "Use likelihood='amounts' for what is not counted, or likelihood='poisson', which takes any number."
+
+    def __init__(self, p: float | None = None, mean_burst: float | None = None) -> None:
+        self.p, self.mean_burst = p, mean_burst
+        if p is not None and mean_burst is not None:
+            raise SettingError("Negbin: p and mean_burst are two ways to say the same.\nGive one of them, or neither.")
+        if p is not None and not 0.0 <= p < 1.0:
+            raise SettingError(f"Negbin: p is a probability below 1, got {p!r}.\nLeave it out to have it learnt.")
+        if mean_burst is not None and not 1.0 <= mean_burst < math.inf:
+            raise SettingError(
+                f"Negbin: a burst has 1 or more, so mean_burst ≥ 1; got {mean_burst!r}.\n"
+                f"Leave it out to have it learnt."
+            )
+
+    def settings(self) -> dict[str, float]:
+        """What was given."""
+        given = {"p": self.p, "mean_burst": self.mean_burst}
+        return {name: float(value) for name, value in given.items() if value is not None}
+
+    def describe(self, state: State) -> str:
+        """The name and the mean burst."""
+        return f"negbin, mean burst {self.bursts(state)[0]:.4g}"
+
+    def bad(self, values: Floats) -> NDArray[np.bool_]:
+        """All but whole numbers."""
+        return np.asarray(~((values >= 0) & (values == np.floor(values))))
+
+    def start(self, sums: Sums) -> dict[str, float]:
+        """As given; else as if each nonzero were one burst."""
+        if self.p is not None:
+            return {"burst": -math.log1p(-self.p)}
+        if self.mean_burst is not None:
+            return {"burst": burst_of(self.mean_burst)}
+        return {"burst": burst_of(sums.value / sums.weight) if sums.weight > 0 else 0.0}
+
+    def update(self, state: State, sums: Sums, expected: float) -> dict[str, float]:
+        """(e^c − 1)/c = ΣMx / ΣM E[n], unless it was given."""
+        if self.settings() or not expected > 0:
+            return dict(state)
+        # Counts added up in floats are off by 1e-7, and from 0 there is no way back: c goes there by steps.
+        c = max(burst_of(sums.value / expected), SLOWEST * state["burst"])
+        return {"burst": c if c >= LEAST else 0.0}
+
+    def packed(self, state: State) -> Array:
+        """c and log c."""
+        c = state["burst"]
+        numbers = np.array([c, math.log(c) if c > 0 else 0.0])
+        numbers.flags.writeable = False
+        return numbers
+
+    def expect(self, values: Floats, log_rate: Array, state: State) -> tuple[Array, Array]:
+        """Sums over k < 16, and Stirling's series for the rest."""
+        x, c = np.asarray(values, np.float64), state["burst"]
+        rate = np.exp(np.minimum(log_rate, 700.0))
+        near = x * c <= NEAR * rate
+        s = np.divide(c, rate, out=np.zeros(x.shape), where=near & (rate > 0))
+        expected = x * (1.0 - s * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 3.0))
+        term = x * log_rate + s * x * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 6.0)
+        far = np.flatnonzero(~near)
+        if c > 0 and len(far):
+            expected[far], logs = _rise(rate[far] / c, x[far], c)
+            term[far] = log_rate[far] + logs
+        return expected, term
+
+    def variance(self, values: Floats, log_rate: Array, state: State) -> Array:
+        """Σ_{k<x} r k/(r + k)² = E[n] − r² (ψ'(r) − ψ'(r + x))."""
+        x, c = np.asarray(values, np.float64), state["burst"]
+        rate = np.exp(np.minimum(log_rate, 700.0))
+        near = x * c <= 1e-4 * rate  # the difference would lose digits
+        s = np.divide(c, rate, out=np.zeros(x.shape), where=near & (rate > 0))
+        found = s * x * (x - 1.0) / 2.0 * (1.0 - 2.0 * s * (2.0 * x - 1.0) / 3.0 + 1.5 * s * s * x * (x - 1.0))
+        r = rate[~near] / (c or 1.0)
+        squares = r * r * (polygamma(1, r + 1.0) - polygamma(1, r + x[~near]))
+        found[~near] = self.expect(values, log_rate, state)[0][~near] - 1.0 - squares
+        return np.maximum(found, 0.0)
+
+    def fixed(self, values: Floats) -> Array:
+        """−log Γ(x + 1)."""
+        return np.asarray(-gammaln(np.asarray(values, np.float64) + 1.0))
+
+    def tilt(self, state: State) -> float:
+        """log(p/c) = log((1 − e^−c)/c), from c = 0 on."""
+        c = state["burst"]
+        return -c / 2.0 + c * c / 24.0 if c < 1e-3 else math.log(-math.expm1(-c) / c)
+
+    def bursts(self, state: State) -> tuple[float, float]:
+        """μ₁ = (e^c − 1)/c, μ₂ = μ₁ e^c."""
+        c = state["burst"]
+        mean = math.expm1(c) / c if c > 0 else 1.0
+        return mean, mean * math.exp(c)
+
+    def below(self, values: Array, rates: Array, state: State) -> Array:
+        """I_{1−p}(r, x + 1) of the regularised incomplete beta function."""
+        c = max(state["burst"], 1e-9)  # nearer to Poisson no quantile moves
+        x = np.floor(values)[:, None]
+        # SciPy's is not to be trusted at concentrations below the normal numbers; there x is 0.
+        chance = betainc(np.maximum(rates / c, 1e-290), x + 1.0, math.exp(-c))
+        return np.asarray(np.where(rates > 0, chance, 1.0).mean(axis=1))
+
+    @staticmethod
+    @inlined
+    def link(x: float, xhat: float, log_scale: float, parameters: Any) -> tuple[float, float, float]:
+        """Small counts by one loop and one division: Π (λ + c k), and its slope, which is that times Σ 1/(λ + c k)."""
+        rate = rate_of(xhat, log_scale)
+        if x <= FEW and 1e-15 < rate < 1e15:  # products stay within 1e±280
+            c, factor, product, slope = item(parameters, 0), rate, rate, 1.0
+            for _ in range(1, int(x)):
+                factor += c
+                slope = slope * factor + product
+                product *= factor
+            return rate * slope / product, 0.0, product
+        log_rate = 0.0 if 1e-250 < rate < 1e250 else math.log(xhat) + log_scale
+        return negbin_far(x, rate, log_rate, parameters)
+
+
+@outlined
+def negbin_far(x: float, rate: float, log_rate: float, parameters: Any) -> tuple[float, float, float]:
+    """The link of large counts, and of rates far from 1; log λ is given where λ itself is 0 or too large, else 0."""
+    c, log_c = item(parameters, 0), item(parameters, 1)
+    if x * c <= NEAR * rate or c == 0.0:
+        s = c / rate if c > 0.0 else 0.0
+        log_rate = math.log(rate) if log_rate == 0.0 else log_rate
+        expected = x * (1.0 - s * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 3.0))
+        return expected, x * log_rate + s * x * (x - 1.0) / 2.0 * (1.0 - s * (2.0 * x - 1.0) / 6.0), 1.0
+    r, k, product, slope = rate / c, 1.0, 1.0, 0.0
+    while k < x and r + k < FROM:
+        slope = slope * (r + k) + product
+        product *= r + k
+        k += 1.0
+    total, term = slope / product, log_rate + (k - 1.0) * log_c
+    if k < x:
+        y, more = r + k, x - k
+        end = y + more
+        log_end, z, u = math.log(end), 1.0 / (y * y), 1.0 / (end * end)
+        grown = log_end - math.log(y) if more > y else math.log1p(more / y)
+        total += grown + more / (2.0 * y * end) + (_psi_tail(z) - _psi_tail(u))
+        term += more * (log_c + log_end) + (y - 0.5) * grown - more + (_lgamma_tail(u) / end - _lgamma_tail(z) / y)
+    return 1.0 + r * total, term, product * rate if log_rate == 0.0 else product
+
+
+@inlined
+def _psi_tail(z: Any) -> Any:
+    """log y − 1/(2y) − ψ(y), z = 1/y² ≤ 1/144."""
+    return z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z * (1 / 240 - z / 132))))
+
+
+@inlined
+def _lgamma_tail(z: Any) -> Any:
+    """y (log Γ(y) − (y − ½) log y + y − log √2π), z = 1/y² ≤ 1/144."""
+    return 1 / 12 - z * (1 / 360 - z * (1 / 1260 - z * (1 / 1680 - z / 1188)))
+
+
+def _rise(r: Array, x: Array, c: float) -> tuple[Array, Array]:
+    """Σ_{k<x} r/(r + k) and Σ_{1≤k<x} log c (r + k), (n,) each."""
+    total, logs = np.zeros(x.shape), np.zeros(x.shape)
+    for k in range(1, FEW):
+        more = k < x
+        total += more / (r + k)
+        logs += np.where(more, np.log(c * (r + k)), 0.0)
+    y, more = r + FEW, np.maximum(x - FEW, 0.0)
+    end, grown = y + more, np.log1p(more / y)
+    z, u = 1.0 / (y * y), 1.0 / (end * end)
+    psi, lgamma = _psi_tail.py_func, _lgamma_tail.py_func  # type: ignore[attr-defined]
+    total += grown + more / (2.0 * y * end) + (psi(z) - psi(u))
+    logs += more * np.log(c * end) + (y - 0.5) * grown - more + (lgamma(u) / end - lgamma(z) / y)
+    return 1.0 + r * total, logs
+
+
+def burst_of(mean: float) -> float:
+    """c with (e^c − 1)/c = mean, for a mean of 1 or more; 0 if that is what rounding leaves.
+
+    Newton on the logarithm of both sides, which is convex with slopes from ½ to 1: from the right it never overshoots.
+    """
+    d = mean - 1.0
+    if d < 1e-5:
+        c = 2.0 * d * (1.0 - d * (2.0 / 3.0 - d * 5.0 / 9.0))
+        return c if c >= LEAST else 0.0
+    log_mean, c = math.log(mean), min(2.0 * math.log(mean), MOST)
+    for _ in range(100):
+        value = c + math.log(-math.expm1(-c) / c) - log_mean
+        step = value / (-1.0 / math.expm1(-c) - 1.0 / c)
+        c = min(c - step, MOST)
+        if abs(step) <= 1e-15 * c:
+            break
+    return c

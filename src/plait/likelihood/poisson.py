@@ -1,0 +1,68 @@
+"""Counts: x = n.
+
+E[n] = x; term = x log λ, fixed −log Γ(x + 1). Kernels read M·x, and only proportions of λ matter to them: scales
+of rows reach the bound by their marginals.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc, gammaln, xlogy
+
+from plait.likelihood.likelihood import COLUMNS, Array, Entry, Floats, Likelihood, Names, State
+
+
+class Poisson(Likelihood):
+    """Counts, 0 or more; they need not be whole."""
+
+    name = "poisson"
+    wanted = "Counts are finite numbers, 0 or more"
+    cure = "Leave such rows out, or put the cells into missing=."
+    true_scale = False
+    beside = False
+    columns = COLUMNS
+
+    def bad(self, values: Floats) -> NDArray[np.bool_]:
+        """None of those that are 0 or more."""
+        return ~(values >= 0)
+
+    def entries(self, values: Floats, weights: Floats) -> Floats:
+        """M·x."""
+        return weights * values
+
+    def expect(self, values: Floats, log_rate: Array, state: State) -> tuple[Array, Array]:
+        """x and x log λ."""
+        x = np.asarray(values, np.float64)
+        return x, x * log_rate
+
+    def variance(self, values: Floats, log_rate: Array, state: State) -> Array:
+        """0: n is known."""
+        return np.zeros(len(values))
+
+    def fixed(self, values: Floats) -> Array:
+        """−log Γ(x + 1)."""
+        return -gammaln(np.asarray(values, np.float64) + 1.0)
+
+    def bursts(self, state: State) -> tuple[float, float]:
+        """An event is a count."""
+        return 1.0, 1.0
+
+    def below(self, values: Array, rates: Array, state: State) -> Array:
+        """Q(x + 1, λ)."""
+        return np.asarray(gammaincc(np.floor(values)[:, None] + 1.0, rates).mean(axis=1))
+
+    def log_probability_by_moments(self, values: Floats, mean: Array, variance: Array, state: State) -> Array:
+        """A negative binomial's, exactly: log Γ(x + a)/(Γ(a) x!) + x log q + a log(1 − q), q = b/(1 + b)."""
+        x = np.asarray(values, np.float64)
+        spread = (variance > 1e-12 * mean * mean) & (variance > 0)
+        b = np.where(spread, variance, 1.0) / np.where(spread, mean, 1.0)
+        a = np.where(spread, mean, 1.0) / b
+        wide = gammaln(x + a) - gammaln(a) - x * np.log1p(1.0 / b) - a * np.log1p(b)
+        return np.where(spread, wide, xlogy(x, mean) - mean) + self.fixed(x)
+
+    def entry(self, names: Names) -> Entry:
+        """q = M x / Xhat; the logarithm is that of Xhat itself."""
+        return Entry((f"q = {names.entry} / {names.xhat}",), None, names.xhat)
+
+    def preamble(self) -> str:
+        """Nothing: there is no link to call."""
+        return ""

@@ -1,0 +1,160 @@
+"""Σ_{n≥1} zⁿ/(n! Γ(nκ)) for all z: its logarithm S(t), t = log z, the mean E = S' of n under its terms, and E'.
+
+For one κ all is a function of t alone. Three pieces, packed into one array that kernels read:
+
+    t < begin       one event is all there is: E = 1, S = t − log Γ(κ)
+    t < end         polynomials of degree 7 on intervals of 1/8, from sums at their ends, where three derivatives agree;
+                    an interval's eight coefficients are one line of the cache, and E is the slope of the same
+                    polynomial, so bound and counts never contradict each other
+    else            Laplace's method about N = (z κ^−κ)^(1/(1+κ)), the place of the largest term:
+                    S = (1 + κ) N + ½ log N + ½ log(κ/(2π(1 + κ))) + Σ_m a_m N^−m
+                    with a_m = polynomials in κ over (κ (1 + κ))^m, exact
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from plait.jit import inlined, item, outlined
+
+Array = NDArray[np.float64]
+
+STEPS = 8  # intervals per unit of t
+DEGREE = 7
+SHAPE, OFFSET, BEGIN, END, LGAMMA, PEAK, LEVEL, FIRST, HEAD = 0, 1, 2, 3, 4, 5, 6, 7, 16  # places in the packed array
+NONE = 1e-14  # the second term beside the first, where the table begins
+
+# Of the expansion's a_m: a common denominator, and the polynomial's coefficients. They come from Stirling's series of
+# n! and Γ(nκ) and from the moments of a normal about N; the test of this file derives them again.
+FAR = (
+    (24, (-2, -5, -2)),
+    (48, (0, -2, -5, -2, 0)),
+    (5760, (16, 68, -212, -689, -212, 68, 16)),
+    (5760, (0, 72, 296, -284, -1383, -284, 296, 72, 0)),
+    (2903040, (-2304, -13536, 137848, 639804, -254406, -2091545, -254406, 639804, 137848, -13536, -2304)),
+    (362880, (0, -3600, -20772, 66704, 391497, -60063, -1053712, -60063, 391497, 66704, -20772, -3600, 0)),
+)
+
+
+@lru_cache(64)
+def table(shape: float) -> Array:
+    """The packed array for a κ from 0.01 to 100; not to be written to."""
+    last = max(20.0 / shape, 24.0, 2.0 * (1.0 + shape))  # N from which on the expansion is exact to 1e-11
+    begin = math.log(2.0 * NONE) + float(gammaln(2.0 * shape) - gammaln(shape))
+    end = shape * math.log(shape) + (1.0 + shape) * math.log(last)
+    intervals = math.ceil((end - begin) * STEPS)
+    nodes = begin + np.arange(intervals + 1) / STEPS
+    result = np.zeros(HEAD + (DEGREE + 1) * intervals)
+    # A hair before the last node: no rounding of (t − begin) · STEPS leads beyond the last interval.
+    result[[SHAPE, BEGIN, END, LGAMMA]] = shape, begin, nodes[-1] - 1e-9, gammaln(shape)
+    result[PEAK] = shape * math.log(shape)
+    result[LEVEL] = 0.5 * math.log(shape / (2.0 * math.pi * (1.0 + shape)))
+    result[FIRST : FIRST + len(FAR)] = expansion(shape)
+    result[HEAD:] = _polynomials(*_sums(shape, nodes)).reshape(-1)
+    result.flags.writeable = False
+    return result
+
+
+def _sums(shape: float, t: Array) -> tuple[Array, Array, Array, Array]:
+    """S − t + log Γ(κ) and its three derivatives, the cumulants of n − 1, at points t: term by term."""
+    largest = math.exp((t.max() - shape * math.log(shape)) / (1.0 + shape))
+    n = np.arange(1.0, largest + 14.0 * math.sqrt(largest) + 40.0)
+    fixed = gammaln(shape) - gammaln(n + 1.0) - gammaln(n * shape)
+    found = np.empty((4, len(t)))
+    piece = max((1 << 20) // len(n), 1)
+    for at in range(0, len(t), piece):
+        logs = np.multiply.outer(t[at : at + piece], n - 1.0) + fixed
+        top = logs.max(axis=1)
+        w = np.exp(logs - top[:, None])
+        total = w.sum(axis=1)
+        mean = w @ (n - 1.0) / total
+        apart = n - 1.0 - mean[:, None]
+        square = (w * apart * apart).sum(axis=1) / total
+        cube = (w * apart**3).sum(axis=1) / total
+        found[:, at : at + piece] = top + np.log1p(total - 1.0), mean, square, cube
+    return found[0], found[1], found[2], found[3]
+
+
+def _polynomials(*derivatives: Array) -> Array:
+    """Coefficients (intervals, 8) in u from 0 to 1 of what has these values and derivatives at both ends."""
+    half = (DEGREE + 1) // 2
+    scaled = np.stack([d / STEPS**k for k, d in enumerate(derivatives)])
+    powers = np.arange(DEGREE + 1)
+    falling = [np.prod([powers - j for j in range(k)], axis=0) if k else np.ones(DEGREE + 1) for k in range(half)]
+    low = np.stack([scaled[k][:-1] / math.factorial(k) for k in range(half)])
+    # What the lower half of the powers leaves over at u = 1 is the upper half's.
+    at_end = np.stack([falling[k][:half] @ low for k in range(half)])
+    upper = np.linalg.solve(np.stack([falling[k][half:] for k in range(half)]), scaled[:, 1:] - at_end)
+    return np.concatenate([low, upper]).T
+
+
+def expansion(shape: float) -> Array:
+    """a_1 … a_6 for a κ."""
+    terms = [
+        sum(c * shape ** (j - m) for j, c in enumerate(numbers)) / (whole * (1.0 + shape) ** m)
+        for m, (whole, numbers) in enumerate(FAR, start=1)
+    ]
+    return np.array(terms)
+
+
+@inlined
+def events(t: float, packed: Array) -> tuple[float, float]:
+    """E and S at t."""
+    begin = item(packed, BEGIN)
+    if t < begin:
+        return 1.0, t - item(packed, LGAMMA)
+    if t >= item(packed, END):
+        return events_far(t, packed, 0, 0)
+    u = (t - begin) * STEPS
+    number = int(u)
+    u -= number
+    at = HEAD + (DEGREE + 1) * number
+    value, slope = item(packed, at + DEGREE), 0.0
+    for power in range(DEGREE - 1, -1, -1):
+        slope = slope * u + value
+        value = value * u + item(packed, at + power)
+    return 1.0 + STEPS * slope, t - item(packed, LGAMMA) + value
+
+
+@outlined
+def events_far(t: float, packed: Array, _: int, __: int) -> tuple[float, float]:
+    """E and S behind the table."""
+    whole = 1.0 + item(packed, SHAPE)
+    log_n = min((t - item(packed, PEAK)) / whole, 700.0)
+    N = math.exp(log_n)
+    y = 1.0 / N
+    value, slope = 0.0, 0.0
+    for m in range(len(FAR), 0, -1):
+        a = item(packed, FIRST + m - 1)
+        value = (value + a) * y
+        slope = (slope + m * a) * y
+    return N + (0.5 - slope) / whole, whole * N + 0.5 * log_n + item(packed, LEVEL) + value
+
+
+def expected(t: Array, packed: Array) -> tuple[Array, Array, Array]:
+    """E, S and E' at points t, (n,) each, in NumPy."""
+    E, S, slope = np.ones(t.shape), t - packed[LGAMMA], np.zeros(t.shape)
+    inside, far = (t >= packed[BEGIN]) & (t < packed[END]), t >= packed[END]
+    u = (t[inside] - packed[BEGIN]) * STEPS
+    number = u.astype(np.int64)
+    c = packed[HEAD:].reshape(-1, DEGREE + 1)[number].T
+    polynomial = np.polynomial.polynomial
+    first, second = polynomial.polyder(c), polynomial.polyder(c, 2)
+    u -= number
+    S[inside] += polynomial.polyval(u, c, tensor=False)
+    E[inside] += STEPS * polynomial.polyval(u, first, tensor=False)
+    slope[inside] = STEPS * STEPS * polynomial.polyval(u, second, tensor=False)
+    E[far], S[far], slope[far] = _far(t[far], packed)
+    return E, S, slope
+
+
+def _far(t: Array, packed: Array) -> tuple[Array, Array, Array]:
+    whole, m = 1.0 + packed[SHAPE], np.arange(1.0, len(FAR) + 1)
+    log_n = np.minimum((t - packed[PEAK]) / whole, 700.0)
+    N = np.exp(log_n)
+    rest = packed[FIRST : FIRST + len(FAR)] * np.exp(-log_n[:, None] * m)
+    S = whole * N + 0.5 * log_n + packed[LEVEL] + rest.sum(axis=1)
+    return N + (0.5 - rest @ m) / whole, S, (N + rest @ (m * m) / whole) / whole

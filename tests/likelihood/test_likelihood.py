@@ -1,0 +1,203 @@
+"""The interface: names, words, kernel text, Poisson's and Bernoulli's formulae, and a likelihood of one's own."""
+
+import json
+import math
+import re
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from plait import jit
+from plait.errors import SettingError
+from plait.explain.links import expected_counts
+from plait.likelihood import (
+    Amounts,
+    Bernoulli,
+    Likelihood,
+    Names,
+    Negbin,
+    Poisson,
+    as_likelihood,
+    from_words,
+    link_of,
+)
+from plait.likelihood import likelihood as interface
+
+GOLDEN = Path(__file__).parents[1] / "compile" / "golden"
+EVERY = [Poisson(), Bernoulli(), Negbin(), Negbin(p=0.25), Negbin(mean_burst=3), Amounts(), Amounts(shape=2)]
+
+
+def example():
+    """The class that the interface's docstring shows, made from its text."""
+    text = re.search(r"\n\n((?:    .*\n|\n)+)", interface.__doc__[interface.__doc__.index("Aeppli") :]).group(1)
+    scope = {"__name__": "somebody.elses"}
+    exec(textwrap.dedent(text), scope)
+    return scope["Geometric"]
+
+
+Geometric = example()
+
+
+def test_a_name_stands_for_a_likelihood():
+    for name, kind in {"poisson": Poisson, "bernoulli": Bernoulli, "negbin": Negbin, "amounts": Amounts}.items():
+        assert type(as_likelihood(name)) is kind
+    own = Negbin(p=0.5)
+    assert as_likelihood(own) is own
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("negbim", r"likelihood='negbim' is not known\.\nDid you mean 'negbin'\? There are poisson|amounts"),
+        (3, r"likelihood=3 is not known"),
+        (Negbin, r"likelihood=Negbin is a class\.\nGive an object: Negbin\(…\)"),
+        ("geometric", r"likelihood='geometric' cannot be made from its name alone\.\nGive an object"),
+    ],
+)
+def test_what_is_no_likelihood_is_refused(given, message):
+    with pytest.raises(SettingError, match=message):
+        as_likelihood(given)
+
+
+@pytest.mark.parametrize("likelihood", [*EVERY, Geometric(0.4)], ids=repr)
+def test_words_bring_a_likelihood_back(likelihood):
+    again = from_words(json.loads(json.dumps(likelihood.to_words())))
+    assert again == likelihood
+    assert hash(again) == hash(likelihood)
+    state = likelihood.start(likelihood.sums(np.array([1.0, 2.0, 5.0]), np.ones(3)))
+    assert json.loads(json.dumps(state)) == state
+    assert likelihood.name in likelihood.describe(state)
+
+
+def test_likelihoods_differ_by_name_and_settings():
+    assert len(set(EVERY)) == len(EVERY)
+    assert Negbin(p=0.25) == Negbin(p=0.25) != Negbin(p=0.5)
+    assert Negbin() != "negbin"
+
+
+def test_a_name_of_plaits_own_cannot_be_taken():
+    with pytest.raises(SettingError, match="Take another name"):
+        type("Mine", (Likelihood,), {"name": "poisson", "__module__": "somebody.elses"})
+    with pytest.raises(SettingError, match="one word"):
+        type("Mine", (Likelihood,), {"name": "two words"})
+    assert as_likelihood("poisson") == Poisson()
+
+
+def test_text_of_kernels_stays_what_it_is():
+    poisson, bernoulli = (GOLDEN / name for name in ("cp3_poisson_bound.txt", "matrix_bernoulli_exposed.txt"))
+    own = Poisson().entry(Names("t2", "", "item(entries, e2)", "", ""))
+    lines = [line.strip() for line in poisson.read_text().splitlines()]
+    assert set(own.lines) <= set(lines)
+    assert f"put(scratch, e2 & 255, {own.logged})" in lines
+    assert own.score is None
+    own = Bernoulli().entry(Names("t1", "shift_1 + item(log_exposure, e1)", "item(entries, e1)", "", ""))
+    lines = [line.strip() for line in bernoulli.read_text().splitlines()]
+    at = lines.index(own.lines[0])
+    assert lines[at : at + 3] == [*own.lines, own.score]
+    assert f"{own.logged} = 1.0" in lines
+
+
+@pytest.mark.parametrize("likelihood", [Negbin(), Amounts(), Geometric(0.4)], ids=repr)
+def test_text_for_kernels_computes_what_numpy_does(likelihood):
+    entry = likelihood.entry(Names("xhat[n]", "scale[n]", "entries[n]", "values[n]", "parameters"))
+    text = f"{likelihood.preamble()}\ndef run(entries, values, xhat, scale, parameters, out):\n    score = 0.0\n"
+    text += "    for n in range(len(values)):\n"
+    text += textwrap.indent("\n".join([*entry.lines, entry.score, "out[n] = q"]), " " * 8)
+    text += f"\n        score += entries[n] * math.log({entry.logged})\n    return score\n"
+    scope = {"math": math}
+    exec(text, scope)
+    rng = np.random.default_rng(0)
+    x, M = rng.poisson(6.0, 200) + 1.0, rng.uniform(0.5, 2.0, 200)
+    xhat, scale = rng.gamma(1.0, 1.0, 200), rng.normal(0, 2, 200)
+    state, out = likelihood.start(likelihood.sums(x, M)), np.empty(200)
+    packed = likelihood.packed(state)
+    stored = likelihood.stored(x)
+    score = jit.uncached(scope["run"])(likelihood.entries(x, M), stored, xhat, scale, packed, out)
+    expected, term = likelihood.expect(x, np.log(xhat) + scale, state)
+    np.testing.assert_allclose(out, M * expected / xhat, rtol=1e-11)
+    assert score == pytest.approx(M @ term, rel=1e-11)
+    assert packed.flags.c_contiguous
+    assert not packed.flags.writeable
+
+
+def test_a_stamp_changes_with_the_text_of_a_link():
+    assert Negbin().stamp() in Negbin().preamble()
+    other = type("Other", (Geometric,), {"name": "other", "link": lambda x, xhat, log_scale, parameters: (x, 0.0, 1.0)})
+    assert Geometric(0.4).stamp() != other(0.4).stamp()
+    assert link_of("other") is other.link
+
+
+# --- Poisson and Bernoulli
+
+
+def test_poisson_is_scipys():
+    x, rate = np.array([0.0, 1.0, 7.0, 1000.0]), np.array([0.3, 2.0, 7.0, 900.0])
+    np.testing.assert_allclose(Poisson().log_chance(x, rate, {}), stats.poisson.logpmf(x, rate), rtol=1e-12)
+    np.testing.assert_array_equal(Poisson().entries(x, np.full(4, 2.0)), 2 * x)
+    assert not Poisson().true_scale
+    assert not Poisson().bad(np.array([0.0, 0.5, 3.0])).any()
+
+
+def test_bernoulli_agrees_with_the_link_and_with_explain():
+    rate = np.geomspace(1e-12, 1e4, 60)
+    ones, log_rate = np.ones(60), np.log(rate)
+    expected, term = Bernoulli().expect(ones, log_rate, {})
+    events, follow = expected_counts(rate)
+    np.testing.assert_allclose(expected, events, rtol=1e-11)
+    np.testing.assert_allclose(Bernoulli().follow(ones, log_rate, {}), follow, rtol=1e-6, atol=1e-12)
+    for log, mean, own in zip(log_rate, expected, term):
+        first, second, miss = jit.bernoulli_link(1.0, log)
+        assert first == pytest.approx(mean, rel=1e-12)
+        assert second + math.log(miss) == pytest.approx(own, rel=1e-12)
+
+
+def test_bernoulli_takes_any_rate():
+    log_rate = np.array([-1e4, -800.0, -40.0, 40.0, 690.0, 1e4])
+    for found in Bernoulli().expect(np.ones(6), log_rate, {}):
+        assert np.isfinite(found).all()
+    np.testing.assert_array_equal(Bernoulli().bad(np.array([0.0, 1.0, 2.0, 0.5])), [0, 0, 1, 1])
+    chance = Bernoulli().log_chance(np.array([1.0, 0.0]), np.array([1e12, 1e12]), {})
+    np.testing.assert_array_equal(chance, [0.0, -1e12])
+
+
+# --- one's own
+
+
+def geometric_pmf(n, x, rate, g):
+    """P(n and x): n bursts, each 1 or more, are x in all."""
+    if not 1 <= n <= x:
+        return 0.0
+    return stats.poisson.pmf(n, rate) * math.comb(x - 1, n - 1) * (1 - g) ** n * g ** (x - n)
+
+
+@pytest.mark.parametrize(("x", "rate", "g"), [(1, 0.5, 0.3), (6, 2.0, 0.4), (40, 3.0, 0.8), (300, 1e-9, 0.5)])
+def test_a_likelihood_of_ones_own_is_its_brute_force(x, rate, g):
+    own, at = Geometric(g), (np.array([float(x)]), np.log([rate]))
+    n = np.arange(1, x + 1)
+    joint = np.array([geometric_pmf(k, x, rate, g) for k in n])
+    posterior = joint / joint.sum()
+    mean = posterior @ n
+    state = own.start(own.sums(at[0], np.ones(1)))
+    expected, term = own.expect(*at, state)
+    assert expected[0] == pytest.approx(mean, rel=1e-10)
+    assert term[0] + own.constants(at[0], state)[0] - rate == pytest.approx(math.log(joint.sum()), rel=1e-10)
+    assert own.variance(*at, state)[0] == pytest.approx(posterior @ (n - mean) ** 2, rel=1e-5, abs=1e-9)
+    assert own.log_probability(at[0], np.array([[rate, rate]]), state)[0] == pytest.approx(math.log(joint.sum()))
+
+
+def test_a_likelihood_of_ones_own_predicts():
+    own, state = Geometric(0.5), {"g": 0.5}
+    rates = np.random.default_rng(0).gamma(1.0, 4.0, (3, 30))
+    low, high = (own.quantiles(rates, level, state) for level in (0.05, 0.95))
+    rng = np.random.default_rng(1)
+    for n, row in enumerate(rates):
+        events = rng.poisson(np.repeat(row, 2000))
+        x = events + rng.negative_binomial(np.maximum(events, 1), 0.5) * (events > 0)
+        assert (x <= high[n]).mean() >= 0.945
+        assert (x < high[n]).mean() <= 0.955
+        assert (x < low[n]).mean() <= 0.055
+    mean, variance = own.moments(np.array([3.0]), np.array([0.0]), state)
+    assert (mean[0], variance[0]) == pytest.approx((6.0, 18.0))
