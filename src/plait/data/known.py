@@ -77,11 +77,6 @@ class Known:
         """The known links in all their writings, (m, order), in lexicographic order."""
         return written(self.cells, self.shape, self.groups)
 
-    def values_at(self, cells: Array) -> Floats:
-        """X at some cells (m, order), 0 where there is no known link."""
-        at, known = self._lookup.find(cells)
-        return np.where(known, self.values[at], 0.0) if len(self) else np.zeros(len(cells))
-
     @cached_property
     def _lookup(self) -> Lookup:
         return Lookup(self.cells, self.shape)
