@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.pairs import Pairs
 from plait.data.weights import Weights
 from plait.errors import DataError, SettingError
 from plait.fitted import Fitted
@@ -239,11 +240,65 @@ def _operand(
     picked = [occurrence.indices[n] for n in visible]
     latent = tuple(occurrence.indices[n] for n in order[len(visible) :])
     source = f"{occurrence.factor}[{', '.join(names[index] for index in picked)}]"
+    if posterior.pairs is not None:
+        return _pair_operand(fit, source, posterior.pairs, places, occurrence, rows)
     arrays = [array.transpose(order) for array in (posterior.mean, posterior.scale)]
     if not visible:
         return Operand(source, np.zeros(len(rows), np.int64), latent, arrays[0][None], arrays[1][None])
     at, tables = _rows(fit, occurrence.factor, order, rows[:, [places[index] for index in picked]], arrays)
     return Operand(source, at, latent, *tables)
+
+
+def _pair_operand(
+    fit: Fitted, source: str, pairs: Pairs, places: Mapping[str, int], occurrence: Occurrence, rows: Rows
+) -> Operand:
+    """The same of a factor over pairs, whose arrays have rows in place of the visible axes.
+
+    A pair with an unknown name has the row that the others of its first entity share, or that of the prior.
+    """
+    posterior = fit.factors[occurrence.factor]
+    here = dict(zip(pairs.indices, occurrence.indices))
+    own = [here[index] for index in pairs.visible]
+    latent = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
+    running = [index for index in own if index not in places]
+    if running:
+        return _along_pairs(fit, source, pairs, places, own, running[0], latent, occurrence.factor, rows)
+    columns = [rows[:, places[index]] for index in own]
+    unknown = np.any([column < 0 for column in columns], axis=0)
+    at = pairs.find([np.where(unknown & (column < 0), 0, column) for column in columns])
+    at = np.where(unknown, len(pairs) + np.maximum(columns[0], 0), at)
+    tables = [posterior.mean, posterior.scale]
+    if len(posterior.mean) > len(rows):  # few cells: gathering them is cheaper than looking at all rows
+        tables, at = [table[at] for table in tables], np.arange(len(rows))
+    lost = columns[0] < 0
+    if lost.any():
+        prior = _prior(fit, occurrence.factor, range(1 + len(latent)))
+        more = [np.broadcast_to(array.mean(axis=0), table.shape[1:])[None] for array, table in zip(prior, tables)]
+        at = np.where(lost, len(tables[0]), at)
+        tables = [np.concatenate(pair) for pair in zip(tables, more)]
+    return Operand(source, at, latent, *tables)
+
+
+def _along_pairs(
+    fit: Fitted,
+    source: str,
+    pairs: Pairs,
+    places: Mapping[str, int],
+    own: Sequence[str],
+    running: str,
+    latent: tuple[str, ...],
+    factor: str,
+    rows: Rows,
+) -> Operand:
+    """A factor over pairs with an axis for all entities of one of its indices."""
+    fixed = [index for index in own if index != running]
+    distinct, at = np.unique(rows[:, [places[index] for index in fixed]], axis=0, return_inverse=True)
+    size = pairs.sizes[own.index(running)]
+    every = {index: np.repeat(distinct[:, k], size) for k, index in enumerate(fixed)}
+    every[running] = np.tile(np.arange(size), len(distinct))
+    found = pairs.find([every[index] for index in own]).reshape(len(distinct), size)
+    posterior = fit.factors[factor]
+    return Operand(source, at.reshape(-1), (running, *latent), posterior.mean[found], posterior.scale[found])
 
 
 def _rows(
