@@ -106,7 +106,7 @@ def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequ
     if posterior.pairs is not None:
         if (size := math.prod(len(axes[n]) for n in mine)) > PAIRS:
             raise SettingError(
-                f"top: factor {occurrence.factor} has a number for each of {size:,} pairs, too many to look at.\n"
+                f"top: factor {occurrence.factor} has a number for each of {size:,} pairs, too many to look at together.\n"
                 f"Ask for some of them, by given= or each=."
             )
         rows = np.broadcast_arrays(*(_spread(axes, mine, p) for p in wanted))
