@@ -77,12 +77,6 @@ class Posterior:
             else np.sqrt(self.concentration) * self.scale
         )
 
-    def sizes(self, indices: Sequence[str], visible: Sequence[str]) -> dict[str, int]:
-        """The lengths of its axes under the names of one use; of a factor over pairs those of latent indices only."""
-        if self.pairs is None:
-            return dict(zip(indices, self.mean.shape))
-        return dict(zip([index for index in indices if index not in visible], self.mean.shape[1:]))
-
     def __repr__(self) -> str:
         return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from plait.explain.latent import operands
 from plait.fitted import Fitted
 from plait.model import Equation
-from plait.model.model import Occurrence, Summand
+from plait.model.model import Summand
 from plait.model.network import Block, contract, sum_alone
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ def characterise(
     for number, term in enumerate(equation.terms):
         own = {place: setting for place, (of, setting) in enumerate(leading) if of == number}
         for place, index in enumerate(equation.indices):
-            if own and any(index in o.indices for o in _entered(fit, term)):
+            if own and any(index in o.indices for o in operands(fit, term)):
                 result.extend(_along(fit, equation, term, index, own, int(row[place]), top))
     return sorted(result, key=lambda standing: standing.component)
 
@@ -67,7 +67,7 @@ def _along(
     latent = equation.latent_of(term)
     kinds = [_summed(fit, term, (index, *latent), kind) for kind in ("geomean", "mean")]
     overall = _held(kinds, index, {})
-    has = {i for o in _entered(fit, term) if index in o.indices for i in o.indices}
+    has = {i for o in operands(fit, term) if index in o.indices for i in o.indices}
     seen = tuple(i for i in latent if i in has)
     alike: dict[tuple[int, ...], list[int]] = {}  # in a Tucker model many are, as far as this axis sees
     for place, setting in own.items():
@@ -80,12 +80,7 @@ def _along(
 
 def _summed(fit: Fitted, term: Summand, keep: tuple[str, ...], kind: str) -> list[Block]:
     """L or E of the factors, summed over the visible indices that only one of them has, all but `keep`."""
-    return sum_alone([Block(o.indices, getattr(fit.factors[o.factor], kind)) for o in _entered(fit, term)], keep)
-
-
-def _entered(fit: Fitted, term: Summand) -> list[Occurrence]:
-    """The factors by which entities are told; one over pairs tells of pairs, and is left out."""
-    return [use for use in operands(fit, term) if fit.factors[use.factor].pairs is None]
+    return sum_alone([Block(o.indices, getattr(fit.factors[o.factor], kind)) for o in operands(fit, term)], keep)
 
 
 def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> Array:

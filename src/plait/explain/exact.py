@@ -142,10 +142,7 @@ def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
     for number, term in enumerate(equation.terms):
         V = fit.exposures.at(relation, number, cell[None, :])
         uses = operands(fit, term)
-        blocks = [
-            rows_at(_written(state.factors[o.factor]), o, equation, cell[None, :], fit.factors[o.factor].pairs)
-            for o in uses
-        ]
+        blocks = [rows_at(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in uses]
         total += float(contract(blocks, ())) * (1.0 if V is None else float(V[0]))
     return total
 

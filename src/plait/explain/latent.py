@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from plait.data.pairs import Pairs
 from plait.fitted import Fitted, Posterior
 from plait.model import Equation
 from plait.model.model import Occurrence, Summand
@@ -40,23 +39,15 @@ def latent_sizes(fit: Fitted, equation: Equation) -> list[dict[str, int]]:
     """The ranks of the latent indices of every term, in their order."""
     found = []
     for term in equation.terms:
-        sizes: dict[str, int] = {}
-        for use in operands(fit, term):
-            sizes |= fit.factors[use.factor].sizes(use.indices, equation.indices)
+        shapes = [zip(use.indices, fit.factors[use.factor].mean.shape) for use in operands(fit, term)]
+        sizes = {index: size for shape in shapes for index, size in shape}
         found.append({index: sizes[index] for index in equation.latent_of(term)})
     return found
 
 
-def rows_at(array: Array, occurrence: Occurrence, equation: Equation, cells: Rows, pairs: Pairs | None = None) -> Block:
-    """The rows of a factor (as written) that cells (n, order) use: the one place where they are looked up.
-
-    pairs: of a factor over pairs, which of them have rows of their own.
-    """
-    places = {index: n for n, index in enumerate(equation.indices)}
-    if pairs is None:
-        return gather(array, occurrence.indices, places, cells)
-    visible, latent = split_indices(occurrence, equation)
-    return Block((CELLS, *latent), array[pairs.find([cells[:, places[index]] for index in visible])])
+def rows_at(array: Array, occurrence: Occurrence, equation: Equation, cells: Rows) -> Block:
+    """The rows of a factor (as written) that cells (n, order) use: the one place where they are looked up."""
+    return gather(array, occurrence.indices, {index: n for n, index in enumerate(equation.indices)}, cells)
 
 
 def free_name(name: str, equation: Equation) -> str:
@@ -83,7 +74,7 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
             blocks = [Block((CELLS,), np.log(V) if logs else V)]
         for o in operands(fit, term):
             posterior = fit.factors[o.factor]
-            own = rows_at(getattr(posterior, kind), o, equation, cells, posterior.pairs)
+            own = rows_at(getattr(posterior, kind), o, equation, cells)
             blocks.append(Block(own.indices, _logs(kind, posterior, o, equation, cells)) if logs else own)
         found.append(blocks)
     return found
@@ -92,7 +83,7 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
 def _logs(kind: Kind, posterior: Posterior, occurrence: Occurrence, equation: Equation, cells: Rows) -> Array:
     """log E = log C + log D, log L = ψ(C) + log D; of points log Z, −∞ where Z = 0."""
     arrays = (posterior.concentration, posterior.scale, posterior.mean)
-    C, D, mean = (rows_at(array, occurrence, equation, cells, posterior.pairs).values for array in arrays)
+    C, D, mean = (rows_at(array, occurrence, equation, cells).values for array in arrays)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(mean) if np.isinf(C).any() else (np.log if kind == "mean" else digamma)(C) + np.log(D))
 

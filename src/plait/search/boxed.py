@@ -96,7 +96,7 @@ def _entries_at_once(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> i
     widest = 1
     for occurrence in equation.occurrences:
         if occurrence.factor in fit.factors:
-            shape = fit.factors[occurrence.factor].sizes(occurrence.indices, equation.indices) | sizes
+            shape = dict(zip(occurrence.indices, fit.factors[occurrence.factor].mean.shape)) | sizes
             visible = [sizes[index] for index in occurrence.indices if index in sizes]
             size = math.prod(shape[index] for index in occurrence.indices)
             widest = max(widest, size // max(1, min(visible, default=1)))

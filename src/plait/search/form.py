@@ -13,7 +13,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.errors import SettingError
 from plait.fitted import Fitted
 from plait.model.model import Equation, Occurrence, Summand
 from plait.model.network import Block, contract, sizes_of, spread
@@ -22,7 +21,6 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 MEMBER = "member of an ensemble"  # a latent index that no model can have, as it has spaces
-PAIRS = 1 << 26  # pairs of a factor over pairs that a search looks at together
 ROOM = 1 << 24  # doubles that a contraction may add: 128 MB
 
 
@@ -101,22 +99,12 @@ def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequ
     names = tuple(occurrence.indices[n] for n in latent)
     wanted = [place[occurrence.indices[n]] for n in visible]
     mine = [n for n, axis in enumerate(axes) if set(axis.places) & set(wanted)]
-    posterior = fit.factors[occurrence.factor]
     # Whole axes in the order of the axes need no copy.
-    if posterior.pairs is not None:
-        if (size := math.prod(len(axes[n]) for n in mine)) > PAIRS:
-            raise SettingError(
-                f"top: factor {occurrence.factor} has a number for each of {size:,} pairs, too many to look at together.\n"
-                f"Ask for some of them, by given= or each=."
-            )
-        rows = np.broadcast_arrays(*(_spread(axes, mine, p) for p in wanted))
-        array = posterior.mean[posterior.pairs.find([each.ravel() for each in rows])]
-        array = array.reshape(*rows[0].shape, *array.shape[1:])
-    elif all(axes[n].whole for n in mine):
+    if all(axes[n].whole for n in mine):
         order = [visible[wanted.index(axes[n].places[0])] for n in mine]
-        array = posterior.mean.transpose(*order, *latent)
+        array = fit.factors[occurrence.factor].mean.transpose(*order, *latent)
     else:
-        moved = posterior.mean.transpose(*visible, *latent)
+        moved = fit.factors[occurrence.factor].mean.transpose(*visible, *latent)
         array = moved[tuple(_spread(axes, mine, p) for p in wanted)]
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
     array = array.reshape([len(axes[n]) for n in mine if n in free] + list(array.shape[len(mine) :]))
