@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.explain.latent import operands
-from plait.fitted import Fitted
+from plait.fitted import Fitted, Posterior
 from plait.model import Equation
-from plait.model.model import Summand
+from plait.model.model import Occurrence, Summand
 from plait.model.network import Block, contract, sum_alone
 
 Array = NDArray[np.float64]
@@ -80,7 +80,22 @@ def _along(
 
 def _summed(fit: Fitted, term: Summand, keep: tuple[str, ...], kind: str) -> list[Block]:
     """L or E of the factors, summed over the visible indices that only one of them has, all but `keep`."""
-    return sum_alone([Block(o.indices, getattr(fit.factors[o.factor], kind)) for o in operands(fit, term)], keep)
+    return sum_alone([_whole(fit.factors[o.factor], o, keep, kind) for o in operands(fit, term)], keep)
+
+
+def _whole(posterior: Posterior, use: Occurrence, keep: tuple[str, ...], kind: str) -> Block:
+    """L or E of a factor; of one over pairs the pairs that it remembers, added up for the entities of one index."""
+    array, pairs = getattr(posterior, kind), posterior.pairs
+    if pairs is None:
+        return Block(use.indices, array)
+    here = dict(zip(pairs.indices, use.indices))
+    latent = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
+    for place, index in enumerate(pairs.visible):
+        if here[index] in keep:
+            held = np.zeros((pairs.sizes[place], *array.shape[1:]))
+            np.add.at(held, pairs.coords[:, place], array[: len(pairs)])
+            return Block((here[index], *latent), held)
+    return Block(latent, array[: len(pairs)].sum(axis=0))
 
 
 def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> Array:

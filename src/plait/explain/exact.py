@@ -142,7 +142,8 @@ def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
     for number, term in enumerate(equation.terms):
         V = fit.exposures.at(relation, number, cell[None, :])
         uses = operands(fit, term)
-        blocks = [rows_at(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in uses]
+        own = [(_written(state.factors[o.factor]), fit.factors[o.factor].pairs, o) for o in uses]
+        blocks = [rows_at(*each, equation, cell[None, :]) for each in own]
         total += float(contract(blocks, ())) * (1.0 if V is None else float(V[0]))
     return total
 

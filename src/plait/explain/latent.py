@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
+from plait.data.pairs import Pairs
 from plait.fitted import Fitted, Posterior
 from plait.model import Equation
 from plait.model.model import Occurrence, Summand
@@ -39,15 +40,21 @@ def latent_sizes(fit: Fitted, equation: Equation) -> list[dict[str, int]]:
     """The ranks of the latent indices of every term, in their order."""
     found = []
     for term in equation.terms:
-        shapes = [zip(use.indices, fit.factors[use.factor].mean.shape) for use in operands(fit, term)]
-        sizes = {index: size for shape in shapes for index, size in shape}
-        found.append({index: sizes[index] for index in equation.latent_of(term)})
+        found.append({index: fit.rank[index] for index in equation.latent_of(term)})
     return found
 
 
-def rows_at(array: Array, occurrence: Occurrence, equation: Equation, cells: Rows) -> Block:
-    """The rows of a factor (as written) that cells (n, order) use: the one place where they are looked up."""
-    return gather(array, occurrence.indices, {index: n for n, index in enumerate(equation.indices)}, cells)
+def rows_at(array: Array, pairs: Pairs | None, occurrence: Occurrence, equation: Equation, cells: Rows) -> Block:
+    """The rows of a factor (as written) that cells (n, order) use: the one place where they are looked up.
+
+    pairs: what the rows of the array stand for, where they are those of pairs.
+    """
+    places = {index: n for n, index in enumerate(equation.indices)}
+    if pairs is None:
+        return gather(array, occurrence.indices, places, cells)
+    here = dict(zip(pairs.indices, occurrence.indices))
+    at = pairs.find([cells[:, places[here[index]]] for index in pairs.visible])
+    return Block((CELLS, *(here[index] for index in pairs.indices if index not in pairs.visible)), array[at])
 
 
 def free_name(name: str, equation: Equation) -> str:
@@ -74,7 +81,7 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
             blocks = [Block((CELLS,), np.log(V) if logs else V)]
         for o in operands(fit, term):
             posterior = fit.factors[o.factor]
-            own = rows_at(getattr(posterior, kind), o, equation, cells)
+            own = rows_at(getattr(posterior, kind), posterior.pairs, o, equation, cells)
             blocks.append(Block(own.indices, _logs(kind, posterior, o, equation, cells)) if logs else own)
         found.append(blocks)
     return found
@@ -83,7 +90,7 @@ def terms_at(fit: Fitted, equation: Equation, cells: Rows, kind: Kind, *, logs: 
 def _logs(kind: Kind, posterior: Posterior, occurrence: Occurrence, equation: Equation, cells: Rows) -> Array:
     """log E = log C + log D, log L = ψ(C) + log D; of points log Z, −∞ where Z = 0."""
     arrays = (posterior.concentration, posterior.scale, posterior.mean)
-    C, D, mean = (rows_at(array, occurrence, equation, cells).values for array in arrays)
+    C, D, mean = (rows_at(array, posterior.pairs, occurrence, equation, cells).values for array in arrays)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(mean) if np.isinf(C).any() else (np.log if kind == "mean" else digamma)(C) + np.log(D))
 

@@ -87,7 +87,7 @@ def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tupl
     posterior, prior = fit.factors[use.factor], fit.prior.get(use.factor)
     A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
     whole = (posterior.concentration, np.broadcast_to(A, posterior.mean.shape))
-    first, second = (rows_at(array, use, equation, cell[None, :]).values[0] for array in whole)
+    first, second = (rows_at(array, posterior.pairs, use, equation, cell[None, :]).values[0] for array in whole)
     return first, second
 
 

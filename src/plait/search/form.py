@@ -6,13 +6,14 @@ All parts are non-negative, so the same sum at componentwise maxima over sets of
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.pairs import Pairs
 from plait.fitted import Fitted
 from plait.model.model import Equation, Occurrence, Summand
 from plait.model.network import Block, contract, sizes_of, spread
@@ -22,6 +23,7 @@ Rows = NDArray[np.int64]
 
 MEMBER = "member of an ensemble"  # a latent index that no model can have, as it has spaces
 ROOM = 1 << 24  # doubles that a contraction may add: 128 MB
+PAIRS = 1 << 22  # pairs of which a factor has an array
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +71,19 @@ def free_axes(axes: Iterable[Axis]) -> list[Axis]:
     return [axis for axis in axes if len(axis) != 1]
 
 
-def parts_of(fit: Fitted, equation: Equation, term: Summand, axes: Sequence[Axis]) -> list[Part]:
+def parts_of(
+    fit: Fitted, equation: Equation, term: Summand, axes: Sequence[Axis], large: Collection[Occurrence] = ()
+) -> list[Part]:
     """The posterior means of a term's factors at the rows of the axes, which cover all visible indices.
 
-    The mean rate of an ensemble is one equation with a latent index more: its members, side by side.
+    The mean rate of an ensemble is one equation with a latent index more: its members, side by side. large: factors
+    that remember too many pairs for an array over all of them.
     """
     place = {index: n for n, index in enumerate(equation.indices)}
     occurrences = [o for o in term.occurrences if o.factor in fit.factors]
     if len(fit.members) == 1 or not occurrences:
-        return [_part(fit, o, place, axes) for o in occurrences]
-    parts = [_beside([_part(member, o, place, axes) for member in fit.members]) for o in occurrences]
+        return [_part(fit, o, place, axes, o in large) for o in occurrences]
+    parts = [_beside([_part(member, o, place, axes, o in large) for member in fit.members]) for o in occurrences]
     return [Part((), (MEMBER,), np.full(len(fit.members), 1.0 / len(fit.members))), *parts]
 
 
@@ -93,7 +98,39 @@ def _beside(parts: Sequence[Part]) -> Part:
     return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
-def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis]) -> Part:
+def remembers(fit: Fitted, occurrence: Occurrence, sizes: Mapping[str, int]) -> bool:
+    """Whether a factor over pairs is too large for an array over all pairs of entities; sizes: chosen, by index."""
+    pairs = fit.factors[occurrence.factor].pairs
+    return pairs is not None and math.prod(sizes[i] for i in occurrence.indices if i in sizes) > PAIRS
+
+
+def _pair_part(
+    fit: Fitted, pairs: Pairs, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool
+) -> Part:
+    """A factor over pairs: as it is, or where it is too large what pairs share, unless the axes list the pairs."""
+    here = dict(zip(pairs.indices, occurrence.indices))
+    names = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
+    wanted = [place[here[index]] for index in pairs.visible]
+    running = {p for axis in axes if len(axis) != 1 for p in axis.places} & set(wanted)
+    if large and not any(running <= set(axis.places) for axis in axes):
+        wanted = wanted[:1]
+    mine = [n for n, axis in enumerate(axes) if set(axis.places) & set(wanted)]
+    columns = np.broadcast_arrays(*(_spread(axes, mine, p) for p in wanted))
+    shape = columns[0].shape
+    if len(wanted) == len(pairs.visible):
+        rows = pairs.find([column.ravel() for column in columns])
+    else:
+        rows = len(pairs) + columns[0].ravel()
+    free = [n for n, axis in enumerate(axes) if len(axis) != 1]
+    lengths = [size for n, size in zip(mine, shape) if n in free]
+    array = fit.factors[occurrence.factor].mean[rows]
+    return Part(tuple(free.index(n) for n in mine if n in free), names, array.reshape([*lengths, *array.shape[1:]]))
+
+
+def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool) -> Part:
+    pairs = fit.factors[occurrence.factor].pairs
+    if pairs is not None:
+        return _pair_part(fit, pairs, occurrence, place, axes, large)
     visible = [n for n, index in enumerate(occurrence.indices) if index in place]
     latent = [n for n in range(len(occurrence.indices)) if n not in visible]
     names = tuple(occurrence.indices[n] for n in latent)

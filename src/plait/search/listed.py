@@ -44,14 +44,17 @@ def exposures_of(fit: Fitted, equation: Equation) -> list[Weights | None]:
     return [fit.exposures.of(equation.relation, number) for number in range(len(equation.terms))]
 
 
-def regions(weights: Sequence[Weights | None], axes: Sequence[Axis], most: int) -> Iterator[Region]:
+def regions(
+    weights: Sequence[Weights | None], axes: Sequence[Axis], most: int, pairs: Sequence[Weights] = ()
+) -> Iterator[Region]:
     """Regions that cover all cells of axes (one for each index) with any V > 0, in which V is products of vectors.
 
-    Listed cells come first, `most` entries at a time.
+    Listed cells come first, `most` entries at a time. pairs: tables of those that factors have rows of their own for.
     """
     here = [None if V is None else chosen(V, axes) for V in weights]
-    free = {index: n for V in weights if V is not None for n, index in enumerate(V.indices) if len(axes[n]) != 1}
-    tables = _patterns([V for V in here if V is not None])
+    every = [V for V in (*weights, *pairs) if V is not None]
+    free = {index: n for V in every for n, index in enumerate(V.indices) if len(axes[n]) != 1}
+    tables = _patterns([V for V in (*here, *(chosen(own, axes) for own in pairs)) if V is not None])
     for over, coords in tables.items():
         places = [free[index] for index in over]
         others = [axis for n, axis in enumerate(axes) if n not in places]
