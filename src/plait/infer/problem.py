@@ -302,8 +302,10 @@ class Problem:
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
         evidence = self._evidence(name, own, exposures)
         if name not in self.exposed:  # it is the weights that decide
-            exposed = np.any([(exposure > 0).any(axis=1) for exposure in exposures.values()], axis=0)
-            self.exposed[name] = np.broadcast_to(exposed, (factor.layout.rows,))
+            exposed = np.zeros(factor.layout.rows, bool)
+            for exposure in exposures.values():  # one row of it stands for all that are the same
+                exposed |= (exposure > 0).any(axis=1)
+            self.exposed[name] = exposed
         if self.method == "vb":
             self.divergences[name] = update_vb(factor, evidence, *self.spread(name), self.executor)
         elif self.method == "map":

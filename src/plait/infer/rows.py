@@ -258,7 +258,8 @@ def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, 
     """The exposure with which the plain update gives what a factor that stands twice in terms needs (MATH.md).
 
     With twice, the exposure from those terms, a = twice/E and b = rate + exposure: the update is that of the exposure
-    whole = exposure + 2 a C / (b + √(b² + 4 a C)), where C = A + counts (under MAP and EM A − 1 + counts).
+    whole = exposure + 2 a C / (b + √(b² + 4 a C)), where C = A + counts (under MAP and EM A − 1 + counts). Where C is 0
+    any positive exposure gives the 0 that it should be.
     """
     two, four, none = splat(2.0), splat(4.0), splat(0.0)
     for row in range(lo, hi):
@@ -266,8 +267,9 @@ def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, 
             for c in range(block, block + real, WIDTH):
                 e, b = read(E, row, c), read(rate, row, c) + read(exposure, row, c)
                 C = read(A, row, c) + read(gradient, row, c) * read(geomean, row, c) + read(extra, row, c)
-                aC = where_positive(e, read(twice, row, c) / e * C, none)
-                more = where_positive(aC, two * aC / (b + root(b * b + four * aC)), none)
+                again = read(twice, row, c)
+                aC = where_positive(e, again * (C / e), none)
+                more = where_positive(aC, two * aC / (b + root(b * b + four * aC)), again)
                 write(whole, row, c, cut(read(exposure, row, c) + more, block + real - c, 0.0))
 
 
