@@ -243,7 +243,7 @@ def relation_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, di
     ``logs`` is the log of L (VB) or of Z (EM, MAP), for every factor.
     """
     found: dict[str, dict[str, Array]] = {}
-    for relation, by_term in _term_counts(problem, logs).items():
+    for relation, by_term in term_counts(problem, logs).items():
         own = found.setdefault(relation, {})
         terms = [occurrences for nu, _, occurrences in problem.equations if nu == relation]
         for (onto, S), occurrences in zip(by_term, terms):
@@ -252,7 +252,7 @@ def relation_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, di
     return found
 
 
-def _term_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[tuple[list[str], Array]]]:
+def term_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[tuple[list[str], Array]]]:
     """Relation -> for each of its terms all its indices, and the counts that are expected over them."""
     visible = relations_of(problem.equations)
     found: dict[str, list[tuple[list[str], Array]]] = {}
@@ -270,7 +270,7 @@ def _term_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[
 
 def term_totals(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[float]]:
     """Relation -> the counts that each of its terms explains: together all of the relation."""
-    return {nu: [float(S.sum()) for _, S in terms] for nu, terms in _term_counts(problem, logs).items()}
+    return {nu: [float(S.sum()) for _, S in terms] for nu, terms in term_counts(problem, logs).items()}
 
 
 def counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, Array]:
