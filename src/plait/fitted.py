@@ -23,6 +23,7 @@ from plait.infer.prior import Gamma
 from plait.infer.run import ADAPT_AFTER
 from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
+from plait.likelihood import Likelihood
 from plait.model import Model
 
 Array = NDArray[np.float64]
@@ -36,7 +37,7 @@ class Origin:
     method: str
     seed: int
     labels: Mapping[str, Labels]
-    likelihood: dict[str, str]
+    likelihood: dict[str, Likelihood]
     exposures: Exposures
     known: dict[str, Known]
     settings: dict[str, Any]
@@ -132,7 +133,7 @@ class Fitted:
     history: list[Record]
     stop: str
     seed: int
-    likelihood: dict[str, str]
+    likelihood: dict[str, Likelihood]
     exposures: Exposures
     known: dict[str, Known]
     settings: dict[str, Any] = field(repr=False)
@@ -181,6 +182,11 @@ class Fitted:
     def members(self) -> tuple[Self, ...]:
         """The fits whose mixture answers: those of an ensemble, or this one alone."""
         return self.ensemble or (self,)
+
+    @property
+    def learnt(self) -> dict[str, dict[str, float]]:
+        """By relation its likelihood's own numbers as they were learnt or given; none under "poisson", "bernoulli"."""
+        return {name: dict(self.state.learnt.get(name, {})) for name in self.likelihood}
 
     @property
     def origin(self) -> Origin:

@@ -10,6 +10,7 @@ from plait.compile.layout import Layout
 from plait.compile.plan import ALONE, plan_counts
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, grow
+from plait.likelihood import as_likelihood
 from tests import oracle
 from tests.models import MODELS, RANKS, SIZES
 
@@ -63,12 +64,22 @@ class Equation:
 
     def step(self, kind, order, wanted, **more) -> Step:
         ranks = {index: self.size(index) for factor in self.factors for index in factor if index not in self.indices}
-        return make_step(kind, tuple(order), self.operands, ranks, tuple(wanted), **more)
+        return make_step(
+            kind if kind == "linear" else as_likelihood(kind), tuple(order), self.operands, ranks, tuple(wanted), **more
+        )
 
     def plan(self, kind, entries, threads, *, exposed=()):
         sizes = {index: self.size(index) for index in self.indices}
         return plan_counts(
-            "X", kind, self.indices, sizes, self.operands, self.layouts, entries, threads, exposed=exposed
+            "X",
+            as_likelihood(kind),
+            self.indices,
+            sizes,
+            self.operands,
+            self.layouts,
+            entries,
+            threads,
+            exposed=exposed,
         )
 
     def cells(self, rng, count, dtype=np.uint32):

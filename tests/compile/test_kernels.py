@@ -16,7 +16,7 @@ from plait.compile.plan import ALONE
 from plait.data.blocks import Forest
 from plait.execute import Reference, Stats, Threads, threads
 from plait.infer import gamma
-from plait.infer.counts import Counts, Nonzeros
+from plait.infer.counts import Counts, Nonzeros, sum_values
 from plait.infer.rare import ImpossibleLinkError, rare_counts
 from plait.jit import TINY
 from tests.compile.cases import Case, Equation, assert_equal_stats, equations, seeded
@@ -330,13 +330,13 @@ def log_domain(equation, cells, entries, logs, kind, log_exposure):
 def counted(equation, nonzeros, factors, kind, workers):
     """Counts (inside) from kernels and rare entries together, F, and the stats of the first pass."""
     plan = equation.plan(kind, len(nonzeros.values), workers, exposed=() if nonzeros.exposures[0] is None else (0,))
-    relation = Counts(plan, nonzeros, Forest())
-    found = relation(factors, Threads(workers), list(factors), bound=True)
+    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+    found = relation(factors, {}, Threads(workers), list(factors), bound=True)
     counts = {}
     for name, factor in factors.items():
         stored = factor.geomean * found.gradients[name] + found.extras.get(name, 0.0)
         counts[name] = factor.layout.unpack(stored)
-    return counts, found.value - relation.constant
+    return counts, found.value - relation.constant({})
 
 
 RARE_EQUATIONS = {
@@ -424,7 +424,7 @@ def test_rare_entries_worked_on_in_pieces_give_the_same_counts(chunk, monkeypatc
     plan = equation.plan("poisson", len(cells), 1)
     order = plan.passes[0].order
     turned = cells[:, [equation.indices.index(index) for index in order]].astype(np.int64)
-    stats = Stats((), 0.0, turned, rng.gamma(2.0, 1.0, len(cells)), np.zeros(len(cells)))
+    stats = Stats((), 0.0, turned, rng.gamma(2.0, 1.0, len(cells)), np.zeros((len(cells), 0)))
     whole, value = rare_counts(plan, order, stats, list(factors.values()))
     monkeypatch.setattr("plait.infer.rare.CHUNK", chunk)
     pieces, sum_of_values = rare_counts(plan, order, stats, list(factors.values()))

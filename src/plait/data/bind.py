@@ -13,7 +13,7 @@ from plait.data.arrays import ArraySource
 from plait.data.blocks import compact
 from plait.data.closed import Closed, Tables, close
 from plait.data.columns import quoted
-from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
+from plait.data.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
 from plait.data.fibres import Fibres
 from plait.data.keys import Array, columns_of, pack
 from plait.data.labels import Counted, Labels, Seen, build
@@ -25,6 +25,7 @@ from plait.data.traps import data_traps
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.forked import is_lost
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model.model import Model
 from plait.warn import warn_of
 
@@ -56,7 +57,7 @@ class BoundRelation:
     stored: NDArray[np.floating]
     cell_weights: Floats
     weights: Weights
-    likelihood: str
+    likelihood: Likelihood
     observed_cells: int
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
@@ -274,8 +275,8 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         missing, hidden = _together(missing, never, names), _together(hidden, never, names)
         entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
-    if relation.likelihood == "bernoulli":
-        refuse_other_than_links(entries, summed > 0)
+    likelihood = as_likelihood(relation.likelihood)
+    refuse_values(entries, likelihood, summed=summed > 0)
     shape = entries.sizes
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
@@ -296,7 +297,7 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         stored=compact(values),
         cell_weights=cell_weights,
         weights=m.weights,
-        likelihood=relation.likelihood,
+        likelihood=likelihood,
         observed_cells=m.observed_cells,
         seen=seen,
         summed=summed,

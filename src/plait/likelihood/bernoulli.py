@@ -20,6 +20,7 @@ class Bernoulli(Likelihood):
     wanted = "Links are 0 or 1"
     cure = "Use likelihood='poisson' for counts."
     beside = False
+    packs = False
     link = bernoulli_link
 
     def bad(self, values: Floats) -> NDArray[np.bool_]:
