@@ -7,6 +7,7 @@ import pytest
 import plait
 from plait.explain import coupling as module
 from tests.cases import make
+from tests.sums import SUMS, sum_fit
 
 MODELS = ("cp3", "tucker", "coupled_paper", "coupled_scalar", "two_visible", "tucker2")
 
@@ -97,3 +98,26 @@ def test_an_ensemble_shows_its_best_member():
     fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=5, restarts=2)
     best = max(fit.members, key=lambda member: member.bound)
     assert fit.coupling().equals(best.coupling())
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("name", SUMS)
+def test_components_of_a_sum_have_the_counts_that_its_links_allocate_to_them(name, likelihood):
+    fit = sum_fit(name, likelihood=likelihood)
+    table = fit.coupling()
+    for equation in fit.model.equations:
+        known, names = fit.known[equation.relation], {}
+        for n, index in enumerate(equation.indices):
+            names[index] = [fit.labels[index][row] for row in known.cells[:, n].tolist()]
+        allocated = fit.allocate(equation.relation, pl.DataFrame(names))
+        here = table.filter(pl.col("relation") == equation.relation)
+        assert set(here["term"]) == {" ".join(term.factors) for term in equation.terms}
+        for component, _, counts, share, _, index, term in here.iter_rows():
+            own = pl.col("term") == term if index is None else (pl.col("term") == term) & (pl.col(index) == component)
+            assert (component is None) == (index is None)
+            assert counts == pytest.approx(allocated.filter(own)["expected"].sum(), rel=1e-9, abs=1e-13)
+            assert share == pytest.approx(counts / allocated["expected"].sum())
+        each = [here.filter(pl.col("term") == term) for term in set(here["term"])]  # one index of every term
+        assert sum(
+            own.filter(own["index"].eq_missing(own["index"][0]))["share"].sum() for own in each
+        ) == pytest.approx(1)

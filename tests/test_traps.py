@@ -35,6 +35,11 @@ def test_a_factor_without_its_latent_index_is_named(text):
     one(caught(fitted(text, data, rank=rank)), plait.LoneLatentWarning, "r stands in U[i, r] only", "P[j, r]?")
 
 
+def test_a_factor_that_stands_twice_is_woven_with_itself():
+    text = "X[user, place, friend] = P[place] U[user, r] U[friend, r]; friend: user"
+    assert list(model_traps(plait.Model(text), ())) == []
+
+
 def test_no_equation_of_the_tests_has_a_lone_latent_index():
     assert [name for name, text in MODELS.items() if list(model_traps(plait.Model(text), ()))] == []
 

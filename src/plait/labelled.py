@@ -30,11 +30,19 @@ def to_xarray(fit: Fitted) -> Any:
     variables: dict[str, Any] = {}
     for name, posterior in fit.factors.items():
         for word, array in _parts(name, posterior).items():
-            variables[word] = (posterior.indices, np.array(array))
-    indices = list(dict.fromkeys(index for posterior in fit.factors.values() for index in posterior.indices))
+            variables[word] = (_dimensions(name, posterior), np.array(array))
+    used = (index for name, posterior in fit.factors.items() for index in _dimensions(name, posterior))
+    indices = list(dict.fromkeys(used))
     _check_names(fit, indices)
     attributes = {"model": str(fit.model), "method": fit.method, "bound": fit.bound, "stop": fit.stop, "seed": fit.seed}
     return xarray.Dataset(variables, {index: _coordinate(fit, index) for index in indices}, attributes)
+
+
+def _dimensions(name: str, posterior: "Posterior") -> tuple[str, ...]:
+    """The names of the arrays' axes; the rows of a factor over pairs, and of all others of an entity, are one."""
+    if posterior.pairs is None:
+        return posterior.indices
+    return f"{name}_row", *(index for index in posterior.indices if index not in posterior.pairs.visible)
 
 
 def _parts(name: str, posterior: "Posterior") -> dict[str, Any]:
@@ -42,7 +50,9 @@ def _parts(name: str, posterior: "Posterior") -> dict[str, Any]:
 
 
 def _coordinate(fit: Fitted, index: str) -> Any:
-    return fit.labels[index].names.to_numpy() if index in fit.labels else np.arange(fit.rank[index])
+    if index in fit.labels:
+        return fit.labels[index].names.to_numpy()
+    return np.arange(fit.rank[index] if index in fit.rank else len(fit.factors[index.removesuffix("_row")].mean))
 
 
 def _check_names(fit: Fitted, indices: list[str]) -> None:

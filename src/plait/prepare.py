@@ -206,10 +206,7 @@ def _origin(
 ) -> Origin:
     seed = secrets.randbits(63) if given.seed is None else int(given.seed)
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
-    known = {
-        name: Known(r.shape, r.links, r.stored, r.cell_weights, r.closed, r.columns, r.value)
-        for name, r in data.relations.items()
-    }
+    known = {name: Known.of(relation) for name, relation in data.relations.items()}
     mark = fingerprint(data, exposures, {name: factor.mean for name, factor in factors.items()})
     return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
 

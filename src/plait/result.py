@@ -96,15 +96,34 @@ class Fit(Fitted):
         return explain(self, relation, cell, top=top, exact=exact, data=data)
 
     def coupling(self) -> "pl.DataFrame":
-        """How much each relation contributes to each component: component, relation, counts, share, sd, index.
+        """How much each relation contributes to each component: component, relation, counts, share, sd, index, term.
 
-        A row for every relation and every value (`component`) of its latent indices (`index`). counts: what the
+        A row for every relation and every value (`component`) of its latent indices (`index`); where its equation is a
+        sum, for every term (`term`, its factors) by itself, and one for a term without latent indices. counts: what the
         component explains of the relation's known links, weights included. share: of the relation's counts. sd: of
         counts, from not knowing which component each link comes from. An ensemble shows its best member.
         """
         from plait.explain.coupling import coupling
 
         return coupling(self)
+
+    def allocate(self, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
+        """Where the counts of cells come from: the share of each term and latent value, and the counts it is expected
+        to have, one a row.
+
+        cells: a table (or a dict of columns) as for `predict`. A column `value` has the observed values; where there is
+        none, a known link has its own. most: how many components of a cell are listed, the largest ones; all of them,
+        if they are 1,000 or fewer.
+
+        The table has the index columns, value, in a sum term (its factors), a column for each latent index, share and
+        expected. The shares of a cell add up to 1. Where its value is observed they are those of what was observed, and
+        expected adds up to the value (Bernoulli: to the expected count behind it); elsewhere they are shares of the
+        predicted mean, and expected is empty. An ensemble has a column `member`: its members share each cell by what
+        they add to the mean.
+        """
+        from plait.explain.allocate import allocate
+
+        return allocate(self, relation, cells, most=most)
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""

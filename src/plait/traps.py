@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 from plait.data.bind import BoundRelation, Data
+from plait.data.undirected import count_cells
 from plait.errors import BoundWarning, GivenRowsWarning, NoLinksWarning, RankWarning
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
@@ -52,7 +53,7 @@ def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> 
 
 
 def _room(relation: BoundRelation) -> int:
-    return min(relation.total_cells // max(relation.shape, default=1), len(relation.links))
+    return min(math.prod(relation.shape) // max(relation.shape, default=1), len(relation.links))
 
 
 def given_traps(data: Data, given: Collection[str]) -> Iterator[Trap]:
@@ -72,7 +73,8 @@ def given_traps(data: Data, given: Collection[str]) -> Iterator[Trap]:
 
 def _only_links(relation: BoundRelation) -> bool:
     """Whether there are more links than zeros, though cells that are not listed are zeros."""
-    inside = math.prod(size - relation.unseen.get(i, 0) for i, size in zip(relation.indices, relation.shape))
+    sizes = [size - relation.unseen.get(index, 0) for index, size in zip(relation.indices, relation.shape)]
+    inside = count_cells(sizes, relation.groups)
     return 0 < 2 * inside <= 4 * relation.observed_cells and relation.observed_zeros < len(relation.links)
 
 

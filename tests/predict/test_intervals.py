@@ -9,6 +9,7 @@ from scipy import stats
 from plait.fitted import Posterior
 from plait.predict import products
 from plait.predict.chance import columns
+from plait.predict.operands import Operand, Term
 from tests.cases import make
 from tests.predict.posteriors import (
     all_rows,
@@ -120,9 +121,11 @@ def test_ends_of_every_equation_are_those_of_sampling(name, mean):
 def test_the_grid_keeps_the_moments_of_sums_and_products():
     rng = np.random.default_rng(0)
     C, E = np.exp(rng.uniform(np.log(0.3), np.log(3), (4, 3, 12))), rng.gamma(2.0, 1.0, (4, 3, 12))
-    parts = [products.Operand(str(k), np.arange(4), ("r",), E[:, k], E[:, k] / C[:, k]) for k in range(3)]
+    parts = [Operand(str(k), np.arange(4), ("r",), E[:, k], E[:, k] / C[:, k]) for k in range(3)]
     found = {}
-    products.on_grid(parts, None, 0.0, lambda lo, hi, masses, mean, warm: found.update(m=masses, mean=mean, warm=warm))
+    products.on_grid(
+        [Term(parts)], 0.0, lambda lo, hi, masses, mean, warm: found.update(m=masses, mean=mean, warm=warm)
+    )
     nodes = found["mean"][:, None] * np.exp(products.grid.LEAST + products.grid.STEP * np.arange(products.grid.NODES))
     mean = (found["m"] * nodes).sum(axis=1)
     variance = (found["m"] * nodes**2).sum(axis=1) - mean**2

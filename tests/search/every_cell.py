@@ -9,29 +9,40 @@ import plait
 
 
 def all_rates(fit, relation):
-    """V · Xhat of all cells, by one dense einsum."""
-    equation, letters, inputs = fit.model.equation(relation), {}, []
-
-    def labels(indices):
-        return [letters.setdefault(index, len(letters)) for index in indices]
-
+    """Σ_terms V · Xhat of all cells, by one dense einsum a term; of an ensemble the mean over its members."""
+    if len(fit.members) > 1:
+        return np.mean([all_rates(member, relation) for member in fit.members], axis=0)
+    equation = fit.model.equation(relation)
     shape = [len(fit.labels[index]) for index in equation.indices]
-    for index, size in zip(equation.indices, shape):
-        inputs += [np.ones(size), labels([index])]
-    for occurrence in equation.occurrences:
-        if occurrence.factor in fit.factors:
-            inputs += [fit.factors[occurrence.factor].mean, labels(occurrence.indices)]
-    rates = np.einsum(*inputs, labels(equation.indices)) if inputs else np.ones(())
-    V = fit.exposures.at(relation, 0, np.argwhere(np.ones(shape)))
-    return rates if V is None else rates * V.reshape(shape)
+    rates = np.zeros(shape)
+    for number, term in enumerate(equation.terms):
+        letters, inputs = {}, [np.ones(()), []]
+
+        def labels(indices, letters=letters):
+            return [letters.setdefault(index, len(letters)) for index in indices]
+
+        for index, size in zip(equation.indices, shape):
+            inputs += [np.ones(size), labels([index])]
+        for occurrence in term.occurrences:
+            if occurrence.factor in fit.factors:
+                inputs += [fit.factors[occurrence.factor].mean, labels(occurrence.indices)]
+        rates += np.einsum(*inputs, labels(equation.indices)) * exposure(fit, relation, number, shape)
+    return rates
+
+
+def exposure(fit, relation, number, shape):
+    """V of a term at all cells."""
+    V = fit.exposures.at(relation, number, np.argwhere(np.ones(shape)))
+    return np.ones(shape) if V is None else V.reshape(shape)
 
 
 def allowed(fit, relation, known, closed=None):
-    """Which cells may be answers: none that is known or of exposure 0, nor any of a mask."""
-    mask = np.ones([len(fit.labels[index]) for index in fit.model.equation(relation).indices], bool)
-    V = fit.exposures.at(relation, 0, np.argwhere(mask))
-    if V is not None:
-        mask = V.reshape(mask.shape) > 0
+    """Which cells may be answers: none that is known or whose terms all have exposure 0, nor any of a mask."""
+    equation = fit.model.equation(relation)
+    shape = [len(fit.labels[index]) for index in equation.indices]
+    mask = np.zeros(shape, bool)
+    for number in range(len(equation.terms)):
+        mask |= exposure(fit, relation, number, shape) > 0
     if closed is not None:
         mask &= ~closed
     for cell in () if known else fit.known[relation].cells:

@@ -169,7 +169,7 @@ def test_both_kinds_of_boxes_agree():
     parts = tuple(Part((axis,), ("r",), array) for axis, array in enumerate(arrays))
     axes = [Axis((n,), np.arange(len(array))[:, None], whole=True) for n, array in enumerate(arrays)]
     found = []
-    for boxes in (RowBoxes(arrays), GeneralBoxes(Form((70, 50, 30), parts))):
+    for boxes in (RowBoxes(arrays), GeneralBoxes(Form((70, 50, 30), (parts,)))):
         best = Best(25, 3, None).within(axes)
         branch.search(boxes, best)
         best.settle()

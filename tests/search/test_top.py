@@ -66,7 +66,7 @@ def exposed(text, fixed, sizes=SIZES, likelihood="poisson", seed=0):
     model, rng = plait.Model(text), np.random.default_rng(seed)
     shape = [sizes[index] for index in model.equation("X").indices]
     X = (rng.random(shape) < 0.3).astype(float)
-    V = bind_exposures(model.bind({"X": X}), fixed).at("X", np.argwhere(np.ones(shape)))
+    V = bind_exposures(model.bind({"X": X}), fixed).at("X", 0, np.argwhere(np.ones(shape)))
     links = plait.Relation(np.where(V.reshape(shape) > 0, X, 0.0), likelihood=likelihood)
     rank = {index: RANKS[index] for index in model.latent} or None
     return plait.fit(model, {"X": links}, rank=rank, fixed=fixed, sweeps=2, seed=0, executor=Reference())

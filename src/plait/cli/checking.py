@@ -205,6 +205,8 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
     relations_table(data)
     for name, words in diagonals(data).items():
         out(f"the diagonal of {name} is {words}")
+        if dropped := data.relations[name].self_links:
+            out(f"self-links of {name}: {dropped:,} dropped")
     out()
     _print_values(data)
     _print_axes(data)

@@ -122,5 +122,7 @@ def _relation(relation: "BoundRelation") -> dict[str, Any]:
         "duplicates": relation.summed,
         "unseen": dict(relation.unseen),
         "diagonal": relation.diagonal or None,
+        "self_links_dropped": relation.self_links,
+        "undirected": [[relation.indices[place] for place in group] for group in relation.groups],
         "values": None if values is None else vars(values),
     }

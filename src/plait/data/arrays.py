@@ -1,12 +1,15 @@
 """Dense and sparse arrays -> coordinates and values. NaN is a missing cell."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.keys import Array, coordinate_type
+from plait.data.undirected import Groups
 from plait.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -40,8 +43,13 @@ def is_sparse(data: Any) -> bool:
     return library.startswith("scipy.sparse") or (library.partition(".")[0] == "sparse" and hasattr(data, "fill_value"))
 
 
-def read_array(data: Any, name: str, order: int, axes: tuple[int, ...] | None = None) -> ArraySource:
-    """Read an array of ``order`` dimensions; axes: the array's dimension of each index, if it is another order."""
+def read_array(
+    data: Any, name: str, order: int, axes: tuple[int, ...] | None = None, groups: Groups = ()
+) -> ArraySource:
+    """Read an array of ``order`` dimensions; axes: the array's dimension of each index, if it is another order.
+
+    groups: indices without an order, by place; of a dense array only the canonical writing of each cell is then listed.
+    """
     ndim = np.ndim(data) if not is_sparse(data) else len(data.shape)
     if ndim != order:
         raise DataError(
@@ -50,18 +58,62 @@ def read_array(data: Any, name: str, order: int, axes: tuple[int, ...] | None = 
             f"Give one dimension for each index, or a table."
         )
     axes = axes or tuple(range(order))
-    return _read_sparse(data, name, axes) if is_sparse(data) else _read_dense(data, name, axes)
+    return _read_sparse(data, name, axes) if is_sparse(data) else _read_dense(data, name, axes, groups)
 
 
-def _read_dense(data: Any, name: str, axes: tuple[int, ...]) -> ArraySource:
-    array = np.transpose(as_floats(data, name), axes)
+def _read_dense(data: Any, name: str, axes: tuple[int, ...], groups: Groups) -> ArraySource:
+    array = symmetric(np.transpose(as_floats(data, name), axes), name, groups)
     gaps = np.isnan(array)
     # Keep the shorter list of the two: what is missing, or what is known.
     scarce = 2 * np.count_nonzero(gaps) > array.size
     listed = ~gaps if scarce else (array != 0) & ~gaps
+    for below in _turned(array.shape, groups):
+        listed &= ~below
     coords = _where(listed)
     hidden = _where(gaps) if not scarce else coords[:0]
     return ArraySource(name, array.shape, coords, array[listed], hidden, bool(scarce), True)
+
+
+def symmetric(array: Floats, name: str, groups: Groups) -> Floats:
+    """An array that is symmetric in its dimensions without an order; one that has one triangle only is filled up.
+
+    Refused where two writings of a cell differ.
+    """
+    for a, b in (pair for group in groups for pair in combinations(group, 2)):
+        if array.shape[a] != array.shape[b]:
+            raise DataError(
+                f"{name}: dimensions {a} and {b} of the array are {array.shape[a]} and {array.shape[b]} long, but are "
+                f"one axis.\nGive both the same length."
+            )
+        array = _filled(array, a, b, name)
+    return array
+
+
+def _filled(array: Floats, a: int, b: int, name: str) -> Floats:
+    turned = array.swapaxes(a, b)
+    differ = (array != turned) & ~(np.isnan(array) & np.isnan(turned))
+    if not differ.any():
+        return array
+    (below,) = _turned(array.shape, ((a, b),))
+    said = (array != 0) & ~np.isnan(array)
+    for blank in (below, below.swapaxes(a, b)):
+        if not (said & blank).any():
+            return np.where(blank, turned, array)
+    cell = [int(row) for row in np.argwhere(differ)[0]]
+    other = [cell[{a: b, b: a}.get(k, k)] for k in range(len(cell))]
+    raise DataError(
+        f"{name}: cells {cell} and {other} of the array are {array[tuple(cell)]:g} and {array[tuple(other)]:g}, but "
+        f"its equation has no direction: they are one cell.\n"
+        f"Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."
+    )
+
+
+def _turned(shape: tuple[int, ...], groups: Groups) -> Iterator[NDArray[np.bool_]]:
+    """For every two dimensions without an order, which cells have the larger row first."""
+    for a, b in (pair for group in groups for pair in combinations(group, 2)):
+        rows = np.arange(shape[a])
+        below = (rows[:, None] > rows).reshape([shape[k] if k in (a, b) else 1 for k in range(len(shape))])
+        yield np.broadcast_to(below, shape)
 
 
 def _where(mask: NDArray[np.bool_]) -> Array:

@@ -1,6 +1,5 @@
 """Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,19 +13,28 @@ from plait.data.blocks import compact
 from plait.data.closed import Closed, Tables, close
 from plait.data.columns import quoted
 from plait.data.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
-from plait.data.fibres import Fibres
-from plait.data.keys import Array, columns_of, pack
+from plait.data.fibres import Fibres, distinct
+from plait.data.keys import Array
 from plait.data.labels import Counted, Labels, Seen, build
 from plait.data.observe import observe, times
 from plait.data.ranges import by_pieces
 from plait.data.relation import AUTO, Relation, Source, as_relation
-from plait.data.self_links import all_of, is_square, never_observed, refuse_senseless, understand
+from plait.data.self_links import (
+    all_of,
+    is_square,
+    never_observed,
+    refuse_nothing_else,
+    refuse_senseless,
+    understand,
+    without_self_links,
+)
 from plait.data.traps import data_traps
+from plait.data.undirected import Groups, count_cells, groups_of, mirrored
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.forked import is_lost
 from plait.likelihood import Likelihood, as_likelihood
-from plait.model.model import Model
+from plait.model.model import Equation, Model
 from plait.warn import warn_of
 
 Floats = NDArray[np.float64]
@@ -46,8 +54,10 @@ class BoundRelation:
     links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
     columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
-    "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. The rest is
-    counts for people: observed_cells have M > 0.
+    "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
+    indices whose order says nothing (`plait.data.undirected`): links are there in their canonical writing, and a cell
+    counts once, but M has all writings. The rest is counts for people: observed_cells have M > 0, self_links are
+    listed ones that were dropped.
     """
 
     name: str
@@ -66,6 +76,8 @@ class BoundRelation:
     value: str | None
     diagonal: str
     open_weight: bool = False
+    groups: Groups = ()
+    self_links: int = 0
 
     @property
     def cells(self) -> Array:
@@ -85,7 +97,7 @@ class BoundRelation:
     @property
     def total_cells(self) -> int:
         """How many cells there are, observed or not."""
-        return math.prod(self.shape)
+        return count_cells(self.shape, self.groups)
 
     @property
     def observed_zeros(self) -> int:
@@ -111,12 +123,15 @@ class BoundRelation:
 
     def __str__(self) -> str:
         shape = " × ".join(f"{size:,}" for size in self.shape) or "one cell"
-        lines = [f"{self.name}[{', '.join(self.indices)}]: {shape} = {self.total_cells:,} cells"]
+        cells = f", undirected: {self.total_cells:,}" if self.groups else f" = {self.total_cells:,}"
+        lines = [f"{self.name}[{', '.join(self.indices)}]: {shape}{cells} cells"]
         lines.append(f"observed links  {len(self.links):,}, values adding up to {self.values.sum():g}")
         lines.append(f"observed zeros  {self.observed_zeros:,}")
         lines.append(f"missing cells   {self.missing_cells:,}")
         if self.diagonal:
             lines.append(f"diagonal        {DIAGONAL_WORDS[self.diagonal]}")
+        if self.self_links:
+            lines.append(f"self-links      {self.self_links:,} dropped: a factor stands twice, with two entities")
         for index, count in self.unseen.items():
             if count:
                 lines.append(f"unseen here     {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
@@ -174,11 +189,12 @@ def bind(
     warn: of what is likely a mistake (`plait.data.traps`).
     """
     relations = _relations(model, data)
-    sources = {name: relation.read(name, model.equation(name).indices) for name, relation in relations.items()}
+    equations = {name: model.equation(name) for name in relations}
+    sources = {name: r.read(name, equations[name].indices, groups_of(equations[name])) for name, r in relations.items()}
     declared = _declared(model, labels or {})
     names = _labels(model, sources, declared)
     sizes = {index: len(names[index]) for index in model.visible}
-    bound = {name: _bound(relations[name], sources[name], model.equation(name).indices, names) for name in relations}
+    bound = {name: _bound(relations[name], sources[name], equations[name], names) for name in relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
     if warn and not is_lost():  # names are looked at by polars
         warn_of(data_traps(result, relations, sources))
@@ -260,30 +276,35 @@ def _seen_rows(
     }
 
 
-def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]) -> BoundRelation:
-    axes = [names[index].axis for index in indices]
-    refuse_senseless(relation, source.name, axes)
-    missing, put_aside = _missing(relation, source, indices, names)
-    if relation.diagonal == "missing":
-        missing = _together(missing, {indices: all_of(len(names[indices[0]]))}, names)
+def _bound(relation: Relation, source: Source, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
+    indices, groups, doubled = equation.indices, groups_of(equation), equation.doubled
+    axes, shape = [names[index].axis for index in indices], tuple(len(names[index]) for index in indices)
+    refuse_senseless(relation, source.name, axes, doubled)
+    missing, put_aside = (
+        mirrored(tables, indices, shape, groups) for tables in _missing(relation, source, indices, names)
+    )
+    entries = without_hidden(entries_of(source, indices, names), _together(missing, put_aside, names))
+    apart = doubled or (((indices[0], indices[1]),) if relation.diagonal == "missing" else ())
+    entries, dropped = without_self_links(entries, apart)
+    refuse_nothing_else(entries, dropped, doubled)
+    missing = _together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
     hidden = _together(missing, put_aside, names)
-    entries = checked(without_hidden(entries_of(source, indices, names), hidden))
+    entries = checked(entries).in_one_way(groups)
     seen = _seen(entries)
-    diagonal = understand(relation, entries) if is_square(axes) else ""
-    if relation.diagonal == "auto" and diagonal == "missing":
+    diagonal = "missing" if doubled else understand(relation, entries) if is_square(axes) else ""
+    if relation.diagonal == "auto" and diagonal == "missing" and not doubled:
         never = {indices: never_observed(entries, put_aside.get(indices))}
         missing, hidden = _together(missing, never, names), _together(hidden, never, names)
         entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
     likelihood = as_likelihood(relation.likelihood)
     refuse_values(entries, likelihood, summed=summed > 0)
-    shape = entries.sizes
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = _unlisted_weight(relation, source)
     own = _own_weights(relation, entries)
     listed = Fibres.of(indices, shape, entries.coords)
-    m = observe(indices, shape, listed, own, unlisted, universe, hidden, weight)
+    m = observe(indices, shape, listed, own, unlisted, universe, hidden, weight, groups)
     coords, values, cell_weights = entries.coords, entries.values, m.listed
     if not (_positive(values) and _positive(cell_weights)):
         links = (values > 0) & (cell_weights > 0)
@@ -306,6 +327,8 @@ def _bound(relation: Relation, source: Source, indices: tuple[str, ...], names: 
         value=relation.value,
         diagonal=diagonal,
         open_weight=relation.weight == AUTO,
+        groups=groups,
+        self_links=dropped if doubled else 0,
     )
 
 
@@ -320,7 +343,7 @@ def _missing(
     """Coordinates of missing cells, pairs and slices by index set, each once; and of those that are put aside."""
     missing = _encoded(relation, relation.read_missing(source.name, indices), indices, names)
     if isinstance(source, ArraySource) and len(source.hidden):
-        gaps = _distinct(source.hidden, [len(names[index]) for index in indices])
+        gaps = distinct(source.hidden, [len(names[index]) for index in indices])
         missing = _together(missing, {indices: gaps}, names)
     return missing, _encoded(relation, relation.read_hidden(source.name, indices), indices, names)
 
@@ -336,22 +359,17 @@ def _encoded(
     for name, labels in tables:
         ordered = {index: labels[index] for index in indices if index in labels}
         found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, name))
-    return {over: _distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
+    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
 
 
 def _together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
     """Coordinates of two kinds, each once and in order."""
     common = {
-        over: _distinct(np.concatenate([coords, more[over]]), [len(names[index]) for index in over])
+        over: distinct(np.concatenate([coords, more[over]]), [len(names[index]) for index in over])
         for over, coords in some.items()
         if over in more
     }
     return {**some, **more, **common}
-
-
-def _distinct(coords: Array, sizes: Sequence[int]) -> Array:
-    _, first = np.unique(pack(columns_of(coords), sizes, len(coords)), return_index=True)
-    return coords[first]
 
 
 def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:

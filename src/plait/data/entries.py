@@ -14,6 +14,7 @@ from plait.data.keys import Array, columns_of, coordinate_type, find, pack_pair
 from plait.data.labels import Labels
 from plait.data.sorting import sort_cells, taken
 from plait.data.tables import TableSource
+from plait.data.undirected import Groups, canonical, writing
 from plait.errors import DataError
 from plait.likelihood import Likelihood
 
@@ -25,7 +26,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Listed cells: coords (n, order), values (n,), weights (n,) or None; rows: where each stood in the source."""
+    """Listed cells: coords (n, order), values (n,), weights (n,) or None; rows: where each stood in the source.
+
+    writing: how each was written (`plait.data.undirected.writing`) where a cell can be written in several ways.
+    """
 
     source: TableSource | ArraySource
     labels: tuple[tuple[str, Labels], ...]
@@ -33,6 +37,7 @@ class Entries:
     values: Floats
     weights: Floats | None
     rows: NDArray[np.integer] | None = None
+    writing: NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -47,8 +52,16 @@ class Entries:
         places = np.flatnonzero(which) if which.dtype == bool else which
         weights = None if self.weights is None else taken(self.weights, places)
         rows = places if self.rows is None else taken(self.rows, places)
+        writing = None if self.writing is None else taken(self.writing, places)
         coords = taken(self.coords, places) if coords is None else coords
-        return replace(self, coords=coords, values=taken(self.values, places), weights=weights, rows=rows)
+        values = taken(self.values, places)
+        return replace(self, coords=coords, values=values, weights=weights, rows=rows, writing=writing)
+
+    def in_one_way(self, groups: Groups) -> "Entries":
+        """Every cell in its canonical writing; groups: the places whose order says nothing."""
+        if not groups:
+            return self
+        return replace(self, coords=canonical(self.coords, groups), writing=writing(self.coords, groups))
 
     def row(self, entry: int) -> int:
         """The row of the source that an entry stood in."""
@@ -156,14 +169,76 @@ def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
     order, coords = sort_cells(entries.coords, entries.sizes)
     if order is not None:
         entries = entries.chosen(order, coords)
-    again = repeats(entries.coords)
-    if again == 0:
+    if repeats(entries.coords) == 0:
         return entries, 0
-    same = (entries.coords[1:] == entries.coords[:-1]).all(axis=1)
+    if entries.writing is None:
+        return _each_once(entries, _same_cell(entries), duplicates)
+    entries, summed = _each_way_once(entries, duplicates)
+    entries, more = _all_ways_once(entries, duplicates)
+    return entries, summed + more
+
+
+def _same_cell(entries: Entries) -> Array:
+    """Which of sorted entries are about the same cell as the one before, (n − 1,)."""
+    return np.asarray((entries.coords[1:] == entries.coords[:-1]).all(axis=1))
+
+
+def _each_once(entries: Entries, same: Array, duplicates: str) -> tuple[Entries, int]:
+    """Sorted entries without repeats, and how many were added to another one; same: which repeat the one before."""
     # What a repeated cell means is settled for sparse arrays: SciPy adds them up.
     if duplicates == "error" and isinstance(entries.source, TableSource):
         raise _twice(entries, same)
-    return _summed(entries, same), again
+    return _summed(entries, same), int(np.count_nonzero(same))
+
+
+def _each_way_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+    """Sorted entries without repeats of a cell that are written in the same way."""
+    assert entries.writing is not None
+    same = _same_cell(entries)
+    again = same & (entries.writing[1:] == entries.writing[:-1])
+    if (same[1:] & same[:-1]).any():  # the same way need not follow at once
+        number = np.cumsum(np.concatenate([[True], ~same]))
+        entries = entries.chosen(np.lexsort((entries.writing, number)))
+        assert entries.writing is not None
+        again = same & (entries.writing[1:] == entries.writing[:-1])
+    return _each_once(entries, again, duplicates) if again.any() else (entries, 0)
+
+
+def _all_ways_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+    """Sorted entries, each cell once: it may be written in several ways if they all say the same."""
+    same = _same_cell(entries)
+    first = np.flatnonzero(np.concatenate([[True], ~same]))
+    unlike = np.zeros(len(first), bool)
+    for numbers in (entries.values, entries.weights):
+        if numbers is not None:
+            unlike |= np.minimum.reduceat(numbers, first) != np.maximum.reduceat(numbers, first)
+    once = entries.chosen(first)
+    if not unlike.any():
+        return once, 0
+    if duplicates == "error":
+        raise _unlike(entries, int(first[np.argmax(unlike)]))
+    summed = _summed(entries, same)
+    rows = np.diff(np.append(first, len(entries)))
+    return replace(once, values=np.where(unlike, summed.values, once.values)), int((rows - 1)[unlike].sum())
+
+
+def _unlike(entries: Entries, first: int) -> DataError:
+    """A cell without a direction that has two values, or weights; first: its first entry."""
+    second = first + 1
+    if entries.weights is not None and entries.weights[first] != entries.weights[second]:
+        noun, numbers = "weight", entries.weights
+    else:
+        noun, numbers = "value", entries.values
+        while numbers[first] == numbers[second]:
+            second += 1
+    said = f"the {noun} is {numbers[first]:g} written one way and {numbers[second]:g} written the other"
+    if isinstance(entries.source, TableSource):
+        said += f", in rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
+    sums = ", or add them up with plait.Relation(…, duplicates='sum')" if noun == "value" else ""
+    return DataError(
+        f"{entries.source.name}: {entries.named(first)} has no direction, as exchanging the two leaves the equation as "
+        f"it is, but {said}.\nRemove one{sums}; where links have a direction, write two different factors."
+    )
 
 
 def _twice(entries: Entries, same: Array) -> DataError:

@@ -4,6 +4,7 @@
 of level l + 1. The last level holds one row number a cell.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from plait.data.keys import Array
 from plait.data.ranges import MANY, on_threads, ranges
+from plait.data.sorting import sort_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,14 @@ def repeats(cells: Array) -> int:
     counts = np.zeros((len(cuts), cells.shape[1] + 1), np.int64)
     on_threads(lambda part, lo, hi: count_fibres(cells, lo, hi, counts[part]), cuts)
     return int(counts[:, -1].sum())
+
+
+def distinct(cells: Array, sizes: Sequence[int]) -> Array:
+    """Cells (n, order) in lexicographic order, each once."""
+    cells = sort_cells(cells, sizes)[1]
+    if repeats(cells) == 0:
+        return cells
+    return np.asarray(cells[np.concatenate([[True], (cells[1:] != cells[:-1]).any(axis=1)])])
 
 
 def _unsigned(column: Array) -> NDArray[np.unsignedinteger]:

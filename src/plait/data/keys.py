@@ -86,11 +86,15 @@ class Lookup:
 
     def contain(self, cells: Array) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are there."""
+        return self.find(cells)[1]
+
+    def find(self, cells: Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where some cells (m, order) stand, and whether they are there at all."""
         if self._keys is None:
             counts = (len(self.cells), len(cells))
             mine, theirs = pack_pair(columns_of(self.cells), columns_of(cells), self.shape, counts)
-            return find(theirs, mine)[1]
-        return find(pack(columns_of(cells), self.shape, len(cells)), self._keys)[1]
+            return find(theirs, mine)
+        return find(pack(columns_of(cells), self.shape, len(cells)), self._keys)
 
     @cached_property
     def _keys(self) -> Keys | None:

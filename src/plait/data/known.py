@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,10 @@ from numpy.typing import NDArray
 from plait.data.closed import Closed
 from plait.data.fibres import Fibres
 from plait.data.keys import Array, Lookup
+from plait.data.undirected import Groups, canonical, written
+
+if TYPE_CHECKING:
+    from plait.data.bind import BoundRelation
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +25,8 @@ class Known:
 
     links and stored are what they are made from when first asked for: a fit keeps no more. closed: cells that no link
     is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
+    groups: places of indices whose order says nothing (`plait.data.undirected`); cells are in their canonical writing,
+    and every question here may be asked in any.
     """
 
     shape: tuple[int, ...]
@@ -29,6 +36,15 @@ class Known:
     closed: Closed = field(default_factory=Closed)
     columns: Mapping[str, str] = field(default_factory=dict)
     value: str | None = None
+    groups: Groups = ()
+
+    @classmethod
+    def of(cls, relation: "BoundRelation") -> Self:
+        """What is remembered of a bound relation."""
+        return cls(
+            relation.shape, relation.links, relation.stored, relation.cell_weights, relation.closed, relation.columns,
+            relation.value, relation.groups,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -45,7 +61,21 @@ class Known:
 
     def contain(self, cells: Array) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are known links."""
-        return self._lookup.contain(cells)
+        return self._lookup.contain(self.canonical(cells))
+
+    def values_at(self, cells: Array) -> Floats:
+        """X at some cells (m, order), 0 where there is no known link."""
+        at, known = self._lookup.find(self.canonical(cells))
+        return np.where(known, self.values[at], 0.0) if len(self) else np.zeros(len(cells))
+
+    def canonical(self, cells: Array) -> Array:
+        """Cells (m, order), as row numbers, in the writing in which known ones are kept."""
+        return canonical(cells, self.groups)
+
+    @property
+    def written(self) -> Array:
+        """The known links in all their writings, (m, order), in lexicographic order."""
+        return written(self.cells, self.shape, self.groups)
 
     @cached_property
     def _lookup(self) -> Lookup:

@@ -1,12 +1,12 @@
 """Relations whose two sides are one axis: are links listed both ways?"""
 
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from plait.data.keys import find, pack_pair
-from plait.model.model import Model
+from plait.model.model import Equation, Model
 
 if TYPE_CHECKING:
     from plait.data.bind import BoundRelation
@@ -20,8 +20,20 @@ def one_way(relation: "BoundRelation", model: Model) -> tuple[str, str, int] | N
     """Two indices on one axis between which no link is listed both ways, though the other way is observed; how many."""
     for k, other in combinations(range(len(relation.indices)), 2):
         first, second = relation.indices[k], relation.indices[other]
+        if any(k in group and other in group for group in relation.groups):
+            continue  # both ways are one cell
         if model.axis(first) == model.axis(second) and (count := _lonely(relation, k, other)):
             return first, second, count
+    return None
+
+
+def one_factor(equation: Equation, first: str, second: str) -> str | None:
+    """Two factors of two indices, of which only the index differs, written as one: ``U[user, r] U[friend, r]``."""
+    for term in equation.terms:
+        for a, b in permutations(term.occurrences, 2):
+            swapped = tuple(second if index == first else index for index in a.indices)
+            if first in a.indices and a.factor != b.factor and b.indices == swapped:
+                return f"{a} {a.factor}[{', '.join(b.indices)}]"
     return None
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from plait.data.fibres import Fibres
 from plait.data.keys import Array, coordinate_type
 from plait.data.sorting import is_uniform
+from plait.data.undirected import Groups, in_all_ways, total_once
 from plait.data.weights import Weights
 
 Floats = NDArray[np.float64]
@@ -45,21 +46,27 @@ def observe(
     seen: Mapping[str, NDArray[np.bool_]],
     hidden: Mapping[tuple[str, ...], Array],
     weight: float,
+    groups: Groups = (),
 ) -> Observation:
     """M from the listed cells: sorted and not hidden, their own weights (n,), and all else.
 
     unlisted: the weight of other cells; seen: 0/1 vectors of entities by index; hidden: coordinates by index set.
+    groups: places whose order says nothing: cells are listed in one writing and counted once, M has all of them, as
+    seen and hidden do.
     """
     open_cells = _open_cells(indices, shape, seen, hidden) if unlisted > 0 else None
+    # Links that weigh what all other cells do leave no trace in M.
+    plain = is_uniform(own) and own[0] == unlisted
+    everywhere = (listed, own) if plain else in_all_ways(listed, own, groups)
     if open_cells is None:
-        weights = Weights.from_sorted(indices, shape, listed, own)
+        weights = Weights.from_sorted(indices, shape, *everywhere)
         count = int(np.count_nonzero(own))
     else:
-        count = round(open_cells.total()) - int(np.count_nonzero(own == 0))
+        count = round(total_once(open_cells, groups)) - int(np.count_nonzero(own == 0))
         known = _few_open(open_cells, hidden)
         if known is not None:
             open_cells = Weights.from_table(indices, shape, indices, known)
-        weights = (open_cells * unlisted).replaced(listed, unlisted, own)
+        weights = (open_cells * unlisted).replaced(everywhere[0], unlisted, everywhere[1])
     return Observation(weights * weight, times(own, weight), count if weight > 0 else 0)
 
 

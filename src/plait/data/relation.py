@@ -11,6 +11,7 @@ from plait.data.arrays import ArraySource, is_array, is_sparse, read_array
 from plait.data.columns import quoted
 from plait.data.graphs import describe_graph, is_graph, read_graph
 from plait.data.tables import TableSource, column_names, is_table, read_missing, read_table
+from plait.data.undirected import Groups
 from plait.errors import DataError, SettingError, suggestion
 from plait.forked import refuse_in_fork
 from plait.likelihood import DEFAULT, Likelihood, as_likelihood
@@ -51,7 +52,11 @@ class Relation:
     hidden      like missing, but put aside rather than impossible, such as by `plait.hide`: `top` may propose it
     diagonal    of two indices on one axis (`friend: user`), where there are no others: "missing" hides all self-links,
                 "observed" has them count like other cells; "auto" does if a self-link is among the links, and else
-                hides those that are not listed
+                hides those that are not listed. Between two indices of a factor that stands twice, no self-link is
+                ever observed, and those that are listed are dropped
+
+    Where exchanging two indices leaves the equation as it is (`U[user, r] U[friend, r]`), a pair is one cell, whichever
+    way it is written, listed once or both ways; `duplicates` is for pairs with two different values.
     """
 
     data: Any
@@ -128,14 +133,17 @@ class Relation:
         table = pl.DataFrame({**named, value: graph.values})
         return replace(self, data=table, value=value, _entities=dict(zip(own, graph.entities)))
 
-    def read(self, name: str, indices: Sequence[str]) -> Source:
-        """Read the data, no graph; name of the relation for errors, indices as in its equation."""
+    def read(self, name: str, indices: Sequence[str], groups: Groups = ()) -> Source:
+        """Read the data, no graph; name of the relation for errors, indices as in its equation.
+
+        groups: places of indices whose order says nothing.
+        """
         self._check_indices(name, indices)
         if self._tabular:
             source = read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)
             return replace(source, entities=self._entities)
         own = tuple(self.indices or indices)
-        return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices))
+        return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices), groups)
 
     def read_missing(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
         """The missing tables: for each its name in errors, and labels by index."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from plait.data.bind import BoundRelation, Data
+from plait.data.undirected import in_all_ways
 from plait.data.weights import Weights
 
 LEAST = 1e-3  # of a draw: lighter links are none, and would be taken away from a total digit by digit
@@ -24,7 +25,6 @@ def reweighed(data: Data, seed: int) -> Data:
 
 def _reweighed(relation: BoundRelation, rng: np.random.Generator) -> BoundRelation:
     draws = np.maximum(rng.standard_exponential(len(relation.cell_weights)), LEAST)
-    change = Weights.from_sorted(
-        relation.indices, relation.shape, relation.links, (draws - 1.0) * relation.cell_weights
-    )
+    cells, more = in_all_ways(relation.links, (draws - 1.0) * relation.cell_weights, relation.groups)
+    change = Weights.from_sorted(relation.indices, relation.shape, cells, more)
     return replace(relation, cell_weights=draws * relation.cell_weights, weights=relation.weights + change)

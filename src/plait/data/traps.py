@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from plait.data.columns import quoted
 from plait.data.labels import Labels, listed
-from plait.data.mirror import one_way
+from plait.data.mirror import one_factor, one_way
 from plait.data.relation import Relation, Source
 from plait.data.spelling import alike, padded
 from plait.data.tables import TableSource
@@ -122,10 +122,12 @@ def _events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[Trap
 def _one_way(relation: "BoundRelation", model: Model) -> Iterator[Trap]:
     if (found := one_way(relation, model)) is not None:
         first, second, count = found
+        once = one_factor(model.equation(relation.name), first, second)
+        cure = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"
         yield Trap(
             OneWayWarning,
             relation.name,
             f"none of {count:,} links between {quoted(first)} and {quoted(second)}, which are one axis, is there the "
             "other way round: those cells are read as zeros.",
-            "If links have no direction, list each both ways. If they have one, ignore plait.OneWayWarning.",
+            f"If links have no direction, {cure}. If they have one, ignore plait.OneWayWarning.",
         )

@@ -21,6 +21,7 @@ def popularity_of_rows(fit: "Fit", relation: str, rows: NDArray[np.int64]) -> ND
     """The same for cells by row numbers; (n, order) -> (n,)."""
     known = fit.known[relation]
     score = np.ones(len(rows))
+    cells = known.written  # of a pair, either entity has the link
     for k, size in enumerate(known.shape):
-        score *= np.bincount(known.cells[:, k], minlength=size)[rows[:, k]]
+        score *= np.bincount(cells[:, k], minlength=size)[rows[:, k]]
     return score

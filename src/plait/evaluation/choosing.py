@@ -10,8 +10,10 @@ import numpy as np
 from plait.data.along import along
 from plait.data.arrays import is_sparse
 from plait.data.bind import BoundRelation
+from plait.data.fibres import distinct
 from plait.data.keys import Array, columns_of, find, pack, pack_pair
 from plait.data.tables import TableSource, is_table
+from plait.data.undirected import among, canonical, mirrored, orders, writing
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation.listing import MOST_CELLS, cells_under, observed_cells
 from plait.evaluation.subject import Subject
@@ -134,7 +136,7 @@ def choose(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
 
 def _choose_cells(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
     bound = subject.bound
-    cells = observed_cells(bound.weights)
+    cells = _observed(bound)
     if cells is None:
         raise SettingError(
             f'by="cells" lists all cells, but {bound.name} has {bound.total_cells:,}, over {MOST_CELLS:,}.\n'
@@ -142,6 +144,12 @@ def _choose_cells(subject: Subject, way: Way, rng: np.random.Generator) -> Chose
         )
     chosen = cells[_some(len(cells), way.share, rng, f"observed cells of {bound.name}")]
     return Chosen({bound.indices: chosen}, chosen, True, "observed cells", len(chosen), len(cells))
+
+
+def _observed(bound: BoundRelation) -> Array | None:
+    """All cells with M > 0, each in one writing; None if there are too many cells to look at."""
+    cells = observed_cells(bound.weights)
+    return cells if cells is None or not bound.groups else cells[writing(cells, bound.groups) == 0]
 
 
 def _choose_links(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
@@ -188,16 +196,18 @@ def _choose_latest(subject: Subject, way: Way, rng: np.random.Generator) -> Chos
 
 
 def _choose_last(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
-    """The last links of each entity, or some at random where nothing says when; one at least is left."""
+    """The last links of each entity, or some at random where nothing says when.
+
+    Who has no more than these keeps them all, and so does whom another way of writing them is about.
+    """
     cells, what = _candidates(subject, '("last", …)')
-    places = [subject.bound.indices.index(index) for index in way.over]
-    sizes = [subject.bound.shape[k] for k in places]
-    entity = np.unique(pack(columns_of(cells[:, places]), sizes, len(cells)), return_inverse=True)[1].reshape(-1)
     when = np.zeros(len(cells)) if way.time is None else times_at(subject, cells)
-    order = np.lexsort((rng.random(len(cells)), when, entity))
+    entity, cell = _entities_of(subject.bound, cells, way.over)
+    order = np.lexsort((rng.random(len(cells))[cell], when[cell], entity))
     have = np.bincount(entity)
-    after = np.cumsum(have)[entity[order]] - np.arange(len(cells))  # 1 for the last of an entity
-    chosen = np.sort(order[(after <= way.count) & (have[entity[order]] > way.count)])
+    after = np.cumsum(have)[entity[order]] - np.arange(len(order))  # 1 for the last of an entity
+    needed = np.unique(cell[have[entity] <= way.count])
+    chosen = np.setdiff1d(cell[order[after <= way.count]], needed)
     each = f"each {' and '.join(way.over)}"
     if not len(chosen):
         raise SettingError(
@@ -208,10 +218,25 @@ def _choose_last(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen
     return _put_aside(subject, cells, chosen, f"{what} ({how})")
 
 
+def _entities_of(bound: BoundRelation, cells: Array, over: Sequence[str]) -> tuple[Array, Array]:
+    """Whose links cells (n, order) are: a number of the entity (m,), or combination, and of the cell (m,).
+
+    A cell that can be written in several ways belongs to the entities of all of them.
+    """
+    places, ways = [bound.indices.index(index) for index in over], list(orders(bound.groups, cells.shape[1]))
+    rows = np.concatenate([cells[:, order][:, places] for order in ways])
+    keys = pack(columns_of(rows), [bound.shape[k] for k in places], len(rows))
+    entity = np.unique(keys, return_inverse=True)[1].reshape(-1)
+    if len(ways) == 1:
+        return entity, np.arange(len(cells))
+    both = np.unique(np.stack([entity, np.tile(np.arange(len(cells)), len(ways))], axis=1), axis=0)
+    return both[:, 0], both[:, 1]
+
+
 def _candidates(subject: Subject, by: str) -> tuple[Array, str]:
     """What has a time: the links, or all listed cells where others are missing; and what they are called."""
     if _unlisted_missing(subject):
-        cells = observed_cells(subject.bound.weights)
+        cells = _observed(subject.bound)
         assert cells is not None  # they are listed
         return cells, "listed cells"
     if subject.relation.weight_column is not None:
@@ -229,10 +254,10 @@ def _put_aside(subject: Subject, cells: Array, chosen: Array, what: str) -> Chos
 def beside_decoys(subject: Subject, links: Chosen, rng: np.random.Generator) -> Chosen:
     """The chosen links and as many zeros: what is hidden in other relations must not tell links from zeros."""
     bound = subject.bound
-    cells = observed_cells(bound.weights)
+    cells = _observed(bound)
     if cells is None:  # too many to list, so hardly any that is drawn is a link, or missing
         cells = np.stack([rng.integers(0, size, 4 * len(links.cells)) for size in bound.shape], axis=1)
-        cells = cells[bound.weights.at(cells) > 0].astype(links.cells.dtype)
+        cells = canonical(cells[bound.weights.at(cells) > 0].astype(links.cells.dtype), bound.groups)
     zeros = np.unique(cells[values_at(bound, cells) == 0], axis=0)
     zeros = zeros[rng.permutation(len(zeros))[: len(links.cells)]]
     cells = np.unique(np.concatenate([links.cells, zeros]), axis=0)
@@ -262,19 +287,26 @@ def _choose_slices(subject: Subject, way: Way, rng: np.random.Generator) -> Chos
             f'Hide entities of one index, or use by="thin".'
         )
     what = f"entities of {over[0]}" if len(over) == 1 else f"combinations of {', '.join(over)}"
-    candidates = np.argwhere(along(bound.weights, over) > 0)
-    coords = candidates[_some(len(candidates), way.share, rng, f"{what} in {bound.name}")]
     places = [bound.indices.index(index) for index in over]
+    candidates = np.argwhere(along(bound.weights, over) > 0)
+    candidates = candidates[writing(candidates, among(bound.groups, places)) == 0]
+    coords = candidates[_some(len(candidates), way.share, rng, f"{what} in {bound.name}")]
     cells = cells_under(bound.weights, places, coords)
+    if cells is not None and bound.groups:
+        cells = distinct(canonical(cells, bound.groups), bound.shape)
     test = _links_under(bound, places, coords) if cells is None else cells
     return Chosen({over: coords}, test, cells is not None, what, len(coords), len(candidates))
 
 
 def _links_under(bound: BoundRelation, places: Sequence[int], coords: Array) -> Array:
-    """The links with one of the coordinates at these places."""
-    cells, sizes = bound.cells, [bound.shape[k] for k in places]
-    mine, theirs = pack_pair(columns_of(cells[:, places]), columns_of(coords), sizes, (len(cells), len(coords)))
-    return cells[find(mine, theirs)[1]]
+    """The links with one of the coordinates at these places, in any writing of them."""
+    over, cells = tuple(bound.indices[k] for k in places), bound.cells
+    found = np.zeros(len(cells), bool)
+    for names, rows in mirrored({over: coords}, bound.indices, bound.shape, bound.groups).items():
+        at = [bound.indices.index(index) for index in names]
+        sizes, counts = [bound.shape[k] for k in at], (len(cells), len(rows))
+        found |= find(*pack_pair(columns_of(cells[:, at]), columns_of(rows), sizes, counts))[1]
+    return cells[found]
 
 
 def _some(count: int, fraction: float, rng: np.random.Generator, what: str) -> Array:
@@ -295,7 +327,7 @@ def _how_many(count: int, fraction: float, what: str) -> int:
 
 def values_at(bound: BoundRelation, cells: Array) -> Array:
     """X at some cells, 0 where there is no link."""
-    counts = (len(cells), len(bound.links))
+    counts, cells = (len(cells), len(bound.links)), canonical(cells, bound.groups)
     needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
     at, known = find(needles, keys)
     return np.where(known, bound.values[at], 0.0)

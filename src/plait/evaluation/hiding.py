@@ -78,9 +78,11 @@ def hide(
       whose twins are still there.
     - "ignore": neither.
 
-    model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis. labels: as
-    for `plait.fit`, where arrays have names or entities are declared. seed: of the choice; None draws one, kept as
-    `split.seed`.
+    model: a `plait.Model` or its text: names the dimensions of arrays, and says which indices share an axis, and where
+    the two ways to write a pair are one cell (`U[user, r] U[friend, r]`): it then counts once, is hidden both ways, is
+    in the test once, and is no twin of itself. Hiding the last link of each user spares pairs that either of the two
+    cannot do without. labels: as for `plait.fit`, where arrays have names or entities are declared. seed: of the
+    choice; None draws one, kept as `split.seed`.
     """
     refuse_in_fork("plait.hide")
     _check(seed, twins)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait.data.along import along
+from plait.data.fibres import distinct
 from plait.data.keys import Array, coordinate_type
 from plait.data.relation import Relation
 from plait.data.tables import TableSource, is_table
+from plait.data.undirected import canonical
 from plait.data.weights import Weights
 from plait.evaluation.listing import PIECE
 from plait.evaluation.subject import Subject
@@ -76,7 +78,7 @@ def _lost_zeros(subject: Subject, name: str, train: Relation) -> Array | None:
     for k, index in enumerate(before.indices):
         lost = np.flatnonzero(left[index] & (along(after.weights, [index]) == 0))
         found.append(_one_cell_each(wanted, k, lost, [np.flatnonzero(left[i]) for i in before.indices]))
-    cells = np.unique(np.concatenate(found), axis=0)
+    cells = distinct(canonical(np.concatenate(found), before.groups), before.shape)
     return cells if len(cells) else None
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plait.data.keys import columns_of, find, pack_pair
 from plait.data.known import Known
+from plait.data.undirected import canonical, writing, written
 
 Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -29,24 +30,33 @@ MOST_ROUNDS = 1000
 
 
 class Links:
-    """All links of a relation that are known or tested; cells (n, order) by row numbers, sorted, each once."""
+    """All links of a relation that are known or tested; cells (n, order) by row numbers, sorted, each once.
+
+    Of a relation without a direction: each in its canonical writing; `written` has all of them.
+    """
 
     def __init__(self, known: Known, tested: Rows, axes: Sequence[str]):
-        both = np.concatenate([known.cells.astype(np.int64), tested])
+        both = np.concatenate([known.cells.astype(np.int64), known.canonical(tested)])
         self.shape = known.shape
+        self.groups = known.groups
         self.closed = known.closed
         self.axes = tuple(axes)
         self.cells: Rows = np.unique(both, axis=0) if both.shape[1] else both[:1]
 
     def contain(self, cells: Rows) -> Flags:
         """Which cells (m, order) are links."""
-        counts = (len(cells), len(self.cells))
+        counts, cells = (len(cells), len(self.cells)), canonical(cells, self.groups)
         needles, keys = pack_pair(columns_of(cells), columns_of(self.cells), self.shape, counts)
         return find(needles, keys)[1]
 
     def refuse(self, cells: Rows) -> Flags:
         """Which cells (m, order) are no non-links: they are links, or a rule closes them."""
         return self.contain(cells) | self.closed.contain(cells) if self.closed else self.contain(cells)
+
+    @cached_property
+    def written(self) -> Rows:
+        """The links in all their writings, (m, order)."""
+        return written(self.cells, self.shape, self.groups)
 
     @cached_property
     def present(self) -> tuple[Rows, ...]:
@@ -64,8 +74,8 @@ def uniform(links: Links, count: int, rng: np.random.Generator) -> Rows:
         return links.cells[:0]
     if math.prod(map(len, entities)) <= LISTED:
         cells = np.stack([grid.ravel() for grid in np.meshgrid(*entities, indexing="ij")], axis=1)
-        cells = cells[~links.refuse(cells)]
-        return cells[rng.integers(len(cells), size=count)] if len(cells) else cells
+        cells = cells[(writing(cells, links.groups) == 0) & ~links.refuse(cells)]
+        return np.asarray(cells[rng.integers(len(cells), size=count)]) if len(cells) else cells
     found: list[Rows] = []
     # Links are held in memory, so among a million cells and more they are rare enough for this to end soon; but rules
     # may close nearly all others.
@@ -74,7 +84,7 @@ def uniform(links: Links, count: int, rng: np.random.Generator) -> Rows:
         found.append(cells[~links.refuse(cells)])
         if sum(map(len, found)) >= count:
             break
-    return np.concatenate(found)[:count]
+    return canonical(np.concatenate(found)[:count], links.groups)
 
 
 def corrupted(links: Links, cells: Rows, place: int, rng: np.random.Generator) -> tuple[Rows, Flags]:

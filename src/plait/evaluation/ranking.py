@@ -138,8 +138,9 @@ def also_links(links: Links, cells: Rows, place: int) -> Flags:
     """Which entities (n, size) at this place make a link of a cell's other entities; its own entity is among them."""
     others = [k for k in range(len(links.shape)) if k != place]
     sizes = [links.shape[k] for k in others]
-    counts = (len(cells), len(links.cells))
-    mine, theirs = pack_pair(columns_of(cells[:, others]), columns_of(links.cells[:, others]), sizes, counts)
+    known = links.written
+    counts = (len(cells), len(known))
+    mine, theirs = pack_pair(columns_of(cells[:, others]), columns_of(known[:, others]), sizes, counts)
     order = np.argsort(theirs, kind="stable")
     theirs = theirs[order]
     start = search(theirs, mine)
@@ -148,5 +149,5 @@ def also_links(links: Links, cells: Rows, place: int) -> Flags:
     rows = np.repeat(np.arange(len(cells)), found)
     hits = order[np.arange(len(rows)) + np.repeat(start - (np.cumsum(found) - found), found)]
     result = np.zeros((len(cells), links.shape[place]), bool)
-    result[rows, links.cells[hits, place]] = True
+    result[rows, known[hits, place]] = True
     return result

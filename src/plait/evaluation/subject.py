@@ -21,8 +21,8 @@ class Subject:
     """The relation to split, and those that came with it.
 
     given: the dict that came in, None for a single relation; relations: by name; data: all of them bound. The model of
-    `data` knows the indices and which of them share an axis, and nothing of the user's factors. times: of the rows of
-    the relation to split, where a column says them.
+    `data` has the user's equations of these, which say what has no direction; without a model it knows the indices
+    only. times: of the rows of the relation to split, where a column says them.
     """
 
     name: str
@@ -43,12 +43,10 @@ class Subject:
 
     def rebound(self, name: str, relation: Relation) -> BoundRelation:
         """A relation bound to the same labels, after something about it changed."""
-        indices = self.data.relations[name].indices
-        axes = {index: self.data.model.axis(index) for index in indices}
-        first = {axis: index for index, axis in reversed(axes.items())}
-        labels: dict[str, Any] = {index: self.data.labels[axis].names for axis, index in first.items()}
+        model = _part_of(self.data.model, [name])
+        labels: dict[str, Any] = {axis: self.data.labels[axis].names for axis in model.axes}
         relation = _bindable(relation, self.data.relations[name].diagonal)
-        return bind(plain_model({name: indices}, axes), {name: relation}, labels=labels, warn=False).relations[name]
+        return bind(model, {name: relation}, labels=labels, warn=False).relations[name]
 
 
 def understood(
@@ -73,10 +71,10 @@ def understood(
         for key, value in relations.items()
     }
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
-    plain = plain_model(indices, axes)  # the fit that follows will warn
-    relations = {key: value.tabled(plain, key) for key, value in relations.items()}
+    own = plain_model(indices, axes) if model is None else _part_of(model, list(relations))
+    relations = {key: value.tabled(own, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
-    bound = bind(plain, known, labels=_declared(labels, axes, model), warn=False)
+    bound = bind(own, known, labels=_declared(labels, axes, model), warn=False)  # the fit that follows will warn
     # A split may hide every self-link, which must not make the diagonal a missing one.
     observed = {key: replace(r, diagonal="observed") for key, r in relations.items() if _observes(bound.relations[key])}
     return Subject(name, given, {**relations, **observed}, bound, times)
@@ -114,6 +112,15 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
             f"{', '.join(map(str, known))}."
         )
     return relation
+
+
+def _part_of(model: Model, relations: Sequence[str]) -> Model:
+    """The equations of some relations, and which of their indices share an axis."""
+    equations = [model.equation(name) for name in model.relations if name in relations]
+    first: dict[str, str] = {}
+    used = dict.fromkeys(index for equation in equations for index in equation.indices)
+    declared = [f"{i}: {first[model.axis(i)]}" for i in used if first.setdefault(model.axis(i), i) != i]
+    return Model("\n".join([*map(str, equations), *declared]))
 
 
 def _declared(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse
+from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
 from plait.data.closed import Closed
 from plait.data.columns import number_array, quoted
 from plait.data.keys import columns_of, pack
 from plait.data.relation import Relation
+from plait.data.undirected import mirrored, writing
 from plait.errors import DataError, suggestion
 from plait.likelihood import DEFAULT, Likelihood
 from plait.predict.cells import as_frame, rows_of
@@ -40,11 +41,26 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Floats]:
     kept = ~_not_tested(fit, relation, test).contain(rows)
     where = "test" if column is None else f"test, column {quoted(column)}"
     _check_values(np.where(kept, values, 0.0), fit.likelihood[relation], where)
-    rows, values = rows[kept], values[kept]
+    rows, values = _in_one_way(fit, relation, rows[kept], values[kept])
     if test.duplicates == "sum":
         return _summed(rows, values)
     _check_once(fit, relation, rows)
     return rows, values
+
+
+def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Floats) -> tuple[Rows, Floats]:
+    """Cells (n, order) in the writing in which known links are kept; one that is there in two, with one value, once."""
+    known = fit.known[relation]
+    if not known.groups:
+        return rows, values
+    cells, way = known.canonical(rows), writing(rows, known.groups)
+    keys = pack(columns_of(cells), known.shape, len(cells))
+    order = np.lexsort((way, keys))
+    again = (keys[order[1:]] == keys[order[:-1]]) & (way[order[1:]] != way[order[:-1]])
+    again &= values[order[1:]] == values[order[:-1]]
+    kept = np.ones(len(cells), bool)
+    kept[order[1:][again]] = False
+    return cells[kept], values[kept]
 
 
 def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
@@ -58,7 +74,7 @@ def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
         rows, values = _of_array(fit, relation, known, what)
     else:
         rows, values, _ = _of_table(fit, relation, known, what, unknown="prior")
-    rows = rows[(values > 0) & (rows >= 0).all(axis=1)]
+    rows = fit.known[relation].canonical(rows[(values > 0) & (rows >= 0).all(axis=1)])
     return rows[~_not_tested(fit, relation, known, what).contain(rows)]
 
 
@@ -143,7 +159,7 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
 def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> tuple[Rows, Floats]:
     """All cells of a dense array but NaN; those that a sparse one stores."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
-    source = test.read(what, indices)
+    source = test.read(what, indices, fit.known[relation].groups)
     assert isinstance(source, ArraySource)
     if source.shape != shape:
         raise DataError(
@@ -154,6 +170,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> 
         return source.coords.astype(np.int64), source.values
     own = tuple(test.indices or indices)
     array = np.transpose(as_floats(test.data, what), [own.index(index) for index in indices])
+    array = symmetric(array, what, fit.known[relation].groups)
     there = ~np.isnan(array)
     return np.argwhere(there).reshape(-1, len(indices)), array[there]
 
@@ -167,7 +184,7 @@ def _not_tested(fit: "Fit", relation: str, test: Relation, what: str = "test") -
         rows = np.stack([fit.labels[i].encode(labels[i], where=where, unknown="mark") for i in over], axis=1)
         rows = rows[(rows >= 0).all(axis=1)]
         tables[over] = np.unique(np.concatenate([tables[over], rows]) if over in tables else rows, axis=0)
-    return Closed(indices, shape, tables)
+    return Closed(indices, shape, mirrored(tables, indices, shape, fit.known[relation].groups))
 
 
 # --- values

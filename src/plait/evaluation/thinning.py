@@ -14,6 +14,7 @@ from plait.data.arrays import as_floats, is_sparse
 from plait.data.keys import Array, columns_of, find, pack_pair
 from plait.data.relation import Relation
 from plait.data.tables import TableSource
+from plait.data.undirected import written
 from plait.evaluation.masking import free_name, labelled
 from plait.evaluation.subject import Subject
 
@@ -21,6 +22,7 @@ from plait.evaluation.subject import Subject
 def thinned(subject: Subject, links: Array, observed: float) -> Relation:
     """The relation to split with these links (n, order) set to 0; observed: what all zeros weigh now."""
     relation = replace(subject.relation, observed=observed)
+    links = written(links, subject.bound.shape, subject.bound.groups)
     source = relation.read(subject.name, subject.bound.indices)
     if isinstance(source, TableSource):
         return _of_table(subject, relation, source, links)

@@ -10,6 +10,7 @@ from plait.data.columns import quoted
 from plait.data.keys import Array, columns_of, find, pack_pair
 from plait.data.relation import Relation
 from plait.data.tables import TableSource, frame_of, is_table
+from plait.data.undirected import canonical
 from plait.errors import DataError, suggestion
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def times_at(subject: "Subject", cells: Array) -> Rows:
     assert times is not None
     labels = subject.data.labels
     rows = np.stack([labels[index].encode(source.labels[index]) for index in bound.indices], axis=1)
+    rows = canonical(rows, bound.groups)
     mine, theirs = pack_pair(columns_of(cells), columns_of(rows), bound.shape, (len(cells), len(rows)))
     order = np.lexsort((times, theirs))
     keys, first = np.unique(theirs[order], return_index=True)

@@ -3,8 +3,8 @@
 Two relations are matched index by index: each index with one of the other relation on the same axis, as many as can be.
 Where a relation has several indices on one axis there are several such matches. A match says something where at least
 two indices are matched; a relation is matched with itself in every way but the obvious one, so (b, a) is a twin of
-(a, b) in friends[user, friend] where friend: user. A *twin* of a hidden link is an observed link that agrees with it
-on all matched indices.
+(a, b) in follows[user, other] where other: user; in a relation without a direction it is the very same cell. A *twin*
+of a hidden link is an observed link that agrees with it on all matched indices.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ import numpy as np
 from plait.data.bind import BoundRelation
 from plait.data.columns import quoted
 from plait.data.keys import Array, columns_of, find, pack_pair
+from plait.data.undirected import mirrored, orders
 from plait.errors import PlaitWarning, SettingError
 from plait.evaluation.subject import Subject
 
@@ -73,6 +74,7 @@ def matches(subject: Subject, name: str) -> Iterator[dict[str, str]]:
     """The matches of the split relation with one of the relations: of at least two indices, as many as can be."""
     axis = subject.data.model.axis
     mine, theirs = subject.bound.indices, subject.data.relations[name].indices
+    itself = _same_cell(subject.bound) if name == subject.name else []
     ways: list[list[dict[str, str]]] = []
     for shared in dict.fromkeys(map(axis, mine)):
         a, b = ([index for index in own if axis(index) == shared] for own in (mine, theirs))
@@ -83,8 +85,15 @@ def matches(subject: Subject, name: str) -> Iterator[dict[str, str]]:
     for way in product(*ways):
         found = {i: pair for part in way for i, pair in part.items()}
         match = {index: found[index] for index in mine if index in found}
-        if len(match) > 1 and not (name == subject.name and all(i == j for i, j in match.items())):
+        if len(match) > 1 and match not in itself:
             yield match
+
+
+def _same_cell(relation: BoundRelation) -> list[dict[str, str]]:
+    """The matches of a relation with itself under which a cell is matched with itself."""
+    indices = relation.indices
+    ways = orders(relation.groups, len(indices))
+    return [{index: indices[source] for index, source in zip(indices, way)} for way in ways]
 
 
 def has_matches(subject: Subject) -> bool:
@@ -156,7 +165,7 @@ def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], Array]) -
     """The links of a relation that are not hidden."""
     cells = relation.cells
     covered = np.zeros(len(cells), bool)
-    for over, coords in hidden.items():
+    for over, coords in mirrored(hidden, relation.indices, relation.shape, relation.groups).items():
         places = [relation.indices.index(index) for index in over]
         sizes = [relation.shape[k] for k in places]
         mine, theirs = pack_pair(columns_of(cells[:, places]), columns_of(coords), sizes, (len(cells), len(coords)))

@@ -121,7 +121,7 @@ class View:
 
     def known(self) -> Rows:
         """The known links (n, order) of the fit, in the test's numbers; those of entities that it lacks left out."""
-        cells = self.fit.known[self.relation].cells.astype(np.int64)
+        cells = self.fit.known[self.relation].written.astype(np.int64)
         if self.numbers is None:
             return cells
         for place, numbers in enumerate(self.numbers):

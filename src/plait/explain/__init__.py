@@ -11,6 +11,7 @@ from plait.data.bind import Data
 from plait.errors import SettingError
 from plait.explain.entities import characterise
 from plait.explain.exact import Without, as_without, losses, same_data
+from plait.explain.latent import name_terms
 from plait.explain.links import Touching
 from plait.explain.report import Entity, Evidence, Explanation, Link, Share
 from plait.explain.views import Placed, View, joined_shares, views_of
@@ -34,9 +35,10 @@ def explain(
     cell: the name of each index of the relation. top: how many components are characterised, by how many entities an
     axis, and how many known links are named. exact, data: see `Fit.explain`.
 
-    The share of a component is Π E / Xhat_E, its part of the predicted mean; for a known link Π L / Xhat_L, its part of
-    what was observed. What characterises a component is defined in `plait.explain.entities`, what a known link is
-    responsible for in `plait.explain.response`. A known link does not explain itself.
+    A component is a term of the equation with a value of each of its latent indices. Its share is V Π E / λ_E, its part
+    of the predicted mean; for a known link V Π L / λ_L, its part of what was observed; λ is the sum over all terms.
+    What characterises a component is defined in `plait.explain.entities`, what a known link is responsible for in
+    `plait.explain.response`. A known link does not explain itself.
 
     An ensemble is explained by all its members (`plait.explain.views`): its components are theirs side by side, and
     what a link or a row is responsible for is their average, by what each adds to the mean.
@@ -48,16 +50,35 @@ def explain(
     row = row_of(fit, relation, cell)
     value = _value(fit, relation, row)
     views = views_of(fit, equation, row, "mean" if value is None else "geomean", max(LISTED, int(top)))
-    shares, remainder = joined_shares(views, max(LISTED, int(top)))
+    shares, remainder = joined_shares(views, equation, max(LISTED, int(top)))
     numbered, others, rest = _reasons(fit, views, relation, row, int(top))
     if without is not None:
         numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
     return Explanation(
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
-        tuple(Share(share.setting, share.share) for share in shares), remainder,
+        _shares(fit, equation, shares), remainder,
         sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
         tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
     )  # fmt: skip
+
+
+def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed]) -> tuple[Share, ...]:
+    """The components as they are shown: in a sum, with their terms."""
+    texts = name_terms(equation)
+    names = [_name(fit, equation, number) if text else "" for number, text in enumerate(texts)]
+    return tuple(Share(one.setting, one.share, one.term, texts[one.term], names[one.term]) for one in placed)
+
+
+def _name(fit: Fitted, equation: Equation, number: int) -> str:
+    """A term of a sum in words: evidence, where it has no latent index and something in it is given."""
+    term, text = equation.terms[number], name_terms(equation)[number]
+    if equation.latent_of(term):
+        return text
+    given = [name for name in term.factors if name in fit.exposures.names]
+    if not given:
+        return f"term {text}"
+    weights = " ".join(name for name in term.factors if name not in given)
+    return f"evidence {' '.join(given)}" + (f" (weight {weights})" if weights else "")
 
 
 def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> dict[str, Any]:
@@ -66,16 +87,15 @@ def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> di
 
 def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
     found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
-    exposure = fit.exposures.at(relation, 0, row[None, :])
+    alone = len(fit.model.equation(relation).terms) == 1  # else every term has an exposure of its own
+    exposure = fit.exposures.at(relation, 0, row[None, :]) if alone else None
     return found if exposure is None else found | {"exposure": float(exposure[0])}
 
 
 def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
     """The value of the cell among the known links; None if it is not one of them."""
-    known = fit.known[relation]
-    if not known.contain(row[None, :])[0]:
-        return None
-    return float(known.values[(known.cells == row).all(axis=1)][0])
+    value = float(fit.known[relation].values_at(row[None, :])[0])
+    return value if value > 0 else None
 
 
 def _entities(
@@ -85,7 +105,8 @@ def _entities(
     found: list[Entity] = []
     for view in views:
         places = [place for place, share in enumerate(leading) if share.view is view]
-        for s in characterise(view.fit, equation, view.found, row, len(places), top) if places else ():
+        own = [(leading[place].term, leading[place].setting) for place in places]
+        for s in characterise(view.fit, equation, own, row, top):
             labels = view.fit.labels[s.index]
             name, of = labels[s.row], len(labels)
             found.append(Entity(places[s.component], s.index, name, s.weight, s.lift, s.rank, of, s.of_cell))
@@ -93,16 +114,15 @@ def _entities(
 
 
 def _evidence(fit: Fitted, views: Sequence[View]) -> tuple[Evidence, ...]:
-    """Every row once, with its links of all relations."""
-    groups = views[0].groups
-    counts = {group.row.factor: 0 for group in groups}
-    for group in groups:
-        counts[group.row.factor] += len(group.numbers)
+    """Every row that the cell uses once, with its links of all relations; of a cell of rate 0, all of its rows."""
+    rows = {group.row.key: group.row for group in views[0].groups}
     found = []
-    for name, row in {group.row.factor: group.row for group in groups}.items():
-        data, prior = sum((view.weight * np.array(view.sources(name)) for view in views), np.zeros(2))
-        found.append(Evidence(name, _names(fit, row.indices, row.rows), float(data), float(prior), counts[name]))
-    return tuple(found)
+    for key, row in rows.items():
+        links = sum(len(group.numbers) for group in views[0].groups if group.row.key == key)
+        data, prior = sum((view.weight * np.array(view.sources(key)) for view in views), np.zeros(2))
+        found.append(Evidence(row.factor, _names(fit, row.indices, row.rows), float(data), float(prior), links))
+    possible = any(np.isfinite(view.found.log_rates[0]) for view in views)
+    return tuple(row for row in found if row.data + row.prior > 0 or not possible)  # a term of exposure 0 uses none
 
 
 def _reasons(

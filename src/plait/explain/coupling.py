@@ -6,54 +6,68 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import CELLS, log_blocks, log_sum
+from plait.explain.latent import latent_sizes, log_rates, name_terms, share, terms_at
+from plait.explain.links import expected_counts
 from plait.fitted import Fitted
 from plait.model import Equation
+from plait.model.network import CELLS, log_contract
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 Array = NDArray[np.float64]
+Sums = dict[tuple[int, str | None], tuple[Array, Array]]
 
 PIECE = 1 << 20  # numbers of a piece's largest array
 
 
 def coupling(fit: Fitted) -> "pl.DataFrame":
-    """A row for every relation and every value of its latent indices.
+    """A row for every relation, term and value of the term's latent indices; in a sum, one for a term without any.
 
-    counts: Σ M E[n] p over the known links, with p = Π L / Xhat_L summed over all other latent indices; E[n] is x, or
+    counts: Σ M E[n] p over the known links, with p = V Π L / λ_L summed over all other latent indices; E[n] is x, or
     λ/(1 − e^−λ) under Bernoulli. share: of the relation's counts. sd: of the counts as q(S) has them, for which each
-    of a link's n counts belongs to the component with probability p: √Σ M (E[n] p (1 − p) + Var[n] p²).
+    of a link's n counts belongs to the component with probability p: √Σ M (E[n] p (1 − p) + Var[n] p²). term: null in
+    an equation that has only one.
     """
     import polars as pl
 
-    rows: dict[str, list[Any]] = {name: [] for name in ("component", "relation", "counts", "share", "sd", "index")}
-    for equation in fit.model.equations:
-        for index, (counts, variances) in _sums(fit, equation).items():
-            total = float(counts.sum())
-            rows["component"].extend(range(len(counts)))
-            rows["relation"].extend([equation.relation] * len(counts))
-            rows["counts"].extend(counts.tolist())
-            rows["share"].extend((counts / (total or 1.0)).tolist())
-            rows["sd"].extend(np.sqrt(variances).tolist())
-            rows["index"].extend([index] * len(counts))
     types = {"component": pl.Int64, "relation": pl.String, "counts": pl.Float64, "share": pl.Float64, "sd": pl.Float64}
-    return pl.DataFrame(rows, schema=types | {"index": pl.String})
+    rows: list[tuple[Any, ...]] = []
+    for equation in fit.model.equations:
+        names, (total, sums) = name_terms(equation), _sums(fit, equation)
+        for (number, index), (counts, variances) in sums.items():
+            for value, (count, variance) in enumerate(zip(counts.tolist(), variances.tolist())):
+                component = None if index is None else value
+                found = (count, count / (total or 1.0), variance**0.5, index, names[number] or None)
+                rows.append((component, equation.relation, *found))
+    return pl.DataFrame(rows, schema=types | {"index": pl.String, "term": pl.String}, orient="row")
 
 
-def _sums(fit: Fitted, equation: Equation) -> dict[str, tuple[Array, Array]]:
-    """By latent index of an equation: the counts of each of its values, and their variances."""
-    latent = [index for index in fit.rank if index in equation.latent]
-    found = {index: (np.zeros(fit.rank[index]), np.zeros(fit.rank[index])) for index in latent}
-    for cells, values, weights in _pieces(fit, equation, max((fit.rank[index] for index in latent), default=1)):
-        blocks = log_blocks(fit, equation, cells, "geomean")
-        logs = log_sum(blocks, (CELLS,))
-        mean, variance = _moments(fit, equation, cells, values, logs)
-        for index in latent:
-            p = np.exp(log_sum(blocks, (CELLS, index)) - np.where(np.isneginf(logs), 0.0, logs)[:, None])
-            found[index][0][:] += (weights * mean) @ p
-            found[index][1][:] += (weights * mean) @ (p * np.clip(1.0 - p, 0.0, None)) + (weights * variance) @ (p * p)
+def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
+    """All counts of an equation; by term and latent index, the counts of each value and their variances."""
+    found, total = _nothing(fit, equation), 0.0
+    for cells, values, weights in _pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
+        terms = terms_at(fit, equation, cells, "geomean")
+        logs = log_rates(terms)
+        mean, follow = expected_counts(fit, equation.relation, values, logs)
+        total += float(weights @ mean)
+        for (number, index), (counts, variances) in found.items():
+            parts = log_contract(terms[number], (CELLS,) if index is None else (CELLS, index))
+            p = share(parts.reshape(len(cells), -1), logs[:, None])
+            counts += (weights * mean) @ p
+            variances += (weights * mean) @ (p * np.clip(1.0 - p, 0.0, None) + follow[:, None] * p * p)
+    return total, found
+
+
+def _nothing(fit: Fitted, equation: Equation) -> Sums:
+    """No counts yet, by term and latent index (None: a term of a sum that has none)."""
+    found: Sums = {}
+    for number, sizes in enumerate(latent_sizes(fit, equation)):
+        for index, size in sizes.items():
+            found[number, index] = np.zeros(size), np.zeros(size)
+        if not sizes and len(equation.terms) > 1:
+            found[number, None] = np.zeros(1), np.zeros(1)
     return found
 
 
@@ -65,16 +79,3 @@ def _pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArra
     for begin in range(0, len(values), size):
         piece = slice(begin, begin + size)
         yield cells[piece], values[piece], weights[piece]
-
-
-def _moments(
-    fit: Fitted, equation: Equation, cells: NDArray[np.int64], values: Array, logs: Array
-) -> tuple[Array, Array]:
-    """Mean and variance of the counts n behind each link, where log Xhat_L is `logs`."""
-    if fit.likelihood[equation.relation] == "poisson":
-        return values, np.zeros(len(values))
-    exposure = fit.exposures.at(equation.relation, 0, cells)
-    rate = np.exp(logs) * (1.0 if exposure is None else exposure)
-    with np.errstate(invalid="ignore"):
-        mean = np.where(rate > 0, rate / -np.expm1(-rate), 1.0)
-    return mean, np.maximum(mean * (1.0 + rate - mean), 0.0)

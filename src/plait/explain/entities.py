@@ -8,18 +8,22 @@ small where little is known, so a cold entity characterises nothing), summed ove
     order: 0.6 · log weight + 0.4 · log lift, of those whose lift is 1 or more   (Sievert and Shirley's relevance, 2014)
 
 A component is here what the axis sees of it: the latent indices of the factors that have the axis. In a Tucker model
-that is the axis' own latent index. Other visible indices of such a factor are summed out too.
+that is the axis' own latent index. Other visible indices of such a factor are summed out too. All
+components are those of the same term.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import Block, Components, contracted, operands, summed_alone
-from plait.fitted import Fitted
+from plait.explain.latent import operands
+from plait.fitted import Fitted, Posterior
 from plait.model import Equation
+from plait.model.model import Occurrence, Summand
+from plait.model.network import Block, contract, sum_alone
 
 Array = NDArray[np.float64]
 
@@ -41,37 +45,57 @@ class Standing:
 
 
 def characterise(
-    fit: Fitted, equation: Equation, found: Components, row: NDArray[np.int64], shown: int, top: int
+    fit: Fitted, equation: Equation, leading: Sequence[tuple[int, Mapping[str, int]]], row: NDArray[np.int64], top: int
 ) -> list[Standing]:
-    """The `top` entities of every axis in the first `shown` components, and the cell's own wherever they stand."""
+    """The `top` entities of every axis in the leading components, and the cell's own wherever they stand.
+
+    leading: the term and the setting of each. An axis that its term has not, or only in an exposure, tells nothing.
+    """
     result: list[Standing] = []
-    for place, index in enumerate(equation.indices):
-        own = {i for o in operands(fit, equation) if index in o.indices for i in o.indices if i in found.latent}
-        if not any(index in o.indices for o in operands(fit, equation)):
-            continue  # only exposures have this index: no component differs along it
-        kinds = [_summed(fit, equation, index, kind) for kind in ("geomean", "mean")]
-        overall = _held(kinds, index, {})
-        seen = tuple(i for i in found.latent if i in own)
-        for setting, numbers in _alike(found, seen, shown).items():
-            held = _held(kinds, index, dict(zip(seen, setting))) if seen else overall
-            for standing in _standings(index, held, overall, int(row[place]), top):
-                result.extend(replace(standing, component=number) for number in numbers)
+    for number, term in enumerate(equation.terms):
+        own = {place: setting for place, (of, setting) in enumerate(leading) if of == number}
+        for place, index in enumerate(equation.indices):
+            if own and any(index in o.indices for o in operands(fit, term)):
+                result.extend(_along(fit, equation, term, index, own, int(row[place]), top))
     return sorted(result, key=lambda standing: standing.component)
 
 
-def _alike(found: Components, seen: tuple[str, ...], shown: int) -> dict[tuple[int, ...], list[int]]:
-    """The first components by the values of the latent indices that an axis sees: in a Tucker model many are alike."""
-    columns = [found.latent.index(i) for i in seen]
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for number, setting in enumerate(found.settings[:shown]):
-        groups.setdefault(tuple(int(setting[n]) for n in columns), []).append(number)
-    return groups
+def _along(
+    fit: Fitted, equation: Equation, term: Summand, index: str, own: Mapping[int, Mapping[str, int]], row: int, top: int
+) -> Iterator[Standing]:
+    """Who characterises components of a term, settings by their places, along one index."""
+    latent = equation.latent_of(term)
+    kinds = [_summed(fit, term, (index, *latent), kind) for kind in ("geomean", "mean")]
+    overall = _held(kinds, index, {})
+    has = {i for o in operands(fit, term) if index in o.indices for i in o.indices}
+    seen = tuple(i for i in latent if i in has)
+    alike: dict[tuple[int, ...], list[int]] = {}  # in a Tucker model many are, as far as this axis sees
+    for place, setting in own.items():
+        alike.setdefault(tuple(setting[i] for i in seen), []).append(place)
+    for values, places in alike.items():
+        held = _held(kinds, index, dict(zip(seen, values))) if seen else overall
+        for standing in _standings(index, held, overall, row, top):
+            yield from (replace(standing, component=place) for place in places)
 
 
-def _summed(fit: Fitted, equation: Equation, index: str, kind: str) -> list[Block]:
-    """L or E of the factors, summed over the visible indices that only one of them has, all but `index`."""
-    blocks = [Block(tuple(o.indices), getattr(fit.factors[o.factor], kind)) for o in operands(fit, equation)]
-    return summed_alone(blocks, (index, *equation.latent))
+def _summed(fit: Fitted, term: Summand, keep: tuple[str, ...], kind: str) -> list[Block]:
+    """L or E of the factors, summed over the visible indices that only one of them has, all but `keep`."""
+    return sum_alone([_whole(fit.factors[o.factor], o, keep, kind) for o in operands(fit, term)], keep)
+
+
+def _whole(posterior: Posterior, use: Occurrence, keep: tuple[str, ...], kind: str) -> Block:
+    """L or E of a factor; of one over pairs the pairs that it remembers, added up for the entities of one index."""
+    array, pairs = getattr(posterior, kind), posterior.pairs
+    if pairs is None:
+        return Block(use.indices, array)
+    here = dict(zip(pairs.indices, use.indices))
+    latent = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
+    for place, index in enumerate(pairs.visible):
+        if here[index] in keep:
+            held = np.zeros((pairs.sizes[place], *array.shape[1:]))
+            np.add.at(held, pairs.coords[:, place], array[: len(pairs)])
+            return Block((here[index], *latent), held)
+    return Block(latent, array[: len(pairs)].sum(axis=0))
 
 
 def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> Array:
@@ -80,14 +104,14 @@ def _held(kinds: Sequence[Sequence[Block]], index: str, at: dict[str, int]) -> A
     kinds: the first whose sum is a number counts, for geometric means of cold factors may all underflow.
     """
     for blocks in kinds:
-        held = contracted([_fixed(block, at) for block in blocks], (index,))
+        held = contract([_fixed(block, at) for block in blocks], (index,))
         total = held.sum()
         if 0.0 < total < np.inf:
             return np.asarray(held / total)
     return np.zeros(len(held))
 
 
-def _fixed(block: Block, at: dict[str, int]) -> Block:
+def _fixed(block: Block, at: Mapping[Any, int]) -> Block:
     """The block at these values of some of its indices."""
     where = tuple(at.get(i, slice(None)) for i in block.indices)
     return Block(tuple(i for i in block.indices if i not in at), np.asarray(block.values[where]))

@@ -16,16 +16,18 @@ from plait.data.bind import BoundRelation, Data, bind
 from plait.data.blocks import Forest
 from plait.data.fibres import Fibres
 from plait.data.resample import reweighed
+from plait.data.undirected import written
 from plait.data.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
-from plait.explain.latent import contracted, gathered, operands
+from plait.explain.latent import operands, rows_at
 from plait.fitted import Fitted
 from plait.infer.parts import go_on, parts_of
 from plait.infer.problem import Method
 from plait.infer.run import Settings, run
 from plait.infer.start import begin_vb
 from plait.infer.state import Kept, Record, State
+from plait.model.network import contract
 from plait.store.fingerprint import fingerprint
 
 Rows = NDArray[np.int64]
@@ -100,7 +102,7 @@ def _without_link(relation: BoundRelation, number: int, without: Without) -> Bou
     """The relation with one of its links as a zero, or missing."""
     cells, weights = relation.cells, relation.weights
     if without == "missing":
-        cell, M = cells[number : number + 1], relation.cell_weights[number]
+        cell, M = written(cells[number : number + 1], relation.shape, relation.groups), relation.cell_weights[number]
         weights = weights - Weights.from_table(relation.indices, relation.shape, relation.indices, cell, M)
     return replace(
         relation,
@@ -135,10 +137,15 @@ def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: 
 
 
 def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
-    """Xhat_E of a cell."""
-    equation = fit.model.equation(relation)
-    blocks = [gathered(_written(state.factors[o.factor]), o, equation, cell[None, :]) for o in operands(fit, equation)]
-    return float(contracted(blocks, ()))
+    """Σ_terms V Xhat_E of a cell."""
+    equation, total = fit.model.equation(relation), 0.0
+    for number, term in enumerate(equation.terms):
+        V = fit.exposures.at(relation, number, cell[None, :])
+        uses = operands(fit, term)
+        own = [(_written(state.factors[o.factor]), fit.factors[o.factor].pairs, o) for o in uses]
+        blocks = [rows_at(*each, equation, cell[None, :]) for each in own]
+        total += float(contract(blocks, ())) * (1.0 if V is None else float(V[0]))
+    return total
 
 
 def _written(kept: Kept) -> NDArray[np.float64]:

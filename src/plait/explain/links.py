@@ -1,9 +1,10 @@
 """The known links that bear on a cell: those of every relation that share a factor row with it, and their counts there.
 
 A known link adds expected counts to the rows it touches: n_l s_lk to entry k of a row, where n_l is M·x (Bernoulli:
-M·E[n], E[n] = λ/(1 − e^−λ)) and s_lk, Σ_k s_lk = 1, says how they are shared among the row's entries: ΠL/Xhat_L, summed
-over the latent indices that the row does not have. How much of the cell's rate a link is responsible for is the subject
-of `plait.explain.response`.
+M·E[n], E[n] = λ/(1 − e^−λ)) and s_lk says which part of them goes through the row's entries: V ΠL/λ_L, summed over all
+terms that use the row and over the latent indices that it does not have. In a single product Σ_k s_lk = 1; in a sum
+other terms have the rest. A factor that stands twice has two rows in a link. How much of the cell's rate a link is
+responsible for is the subject of `plait.explain.response`.
 
 EM has no prior: C is the total of the counts there; MAP: A − 1 + that total. Factors without a visible index (cores,
 weights) have no row that belongs to an entity; all links of a relation share them, and they are left out.
@@ -12,20 +13,20 @@ weights) have no row that belongs to an entity; all links of a relation share th
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.explain.latent import CELLS, Block, contracted, gathered, log_blocks, log_sum, one_cell, operands, share
+from plait.explain.latent import latent_sizes, log_rates, operands, rows_at, share, split_indices, terms_at
 from plait.fitted import Fitted
+from plait.likelihood import as_likelihood
 from plait.model import Equation
-
-if TYPE_CHECKING:
-    from plait.model.model import Occurrence
+from plait.model.model import Occurrence
+from plait.model.network import CELLS, contract, log_contract
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Key = tuple[str, tuple[int, ...]]
 
 PIECE = 1 << 20  # doubles gathered of one factor at a time
 RARE = 1e-200  # Xhat_L below this may have lost components to underflow: logarithms from there on
@@ -35,18 +36,22 @@ RARE = 1e-200  # Xhat_L below this may have lost components to underflow: logari
 class Row:
     """A row of a factor that the cell uses.
 
-    indices, rows: its visible indices, as the cell's equation names them, and its place. latent: its other indices;
-    shares, over these: how much of the cell's mean goes through each entry. concentration: C there (EM, MAP: ∞ until
-    `counted`). prior: the part of C that no link has to do with.
+    indices, rows: its visible indices, as the cell's equation names them, and its place. Arrays are over its other
+    indices. shares: how much of the cell's mean goes through each entry, in all terms. concentration: C there (EM, MAP:
+    ∞ until `counted`). prior: the part of C that no link has to do with.
     """
 
     factor: str
     indices: tuple[str, ...]
     rows: tuple[int, ...]
-    latent: tuple[str, ...]
     shares: Array
     concentration: Array
     prior: Array
+
+    @property
+    def key(self) -> Key:
+        """The row by its factor and its place."""
+        return self.factor, self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,28 +63,31 @@ class Touching:
     numbers: Rows
 
 
-def used_rows(fit: Fitted, equation: Equation, row: Rows) -> list[Row]:
-    """The rows of free factors with visible indices that a cell uses; shares are those of its mean."""
-    blocks = one_cell(fit, equation, row, "mean")
-    log_rate = float(log_sum(blocks, ()))
-    found = []
-    for occurrence in operands(fit, equation):
-        visible = tuple(index for index in occurrence.indices if index in equation.indices)
-        if visible and occurrence.factor in fit.state.divergences:
-            latent = tuple(index for index in occurrence.indices if index not in equation.indices)
-            at = tuple(int(row[equation.indices.index(index)]) for index in visible)
-            C, prior = _gamma(fit, occurrence, equation, row)
-            shares = share(log_sum(blocks, latent), log_rate)
-            found.append(Row(occurrence.factor, visible, at, latent, shares, C, prior))
-    return found
+def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
+    """The rows of free factors with visible indices that a cell uses, each once; shares are those of its mean."""
+    terms = terms_at(fit, equation, cell[None, :], "mean")
+    log_rate = log_rates(terms)
+    found: dict[Key, Row] = {}
+    for blocks, term in zip(terms, equation.terms):
+        for use in operands(fit, term):
+            visible, latent = split_indices(use, equation)
+            if visible and use.factor in fit.state.divergences:
+                at = tuple(int(cell[equation.indices.index(index)]) for index in visible)
+                shares = share(log_contract(blocks, (CELLS, *latent))[0], float(log_rate[0]))
+                if (row := found.get((use.factor, at))) is not None:
+                    found[row.key] = replace(row, shares=row.shares + shares)
+                else:
+                    new = Row(use.factor, visible, at, shares, *_gamma(fit, use, equation, cell))
+                    found[new.key] = new
+    return list(found.values())
 
 
-def _gamma(fit: Fitted, occurrence: "Occurrence", equation: Equation, row: Rows) -> tuple[Array, Array]:
+def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tuple[Array, Array]:
     """C of a row (∞ for points), and the part of it that is the prior's: A, under MAP A − 1, under EM nothing."""
-    posterior, prior = fit.factors[occurrence.factor], fit.prior.get(occurrence.factor)
+    posterior, prior = fit.factors[use.factor], fit.prior.get(use.factor)
     A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
     whole = (posterior.concentration, np.broadcast_to(A, posterior.mean.shape))
-    first, second = (gathered(array, occurrence, equation, row[None, :]).values[0] for array in whole)
+    first, second = (rows_at(array, posterior.pairs, use, equation, cell[None, :]).values[0] for array in whole)
     return first, second
 
 
@@ -87,19 +95,19 @@ def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
     """The known links that use a row, relation by relation and row by row."""
     result = []
     for equation in fit.model.equations:
+        cells = fit.known[equation.relation].cells
         for row in rows:
-            if row.factor in equation.factors:
-                numbers = np.flatnonzero(_on_row(equation, row, fit.known[equation.relation].cells))
-                result.append(Touching(equation.relation, row, numbers))
+            uses = dict.fromkeys(o for o in equation.occurrences if o.factor == row.factor)
+            if uses:
+                on_row = np.any([_on_row(equation, use, row, cells) for use in uses], axis=0)
+                result.append(Touching(equation.relation, row, np.flatnonzero(on_row)))
     return result
 
 
-def _on_row(equation: Equation, row: Row, cells: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Which cells (n, order) use this row; the equation may have other names for its indices."""
-    occurrence = next(o for o in equation.occurrences if o.factor == row.factor)
-    names = [index for index in occurrence.indices if index in equation.indices]
+def _on_row(equation: Equation, use: Occurrence, row: Row, cells: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """At which cells (n, order) a use of the factor takes this row; the equation may have other names for its axes."""
     result = np.ones(len(cells), bool)
-    for index, at in zip(names, row.rows):
+    for index, at in zip(split_indices(use, equation)[0], row.rows):
         result &= cells[:, equation.indices.index(index)] == at
     return result
 
@@ -108,22 +116,24 @@ def counted(fit: Fitted, groups: Sequence[Touching]) -> list[Touching]:
     """EM and MAP: with C = (A − 1 +) the counts of all links that touch the row. VB: as they are."""
     if fit.method == "vb":
         return list(groups)
-    totals = {group.row.factor: group.row.prior.copy() for group in groups}
+    totals = {group.row.key: group.row.prior.copy() for group in groups}
     for group in groups:
         for piece in pieces(fit, group):
-            totals[group.row.factor] += piece.total().reshape(group.row.shares.shape)
-    return [replace(g, row=replace(g.row, concentration=totals[g.row.factor])) for g in groups]
+            totals[group.row.key] += piece.total().reshape(group.row.shares.shape)
+    return [replace(g, row=replace(g.row, concentration=totals[g.row.key])) for g in groups]
 
 
 def sources(row: Row) -> tuple[float, float]:
     """How much of what the cell uses of a row comes from data, Σ share · (C − prior)/C, and how much from the prior.
 
-    They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
+    share: of what goes through the row. They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
     """
     C, used = row.concentration, float(row.shares.sum())
+    if not used > 0:
+        return 0.0, 0.0
     fraction = np.divide(C - row.prior, C, out=np.zeros(C.shape), where=C > 0)
-    data = float(np.clip((row.shares * fraction).sum(), 0.0, 1.0))
-    return data, 1.0 - data if used > 0 else 0.0
+    data = float(np.clip((row.shares * fraction).sum() / used, 0.0, 1.0))
+    return data, 1.0 - data
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,54 +156,49 @@ class Piece:
 def pieces(fit: Fitted, group: Touching) -> Iterator[Piece]:
     """The links of a group in their order, some at a time."""
     equation = fit.model.equation(group.relation)
-    others = [o for o in operands(fit, equation) if o.factor != group.row.factor]
-    latent = [[fit.rank[i] for i in o.indices if i in equation.latent] for o in operands(fit, equation)]
+    rank = {index: size for sizes in latent_sizes(fit, equation) for index, size in sizes.items()}
+    gathered = (math.prod(rank.get(index, 1) for index in use.indices) for use in equation.occurrences)
     # What is gathered of a link, and a factor more for what contracting it with a core takes.
-    width = max(map(math.prod, latent), default=1) * max((fit.rank[i] for i in equation.latent), default=1)
-    step = max(PIECE // width, 1)
+    step = max(PIECE // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
     for at in range(0, len(group.numbers), step):
-        yield _piece(fit, equation, others, group.row, group.numbers[at : at + step])
+        yield _piece(fit, equation, group.row, group.numbers[at : at + step])
 
 
-def _piece(fit: Fitted, equation: Equation, others: "Sequence[Occurrence]", row: Row, numbers: Rows) -> Piece:
+def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> Piece:
     known = fit.known[equation.relation]
-    cells, weights = known.cells[numbers].astype(np.int64), known.weights[numbers]
-    mine = next(o for o in equation.occurrences if o.factor == row.factor)
-    own = gathered(fit.factors[row.factor].geomean, mine, equation, cells[:1]).values[0]
-    blocks = [Block((CELLS,), np.ones(len(cells)))]
-    blocks += [gathered(fit.factors[o.factor].geomean, o, equation, cells) for o in others]
-    parts = (own * _spread(blocks, (CELLS, *row.latent), (len(cells), *own.shape))).reshape(len(cells), -1)
-    rate = parts.sum(axis=1)
+    cells = known.cells[numbers].astype(np.int64)
+    parts, rate = _through(fit, equation, row, cells, logs=False)
     rare = ~((rate > RARE) & np.isfinite(rate))
     shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
+    logs = np.full(len(rate), -np.inf)
+    np.log(rate, out=logs, where=rate > 0)
     if rare.any():
-        shares[rare] = _shares_by_logs(log_blocks(fit, equation, cells[rare], "geomean"), row.latent)
-    if fit.likelihood[equation.relation] == "bernoulli":
-        exposure = fit.exposures.at(equation.relation, 0, cells)
-        expected, follow = expected_counts(rate if exposure is None else rate * exposure)
-        return Piece(weights * expected, shares, follow)
-    return Piece(weights * known.values[numbers], shares, np.zeros(len(cells)))
+        entries, logs[rare] = _through(fit, equation, row, cells[rare], logs=True)
+        shares[rare] = share(entries, logs[rare, None])
+    expected, follow = expected_counts(fit, equation.relation, known.values[numbers], logs)
+    return Piece(known.weights[numbers] * expected, shares, follow)
 
 
-def _shares_by_logs(logs: Sequence[Block], latent: tuple[str, ...]) -> Array:
-    """The shares of links whose ΠL underflow; 0 where a link is impossible."""
-    entries = log_sum(logs, (CELLS, *latent))
-    entries = entries.reshape(len(entries), -1)
-    whole = log_sum(logs, (CELLS,))[:, None]
-    impossible = np.isneginf(whole)
-    return np.exp(np.where(impossible, -np.inf, entries - np.where(impossible, 0.0, whole)))
+def _through(fit: Fitted, equation: Equation, row: Row, cells: Rows, *, logs: bool) -> tuple[Array, Array]:
+    """What goes through each entry of a row in the rates λ_L of links, (n, entries), and λ_L, (n,); or logarithms."""
+    summed, added, nothing = (log_contract, np.logaddexp, -np.inf) if logs else (contract, np.add, 0.0)
+    parts, rate = np.full((len(cells), *row.shares.shape), nothing), np.full(len(cells), nothing)
+    for blocks, term in zip(terms_at(fit, equation, cells, "geomean", logs=logs), equation.terms):
+        rate = added(rate, summed(blocks, (CELLS,)))
+        for use in operands(fit, term):
+            if use.factor == row.factor and (here := _on_row(equation, use, row, cells)).any():
+                own = summed(blocks, (CELLS, *split_indices(use, equation)[1]))
+                parts[here] = added(parts[here], own[here])
+    return parts.reshape(len(cells), -1), rate
 
 
-def _spread(blocks: Sequence[Block], keep: tuple[str, ...], sizes: tuple[int, ...]) -> Array:
-    """Σ Π of blocks over all indices but `keep`, of these sizes; an index that no block has changes nothing."""
-    has = {index for block in blocks for index in block.indices}
-    shape = [size if index in has else 1 for index, size in zip(keep, sizes)]
-    return np.broadcast_to(contracted(blocks, keep).reshape(shape), sizes)
+def expected_counts(fit: Fitted, relation: str, values: Array, log_rate: Array) -> tuple[Array, Array]:
+    """E[n] of the counts behind values x at log λ_L, and η = d log E[n] / d log λ = Var[n] / E[n], both (n,).
 
-
-def expected_counts(rate: Array) -> tuple[Array, Array]:
-    """E[n] = λ/(1 − e^−λ) of a Poisson count that is not 0, and d log E[n] / d log λ = 1 − λ/(e^λ − 1); λ → 0: 1, 0."""
-    small = rate < 1e-12
-    safe = np.where(small, 1.0, rate)
-    with np.errstate(over="ignore"):
-        return np.where(small, 1.0, safe / -np.expm1(-safe)), np.where(small, 0.0, 1.0 - safe / np.expm1(safe))
+    Poisson: x and 0. Bernoulli: a Poisson count that is not 0, λ/(1 − e^−λ) and 1 − λ/(e^λ − 1). Of x = 0: 0 and 0.
+    """
+    likelihood, some = as_likelihood(fit.likelihood[relation]), values > 0
+    mean, follow = np.zeros(len(values)), np.zeros(len(values))
+    mean[some] = likelihood.expect(values[some], log_rate[some], {})[0]
+    follow[some] = likelihood.follow(values[some], log_rate[some], {})
+    return mean, follow

@@ -11,20 +11,25 @@ from plait.explain.text import written
 if TYPE_CHECKING:
     import polars as pl
 
-OWN = ("component", "share")  # columns of the table of components beside the latent indices
-
 
 @dataclass(frozen=True)
 class Share:
-    """A component of the cell: the value of each latent index, and its share."""
+    """A component of the cell: the value of each latent index of its term, and its share.
+
+    term: the number of the term; text: its factors, and name: the term in words, both empty where it is the only one.
+    """
 
     setting: Mapping[str, int]
     share: float
+    term: int = 0
+    text: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
+        values = " ".join(f"{index}={value}" for index, value in self.setting.items())
         if len(self.setting) == 1:
-            return str(next(iter(self.setting.values())))
-        return " ".join(f"{index}={value}" for index, value in self.setting.items()) or "only"
+            values = str(next(iter(self.setting.values())))
+        return " of ".join(filter(None, (values, self.name))) or "only"
 
 
 @dataclass(frozen=True)
@@ -109,14 +114,15 @@ class Explanation:
 
     @cached_property
     def components(self) -> "pl.DataFrame":
-        """The components by share: component, a column for each latent index, share."""
+        """The components by share: component, in a sum term, a column for each latent index, share."""
         import polars as pl
 
-        latent = list(self.shares[0].setting)
         found: dict[str, Any] = {"component": [str(share) for share in self.shares]}
-        for index in latent:
-            name = f"{index}_" if index in OWN else index
-            found[name] = [share.setting[index] for share in self.shares]
+        if self.shares[0].text:
+            found["term"] = [share.text for share in self.shares]
+        own = {*found, "share"}
+        for index in dict.fromkeys(i for share in sorted(self.shares, key=lambda s: s.term) for i in share.setting):
+            found[f"{index}_" if index in own else index] = [share.setting.get(index) for share in self.shares]
         return pl.DataFrame({**found, "share": [share.share for share in self.shares]})
 
     @cached_property
@@ -157,7 +163,10 @@ class Explanation:
             "known": self.known,
             "value": self.value,
             "prediction": dict(self.prediction),
-            "components": [{**share.setting, "share": share.share} for share in self.shares],
+            "components": [
+                {**share.setting, **({"term": share.text} if share.text else {}), "share": share.share}
+                for share in self.shares
+            ],
             "component_count": self.component_count,
             "remainder": self.remainder,
             "entities": [_plain(vars(e)) for e in self.standings],

@@ -7,8 +7,9 @@ L = exp ψ(C) D, answers to first order with
 
     d log L = −(K + Q_l)⁻¹ n_l s_l,    K = diag(1/ψ′(C)) − Σ_m Q_m,    Q_m = n_m (diag s_m − (1 − η_m) s_m s_mᵀ)
 
-where D stays, for zeros are exposed as links are, and + Q_l says that the link itself does not follow: it is gone. The
-mean falls by a fraction, and d log E = d log L / (C ψ′(C)):
+where D stays, for zeros are exposed as links are, and + Q_l says that the link itself does not follow: it is gone. In
+a sum s_m adds up to less than 1, for the counts that other terms have. The mean falls by a fraction, and d log E =
+d log L / (C ψ′(C)):
 
     responsibility = − Σ over the rows of the cell, Σ over components: share · d log E
 
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from plait.explain.links import Piece, Row, Touching, pieces
+from plait.explain.links import Key, Piece, Row, Touching, pieces
 from plait.fitted import Fitted
 
 Array = NDArray[np.float64]
@@ -66,10 +67,10 @@ def _divided(array: Array, scale: Array) -> Array:
     return np.divide(array, scale, out=np.zeros(array.shape), where=scale > 0)
 
 
-def answers(fit: Fitted, groups: Sequence[Touching]) -> dict[str, Answer]:
-    """The answers of the cell's rows, by factor."""
-    rows = {group.row.factor: group.row for group in groups}
-    return {name: _answer(fit, row, [g for g in groups if g.row.factor == name]) for name, row in rows.items()}
+def answers(fit: Fitted, groups: Sequence[Touching]) -> dict[Key, Answer]:
+    """The answers of the cell's rows."""
+    rows = {group.row.key: group.row for group in groups}
+    return {key: _answer(fit, row, [g for g in groups if g.row.key == key]) for key, row in rows.items()}
 
 
 def responsibilities(fit: Fitted, group: Touching, answer: Answer) -> Array:

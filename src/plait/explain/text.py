@@ -7,7 +7,7 @@ from plait.explain.entities import LEAST
 from plait.show import percent
 
 if TYPE_CHECKING:
-    from plait.explain.report import Entity, Explanation, Link
+    from plait.explain.report import Entity, Explanation, Link, Share
 
 WIDTH = 100  # columns of a line, as far as names allow
 LINES = 20  # spent on components at most
@@ -60,13 +60,20 @@ def _components(e: "Explanation") -> Iterator[list[str]]:
     shown = shown_components(e)
     for number in range(shown):
         share = e.shares[number]
-        here = f"Component {share} makes {percent(share.share)}" if share.setting else "There is one component"
+        told = share.setting or share.name
+        here = f"{component(share)} makes {percent(share.share)}" if told else "There is one component"
         here += "" if number else "    (* is of this cell)"
         indices = [i for i in e.cell if any(s.component == number and s.index == i for s in e.standings)]
         wide = max(map(columns, indices), default=0)
         yield [here, *(f"    {padded(i, wide)}  {names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
     if e.component_count > shown:
         yield [other_components(e)]
+
+
+def component(share: "Share") -> str:
+    """A component as the beginning of a sentence."""
+    words = f"component {share}" if share.setting else f"the {share}" if share.name.startswith("term") else str(share)
+    return words[0].upper() + words[1:]
 
 
 def other_components(e: "Explanation") -> str:

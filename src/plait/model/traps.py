@@ -11,10 +11,16 @@ def model_traps(model: Model, given: Collection[str]) -> Iterator[Trap]:
     """Factors without their latent index, as in ``U[user, r] P[place]``; given: factors that are not unknown."""
     for index in model.latent:
         holders = [name for name in model.factors if index in model.factor(name).latent]
-        if len(holders) == 1 and holders[0] not in given:
+        if len(holders) == 1 and holders[0] not in given and not _woven_with_itself(model, index):
             for equation in model.equations:
                 bare = [o for term in equation.terms for o in _bare(equation, term, index, given)]
                 yield from (_lone(index, equation, one) for one in bare[:1])
+
+
+def _woven_with_itself(model: Model, index: str) -> bool:
+    """Whether a factor that stands twice in a term has a latent index in both places."""
+    terms = [term for equation in model.equations for term in equation.terms]
+    return any(sum(index in o.indices for o in term.occurrences) > 1 for term in terms)
 
 
 def _bare(equation: Equation, term: Summand, index: str, given: Collection[str]) -> list[Occurrence]:

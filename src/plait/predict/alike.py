@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.fitted import Fitted
+from plait.predict.operands import meetings
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -16,11 +17,15 @@ Rows = NDArray[np.int64]
 
 def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
     """For every index of a relation and each of its entities one that is predicted alike: itself, or an earlier one."""
-    needed = fit.exposures.indices(relation)
-    sizes = zip(fit.model.equation(relation).indices, fit.known[relation].shape)
+    indices = fit.model.equation(relation).indices
+    # An exposure tells entities apart; and whether two indices have one entity matters where rows of a factor meet.
+    needed = fit.exposures.indices(relation).union(indices[place] for pair in meetings(fit, relation) for place in pair)
+    # So does a factor that remembers pairs.
+    remembered = [o for o in fit.model.equation(relation).occurrences if o.factor in fit.factors]
+    needed = needed.union(i for o in remembered if fit.factors[o.factor].pairs is not None for i in o.indices)
     return tuple(
         np.arange(size) if index in needed else _first_equal(_tables(fit, relation, index, size), size)
-        for index, size in sizes
+        for index, size in zip(indices, fit.known[relation].shape)
     )
 
 

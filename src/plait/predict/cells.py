@@ -37,11 +37,16 @@ def rows_of(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", w
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
     columns = [_encoded(fit.labels[i], frame.get_column(i), f"{what}, column {quoted(i)}", unknown) for i in indices]
-    return frame, np.stack(columns, axis=1)
+    rows = np.stack(columns, axis=1)
+    _refuse_self_links(fit, relation, rows, what)
+    return frame, rows
 
 
 def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
-    """The row numbers (order,) of one cell, given as a mapping from every index of the relation to a name."""
+    """The row numbers (order,) of one cell, given as a mapping from every index of the relation to a name.
+
+    A cell that can be written in several ways is given in that in which known links are kept.
+    """
     indices = fit.model.equation(relation).indices
     if not isinstance(cell, Mapping):
         example = ", ".join(f"{index!r}: …" for index in indices)
@@ -54,7 +59,24 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
             )
     _check_columns(list(cell), relation, indices, what="cell", part="index")
     rows = [_encoded(fit.labels[i], [cell[i]], f"cell, index {quoted(i)}", "error", alone=True)[0] for i in indices]
-    return np.array(rows, np.int64)
+    row = np.array([rows], np.int64).reshape(1, len(indices))
+    _refuse_self_links(fit, relation, row, "cell")
+    return np.asarray(fit.known[relation].canonical(row)[0])
+
+
+def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: str) -> None:
+    """Refuse cells (n, order) that are none: a factor that stands twice takes two entities."""
+    equation = fit.model.equation(relation)
+    for pair in equation.doubled:
+        first, second = (rows[:, equation.indices.index(index)] for index in pair)
+        own = (first == second) & (first >= 0)
+        if own.any():
+            at = int(np.argmax(own))
+            name, where = fit.labels[pair[0]][int(first[at])], "" if what == "cell" else f", row {at} (counting from 0)"
+            raise DataError(
+                f"{what}{where}: {pair[0]} and {pair[1]} are both {quoted(name)}, but in {relation} no entity is "
+                f"observed with itself: a factor stands twice in its equation.\nRemove such cells."
+            )
 
 
 def as_frame(cells: Any) -> Any:

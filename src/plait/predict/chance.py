@@ -26,7 +26,7 @@ from plait.predict import draws, intervals, mixture, products
 from plait.predict.cells import rows_of
 from plait.predict.kernels import closed_form
 from plait.predict.moments import average, mean_rate, moments
-from plait.predict.operands import exposure, operands
+from plait.predict.operands import Term, apart, terms
 from plait.predict.pieces import in_pieces
 
 Array = NDArray[np.float64]
@@ -52,11 +52,14 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
     Of an ensemble all are those of the mixture of its members.
     """
     wanted = names(fit, relation) if wanted is None else wanted
+    rows = fit.known[relation].canonical(rows)  # to the last bit the same, in whichever way a cell is written
+
+    def ask(rows: Rows) -> list[NDArray[Any]]:
+        return list(_block(fit, relation, rows, wanted).values())
+
     block = max(1, BLOCK // len(fit.members))
-    if len(rows) <= block:
-        return _block(fit, relation, rows, wanted)
-    blocks = [_block(fit, relation, rows[at : at + block], wanted) for at in range(0, len(rows), block)]
-    return {name: np.concatenate([block[name] for block in blocks]) for name in wanted}
+    blocks = [apart(fit.members[0], relation, rows[at : at + block], ask) for at in range(0, max(len(rows), 1), block)]
+    return {name: np.concatenate(own) if len(own) > 1 else own[0] for name, own in zip(wanted, zip(*blocks))}
 
 
 def _block(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -139,7 +142,7 @@ def _misses(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array
     miss, doubtful = _closed_form(mean, variance)
     for large, cells in enumerate(_by_size(doubtful, mean, variance)):
         if len(cells):
-            better = _whole_misses(fit, relation, rows[cells], bool(large))
+            better = _whole_misses(terms(fit, relation, rows[cells]), bool(large))
             miss[cells] = np.clip(better, miss[cells], mean[cells])
     return miss
 
@@ -161,9 +164,12 @@ def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[R
     return np.flatnonzero(chosen & ~large), np.flatnonzero(chosen & large)
 
 
-def _whole_misses(fit: Fitted, relation: str, rows: Rows, large: bool) -> Array:
-    """−log P(x = 0) from the whole distribution, (n,)."""
-    parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
-    if not products.is_product(parts):
-        return draws.misses(parts, V)
-    return intervals.misses(fit, relation, rows) if large else products.misses(parts, V, TOLERANCE / 4)
+def _whole_misses(parts: Sequence[Term], large: bool) -> Array:
+    """−log P(x = 0) from the whole distribution, (n,): the sum over what is independent."""
+    alone, others = products.split(parts)
+    miss = np.zeros(parts[0].count)
+    if alone:
+        miss += intervals.misses(alone) if large else products.misses(alone, TOLERANCE / 4)
+    for group in others:
+        miss += draws.misses(group)
+    return miss

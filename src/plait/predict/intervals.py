@@ -6,6 +6,7 @@ a logarithmic grid (`grid`), from which quantiles are read (`ends`). By the same
 equally probable points, of which mixtures are made (`mixture`).
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from plait.fitted import Fitted
 from plait.predict import counts, draws, ends, products
-from plait.predict.operands import exposure, operands
+from plait.predict.moments import sum_moments
+from plait.predict.operands import Term, terms
 from plait.predict.pieces import in_pieces
 
 Array = NDArray[np.float64]
@@ -51,7 +53,7 @@ def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
     for end, real in zip((low, high), _narrow(mean[at], variance[at], skewed[narrow], noise=1.0)):
         end[at] = np.ceil(np.minimum(real, counts.MOST) - 0.5).astype(np.int64)
     at = some[others]
-    low[at], high[at] = _on_grid(fit, relation, rows[at], noise=1.0)[2:]
+    low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=1.0)[2:]
     low[some], high[some] = np.maximum(low[some], 1), np.maximum(high[some], 1)
     low[nothing >= 1 - LEVEL] = 0
     return low, high
@@ -67,7 +69,7 @@ def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arra
     by_moments = like_gamma | narrow
     ends.gamma_spreads(mean, np.where(by_moments, variance, 0.0), sd)
     at = np.flatnonzero(others)
-    _, sd[at], low[at], high[at] = _on_grid(fit, relation, rows[at], noise=0.0)
+    _, sd[at], low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=0.0)
     return sd, -np.expm1(-low), -np.expm1(-high)
 
 
@@ -85,7 +87,7 @@ def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: 
     def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
         ends.count_strata(masses, whole, warm, levels()[0], found[lo:hi], more[lo:hi])
 
-    _put_on_grid(fit, relation, rows[at], 1.0, finish)
+    _put_on_grid(terms(fit, relation, rows[at]), 1.0, finish)
     points[at], about[at] = found, more
     return points, about
 
@@ -107,14 +109,14 @@ def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: A
         ends.rate_strata(masses, whole, warm, levels()[0], found[lo:hi])
         ends.link_spread(masses, whole, warm, miss[lo:hi], spread[lo:hi])
 
-    _put_on_grid(fit, relation, rows[at], 0.0, finish)
+    _put_on_grid(terms(fit, relation, rows[at]), 0.0, finish)
     points[at], sd[at] = found, spread
     return points, sd
 
 
-def misses(fit: Fitted, relation: str, rows: Rows) -> Array:
+def misses(parts: Sequence[Term]) -> Array:
     """−log P(x = 0) from the grid, for any mean, (n,)."""
-    return np.asarray(_on_grid(fit, relation, rows, noise=1.0, quantiles=False)[0])
+    return np.asarray(_on_grid(parts, noise=1.0, quantiles=False)[0])
 
 
 def _sorted(
@@ -124,14 +126,33 @@ def _sorted(
     some = np.sqrt(variance) > 1e-6 * mean  # below, rounding is larger than the third cumulant
     m, v = np.where(some, mean, 1.0), np.where(some, variance, 0.0)
     spread = v / m / m
-    skewed = 3 * spread**2  # of a product of many Gammas, if its variance is small
-    parts = operands(fit, relation, rows[some])
-    if some.any() and products.is_product(parts):
-        skewed[some] = products.third_cumulants(parts, exposure(fit, relation, rows[some]))
+    skewed = np.zeros(len(mean))
+    if some.any():
+        skewed[some] = _third_cumulants(terms(fit, relation, rows[some]), spread[some])
     unit = (spread + noise / m) ** 1.5
     like_gamma = ~some | ((skewed - 2 * spread**2 <= EXCESS * unit) & (spread <= WIDE + noise / m))
     narrow = ~like_gamma & (spread < NARROW) & (skewed <= SKEWED * spread**1.5)
     return like_gamma, narrow, ~(like_gamma | narrow), skewed
+
+
+def _third_cumulants(parts: Sequence[Term], spread: Array) -> Array:
+    """κ₃/m³ of the rate at the terms' cells, whose relative variance is `spread`, (n,): sums of independent parts."""
+    alone, others = products.split(parts)
+    groups = [alone, *others] if alone else others
+    if len(groups) == 1:
+        return _third_cumulant(groups[0], spread)
+    moments = [sum_moments(group, variance=True) for group in groups]
+    whole, result = np.sum([mean for mean, _ in moments], axis=0), np.zeros(len(spread))
+    for group, (mean, variance) in zip(groups, moments):
+        own = np.divide(variance, mean**2, out=np.zeros(len(mean)), where=mean > 0)
+        result += (mean / whole) ** 3 * _third_cumulant(group, own)
+    return result
+
+
+def _third_cumulant(group: Sequence[Term], spread: Array) -> Array:
+    if products.are_independent(group):
+        return products.third_cumulants(group)
+    return 3 * spread**2  # of a product of many Gammas, if its variance is small
 
 
 def _of_negative_binomials(mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
@@ -195,12 +216,10 @@ def _gamma_strata(mean: Array, variance: Array) -> Array:
     return points
 
 
-def _on_grid(
-    fit: Fitted, relation: str, rows: Rows, noise: float, quantiles: bool = True
-) -> tuple[Array, Array, Any, Any]:
+def _on_grid(parts: Sequence[Term], noise: float, quantiles: bool = True) -> tuple[Array, Array, Any, Any]:
     """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
-    miss, sd = np.zeros(len(rows)), np.zeros(len(rows))
-    low, high = np.zeros((2, len(rows)), np.int64 if noise else np.float64)
+    miss, sd = np.zeros((2, parts[0].count))
+    low, high = np.zeros((2, parts[0].count), np.int64 if noise else np.float64)
 
     def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
         ends.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
@@ -208,16 +227,17 @@ def _on_grid(
             read: Any = ends.count_ends if noise else ends.rate_ends
             read(masses, mean, warm, LEVEL, low[lo:hi], high[lo:hi])
 
-    _put_on_grid(fit, relation, rows, noise, finish)
+    _put_on_grid(parts, noise, finish)
     return miss, sd, low, high
 
 
-def _put_on_grid(fit: Fitted, relation: str, rows: Rows, noise: float, finish: draws.Finish) -> None:
+def _put_on_grid(parts: Sequence[Term], noise: float, finish: products.Finish) -> None:
     """The rate of every cell on a logarithmic grid, given to `finish` in pieces."""
-    if not len(rows):
+    if not parts[0].count:
         return
-    parts, V = operands(fit, relation, rows), exposure(fit, relation, rows)
-    if products.is_product(parts):
-        products.on_grid(parts, V, noise, finish)
+    alone, others = products.split(parts)
+    if others:
+        nothing = [Term((), np.zeros(parts[0].count))]
+        products.on_grid(alone or nothing, noise, finish, *draws.rating([term for group in others for term in group]))
     else:
-        draws.on_grid(parts, V, finish)
+        products.on_grid(alone, noise, finish)

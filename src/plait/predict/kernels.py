@@ -82,13 +82,13 @@ def third_cumulant(mean: Array, second: Array, third: Array, skewed: Array) -> N
 
 @kernel
 def sort_widths(
-    mean: Array, second: Array, third: Array, noise: float, least: Array, tame: float, warm: Array, pairs: Rows
+    mean: Array, second: Array, third: Array, noise: float, least: Array, tame: Array, warm: Array, pairs: Rows
 ) -> int:
     """Split cells into components that together are narrow and close to normal, and others, listed in pairs.
 
     mean (n, columns) and relative moments of the components. The narrow ones are the most certain, as many as have a
     relative variance of 1/16 and a skewness of 0.9 at most; their mean, variance and third cumulant are in warm (n, 3).
-    To the count (noise 1) a variance below `tame` is narrow, too. Of a mean below least[n] the distribution does not
+    To the count (noise 1) a variance below tame[n] is narrow, too. Of a mean below least[n] the distribution does not
     matter: to the count it is certain, to the rate (noise 0), whose low quantiles may be lower still, nothing.
     """
     count, width = 0, mean.shape[1]
@@ -116,7 +116,7 @@ def sort_widths(
             variance = mean[n, c] ** 2 * (second[n, c] - 1.0)
             if mean[n, c] <= least[n]:
                 warm[n, 0] += noise * mean[n, c]
-            elif variance < tame:
+            elif variance < tame[n]:
                 warm[n, 0] += mean[n, c]
                 warm[n, 1] += variance
             else:
@@ -128,16 +128,17 @@ def sort_widths(
 
 @kernel
 def sort_components(
-    mean: Array, variance: Array, tolerance: float, miss: Array, pairs: Rows, least: Array, most: Array
+    mean: Array, variance: Array, tolerances: Array, miss: Array, pairs: Rows, least: Array, most: Array
 ) -> int:
     """Split cells into components: miss[n] = Σ −log P(x_r = 0) of those where matched moments suffice.
 
-    mean, variance (n, columns): of the rate of every component. Lists the others in pairs, (cell, column), with bounds
-    of their P(x_r = 0): Jensen's, and that of matched moments; returns how many there are.
+    mean, variance (n, columns): of the rate of every component. tolerances (n,): what each may give away. Lists the
+    others in pairs, (cell, column), with bounds of their P(x_r = 0): Jensen's, and that of matched moments; returns how
+    many there are.
     """
     count = 0
     for n in range(len(mean)):
-        total = 0.0
+        total, tolerance = 0.0, tolerances[n]
         for c in range(mean.shape[1]):
             m, v = mean[n, c], variance[n, c]
             if v < 2.0 * tolerance and v < m:  # e^−x is convex, its second derivative at most 1: off by v/2 at most
@@ -186,12 +187,17 @@ def place(x: float, lowest: int, rows: int) -> tuple[int, float]:
 
 
 @kernel
-def multiply_pairs(pairs: Rows, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, product: Array) -> None:
-    """product[p, :] *= E[(Z/E)^(½ − i y_j)], complex, read from a table over the concentration C = E/D."""
+def multiply_pairs(
+    pairs: Rows, first: int, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, product: Array
+) -> None:
+    """product[p, :] *= E[(Z/E)^(½ − i y_j)], complex, read from a table over the concentration C = E/D.
+
+    first: the column of pairs that is the first of the factor; those that are none of its columns stay as they are.
+    """
     nodes = product.shape[1] // 2
     for p in range(len(pairs)):
-        row, c = at[pairs[p, 0]], pairs[p, 1]
-        if scale[row, c] > 0.0:
+        row, c = at[pairs[p, 0]], pairs[p, 1] - first
+        if 0 <= c < mean.shape[1] and scale[row, c] > 0.0:
             k, f = place(mean[row, c] / scale[row, c], lowest, len(table))
             for j in range(nodes):
                 a = table[k, j] + f * (table[k + 1, j] - table[k, j])

@@ -41,12 +41,17 @@ def put_shares(mass: float, f: float, node: int, masses: Array) -> None:
 
 
 @kernel
-def multiply_masses(pairs: Rows, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, masses: Array) -> None:
-    """masses[p, :] become those of the product with a Gamma of mean 1 and C = E/D, read from a table over C."""
+def multiply_masses(
+    pairs: Rows, first_column: int, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, masses: Array
+) -> None:
+    """masses[p, :] become those of the product with a Gamma of mean 1 and C = E/D, read from a table over C.
+
+    first_column: that of pairs which is the first of the factor; those that are none of its columns stay as they are.
+    """
     product, gamma = np.empty(NODES), np.empty(NODES)
     for p in range(len(pairs)):
-        row, c = at[pairs[p, 0]], pairs[p, 1]
-        if not scale[row, c] > 0.0 or mean[row, c] >= scale[row, c] * 2.0**14:
+        row, c = at[pairs[p, 0]], pairs[p, 1] - first_column
+        if not 0 <= c < mean.shape[1] or not scale[row, c] > 0.0 or mean[row, c] >= scale[row, c] * 2.0**14:
             continue
         k, f = place(mean[row, c] / scale[row, c], lowest, len(table))
         first, last = (
@@ -75,11 +80,11 @@ def add_scaled(by: float, source: Array, target: Array) -> None:
 
 
 @kernel
-def drop_low(pairs: Rows, whole: Array, least: float, masses: Array) -> None:
-    """Forget masses at rates below `least`: they are as good as 0, and sums are quicker without them."""
+def drop_low(pairs: Rows, whole: Array, least: Array, masses: Array) -> None:
+    """Forget masses at rates below least[n]: they are as good as 0, and sums are quicker without them."""
     for p in range(len(pairs)):
-        m = whole[pairs[p, 0]]
-        end = int((math.log(least / m)) / STEP) + ORIGIN if least > 0.0 else 0
+        n = pairs[p, 0]
+        end = int((math.log(least[n] / whole[n])) / STEP) + ORIGIN if least[n] > 0.0 else 0
         masses[p, : max(0, min(end, NODES))] = 0.0
 
 
@@ -97,12 +102,18 @@ def add_pairs(pairs: Rows, masses: Array, node: Rows, split: Array, bends: Array
             total[n] = masses[p]
             last = n
             continue
-        work[:] = 0.0
-        _add_close(total[n], masses[p], 0, node, split, moved, work)
-        _add_close(masses[p], total[n], 1, node, split, moved, work)
-        _add_far(total[n], masses[p], bends, work)
-        _add_far(masses[p], total[n], bends, work)
-        total[n] = work
+        _add(masses[p], node, split, bends, moved, work, total[n])
+
+
+@kernel
+def _add(masses: Array, node: Rows, split: Array, bends: Array, moved: Array, work: Array, total: Array) -> None:
+    """total becomes the masses of the sum of both rates; moved, work: scratch memory."""
+    work[:] = 0.0
+    _add_close(total, masses, 0, node, split, moved, work)
+    _add_close(masses, total, 1, node, split, moved, work)
+    _add_far(total, masses, bends, work)
+    _add_far(masses, total, bends, work)
+    total[:] = work
 
 
 @kernel
@@ -167,14 +178,29 @@ def _ends(a: Array) -> tuple[int, int]:
 
 
 @kernel
-def share_draws(rates: Array, mean: Array, masses: Array) -> None:
-    """masses[n, :] of equally probable rates (n, draws), on a grid about the mean of the cell."""
-    masses[:] = 0.0
-    each = 1.0 / rates.shape[1]
+def add_draws(rates: Array, mean: Array, node: Rows, split: Array, bends: Array, warm: Array, total: Array) -> None:
+    """Add to total[n, :] equally probable rates (n, draws), on a grid about mean[n].
+
+    Those that are narrow and close to normal, as in `kernels.sort_widths`, are added to warm (n, 3), and so is the
+    least of others: products that are added to something certain have an edge there, too sharp for a step of the grid.
+    """
+    masses, work, moved = np.empty(NODES), np.empty(NODES), np.empty((4, NODES))
     for n in range(len(rates)):
+        m = rates[n].mean()
+        v = ((rates[n] - m) ** 2).mean()
+        k = ((rates[n] - m) ** 3).mean()
+        if 16.0 * v <= m * m and k <= 0.9 * v * math.sqrt(v):
+            warm[n, 0] += m
+            warm[n, 1] += v
+            warm[n, 2] += k
+            continue
+        least = rates[n].min()
+        warm[n, 0] += least
+        masses[:] = 0.0
         for s in range(rates.shape[1]):
-            if rates[n, s] > 0.0:
-                at = ORIGIN + math.log(rates[n, s] / mean[n]) / STEP
-                node = min(math.floor(at), NODES - 3)
-                if node >= 1:
-                    put_shares(each, min(at - node, 1.0), node, masses[n])
+            if rates[n, s] > least:
+                at = ORIGIN + math.log((rates[n, s] - least) / mean[n]) / STEP
+                place = min(math.floor(at), NODES - 3)
+                if place >= 1:
+                    put_shares(1.0 / rates.shape[1], min(at - place, 1.0), place, masses)
+        _add(masses, node, split, bends, moved, work, total[n])

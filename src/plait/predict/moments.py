@@ -1,21 +1,27 @@
-"""Cells -> mean and variance of the rate, exact for every equation; in pieces, so memory stays flat."""
+"""Cells -> mean and variance of the rate, exact for every equation; in pieces, so memory stays flat.
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+A rate is a sum of terms: its variance is the sum of theirs and of twice the covariance of any two that share rows of
+factors. In a term, groups of factors without a common latent index are independent. No term is ever subtracted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.fitted import Fitted
+from plait.model import network
+from plait.model.network import CELLS, Block
 from plait.predict.kernels import multiply_means, multiply_moments
-from plait.predict.operands import Operand, exposure, operands
+from plait.predict.operands import Operand, Term, apart, coupled, exposure, terms
 from plait.predict.pieces import in_pieces
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Item = TypeVar("Item")
 Part = Callable[[int, int], tuple[Array, Array]]  # cells lo … hi − 1 -> mean and variance of one group of factors
 
 ROOM = 1 << 15  # doubles of a scratch array of a thread: stays in the cache
@@ -23,22 +29,19 @@ WIDE = 1 << 19  # doubles of the widest intermediate of a general equation
 
 
 def mean_rate(fit: Fitted, relation: str, rows: Rows) -> Array:
-    """V · Xhat_E at cells given by row numbers; rows (n, order) -> (n,). −1 takes the prior.
+    """Σ_t V_t · Xhat_E of the terms t at cells given by row numbers; rows (n, order) -> (n,). −1 takes the prior.
 
     Of an ensemble: the mean over its members.
     """
-    return average(_moments(member, relation, rows, variance=False)[0] for member in fit.members)
+    return average(sum_moments(terms(member, relation, rows), variance=False)[0] for member in fit.members)
 
 
 def moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
-    """Mean and variance of the rate V · Xhat at cells given by row numbers; rows (n, order) -> (n,), (n,).
-
-    var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)². Groups of factors without a
-    common latent index are independent: Var XY = Var X (E[Y]² + Var Y) + E[X]² Var Y. No term is ever subtracted.
+    """Mean and variance of the rate Σ_t V_t · Xhat_t at cells given by row numbers; rows (n, order) -> (n,), (n,).
 
     Of an ensemble: those of the mixture of its members.
     """
-    return pooled(_moments(member, relation, rows, variance=True) for member in fit.members)
+    return pooled(_moments(member, relation, rows) for member in fit.members)
 
 
 def average(arrays: Iterable[Array]) -> Array:
@@ -71,22 +74,46 @@ def rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
 
 def _rates_along(fit: Fitted, relation: str, rows: Rows, index: str) -> Array:
     size = len(fit.labels[index])
-    parts = operands(fit, relation, rows, running=index)
-    running = any(index in operand.latent for operand in parts)  # else only an exposure has it, or nothing
-    rate = Contraction(parts, ("mean",) * len(parts), (index,) if running else ())(0, len(rows))
-    rate = rate if running else rate[:, None]
-    if fit.exposures.of(relation, 0) is not None:
-        every = np.repeat(rows, size, axis=0)
-        every[:, fit.model.equation(relation).indices.index(index)] = np.tile(np.arange(size), len(rows))
-        V = exposure(fit, relation, every)
-        assert V is not None
-        rate = rate * V.reshape(len(rows), size)
-    return np.array(np.broadcast_to(rate, (len(rows), size)))
+    every = np.repeat(rows, size, axis=0)
+    every[:, fit.model.equation(relation).indices.index(index)] = np.tile(np.arange(size), len(rows))
+    result = np.zeros((len(rows), size))
+    for number, term in enumerate(terms(fit, relation, rows, running=index)):
+        rate = network.contract([o.block(o.mean, 0, len(rows)) for o in term.operands], (CELLS, index))
+        V = exposure(fit, relation, number, every)
+        result += rate if V is None else rate * V.reshape(result.shape)
+    return result
 
 
-def _moments(fit: Fitted, relation: str, rows: Rows, variance: bool) -> tuple[Array, Array]:
-    mean, var = np.ones(len(rows)), np.zeros(len(rows))
-    for group in groups(operands(fit, relation, rows)):
+def _moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
+    def ask(rows: Rows) -> tuple[Array, Array]:
+        return sum_moments(terms(fit, relation, rows), variance=True)
+
+    mean, variance = apart(fit, relation, rows, ask)
+    return mean, variance
+
+
+def sum_moments(parts: Sequence[Term], variance: bool) -> tuple[Array, Array]:
+    """Mean and variance of a sum of terms, (n,) each: those of its terms, and 2 Cov of any two."""
+    mean, var = np.zeros((2, parts[0].count))
+    for term in parts:
+        m, v = _product_moments(term, variance)
+        mean += m
+        var += v
+    for group in coupled(parts) if variance else ():
+        for first, second in combinations(group, 2):
+            if first.sources & second.sources:
+                var += 2 * _covariance(first, second)
+    return mean, var
+
+
+def _product_moments(term: Term, variance: bool) -> tuple[Array, Array]:
+    """Mean and variance of one term, (n,) each.
+
+    var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)², taken for groups of factors
+    that latent indices connect: Var XY = Var X (E[Y]² + Var Y) + E[X]² Var Y.
+    """
+    mean, var = np.ones(term.count), np.zeros(term.count)
+    for group in _connected(term.operands):
         part, piece = _part(group, variance)
 
         def work(lo: int, hi: int, part: Part = part) -> None:
@@ -97,38 +124,30 @@ def _moments(fit: Fitted, relation: str, rows: Rows, variance: bool) -> tuple[Ar
                 var[lo:hi] = var[lo:hi] * (m * m + v) + mean[lo:hi] ** 2 * v
             mean[lo:hi] *= m
 
-        in_pieces(work, len(rows), piece)
-    V = exposure(fit, relation, rows)
-    if V is not None:
-        mean *= V
-        var *= V * V
+        in_pieces(work, term.count, piece)
+    if term.exposure is not None:
+        mean *= term.exposure
+        var *= term.exposure**2
     return mean, var
 
 
-def groups(parts: Sequence[Operand]) -> list[list[Operand]]:
+def _connected(parts: Sequence[Operand]) -> list[list[Operand]]:
     """Factors that latent indices connect, after those that only one factor has were summed out."""
-    count: dict[str, int] = {}
-    for operand in parts:
-        for index in operand.latent:
-            count[index] = count.get(index, 0) + 1
-    found: list[list[Operand]] = []
+    count = Counter(index for operand in parts for index in operand.latent)
+    left = []
     for operand in parts:
         for index in operand.latent:
             operand = operand.summed_over(index) if count[index] == 1 else operand
-        joined = [group for group in found if any(set(operand.latent) & set(o.latent) for o in group)]
-        found = [group for group in found if group not in joined]
-        found.append([o for group in joined for o in group] + [operand])
-    return found
+        left.append(operand)
+    return [[left[n] for n in group] for group in network.groups([operand.latent for operand in left])]
 
 
 def _part(group: list[Operand], variance: bool) -> tuple[Part, int]:
     """How the moments of a group are computed, and for how many cells at a time."""
-    latent = group[0].latent
-    sizes = {index: size for o in group for index, size in zip(o.latent, o.mean.shape[1:])}
-    width = math.prod(sizes.values())
-    if all(set(operand.latent) == set(latent) for operand in group):
-        return _alike([operand.ordered(latent) for operand in group], variance), ROOM // width
-    return _general(group, variance), WIDE // width
+    whole = Term(group)
+    if whole.is_product:
+        return _alike([operand.ordered(group[0].latent) for operand in group], variance), ROOM // whole.width
+    return _general(group, variance), WIDE // whole.width
 
 
 def _alike(group: Sequence[Operand], variance: bool) -> Part:
@@ -152,73 +171,59 @@ def _alike(group: Sequence[Operand], variance: bool) -> Part:
 
 
 def _general(group: Sequence[Operand], variance: bool) -> Part:
-    """Any factors: the mean by one contraction, the variance by one for every set T of uncertain factors."""
-    whole = Contraction(group, ("mean",) * len(group), ())
+    """Any factors: the mean by one contraction, the variance by two for every set T of uncertain factors."""
     uncertain = [operand for operand in group if operand.random] if variance else []
-    sets = [T for count in range(1, len(uncertain) + 1) for T in combinations(uncertain, count)]
-    terms = [_Term.of(group, T) for T in sets]
 
     def part(lo: int, hi: int) -> tuple[Array, Array]:
         total = np.zeros(hi - lo)
-        for term in terms:
-            total += term(lo, hi)
-        return whole(lo, hi), total
+        means = {operand: operand.block(operand.mean, lo, hi) for operand in group}
+        for T in _subsets(uncertain):
+            inside = {CELLS, *(index for operand in T for index in operand.latent)}
+            others = [block for operand, block in means.items() if operand not in T]
+            kept = tuple(dict.fromkeys(index for block in others for index in block.indices if index in inside))
+            inner = Block(kept, network.contract(others, kept) ** 2)
+            total += network.contract([inner, *(o.block(o.variance, lo, hi) for o in T)], (CELLS,))
+        return np.broadcast_to(network.contract(list(means.values()), (CELLS,)), hi - lo), total
 
     return part
 
 
-@dataclass(frozen=True, eq=False)
-class _Term:
-    """Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)² for one T."""
-
-    inner: "Contraction | None"
-    outer: "Contraction"
-
-    @classmethod
-    def of(cls, group: Sequence[Operand], T: Sequence[Operand]) -> "_Term":
-        others = [operand for operand in group if operand not in T]
-        inside = {index for operand in T for index in operand.latent}
-        shared = tuple(dict.fromkeys(index for o in others for index in o.latent if index in inside))
-        inner = Contraction(others, ("mean",) * len(others), shared) if others else None
-        return cls(inner, Contraction(T, ("variance",) * len(T), (), shared if others else None))
-
-    def __call__(self, lo: int, hi: int) -> Array:
-        return self.outer(lo, hi, None if self.inner is None else self.inner(lo, hi) ** 2)
+def _subsets(of: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
+    """All subsets but the empty one."""
+    for count in range(1, len(of) + 1):
+        yield from combinations(of, count)
 
 
-@dataclass(frozen=True, eq=False)
-class Contraction:
-    """Σ over latent indices of a product of tables, cell by cell: kept indices remain as axes, (n, *kept).
+def _covariance(first: Term, second: Term) -> Array:
+    """Cov of two terms, (n,), over sets T ≠ ∅ of the uncertain rows that both have:
 
-    what: "mean" or "variance" of each operand. extra: latent indices of one more array (n, *extra) given at the call.
+    V V' Σ_T Σ_positions(T) Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α of the one) · (the same of the other).
     """
+    total = np.zeros(first.count)
+    shared = [(o, p) for o in first.operands for p in second.operands if o.random and o.source == p.source]
 
-    operands: Sequence[Operand]
-    what: Sequence[str]
-    kept: tuple[str, ...]
-    extra: tuple[str, ...] | None = None
-    paths: dict[int, Any] = field(default_factory=dict)  # the order of pairwise products, found once for a piece's size
+    def work(lo: int, hi: int) -> None:
+        for T in _subsets(shared):
+            names, inside = _united(T), {operand for pair in T for operand in pair}
+            blocks = [_named(o.block(o.variance, lo, hi), names, 0) for o, _ in T]
+            for side, term in enumerate((first, second)):
+                blocks += [_named(o.block(o.mean, lo, hi), names, side) for o in term.operands if o not in inside]
+            total[lo:hi] += network.contract(blocks, (CELLS,))
 
-    def __call__(self, lo: int, hi: int, more: Array | None = None) -> Array:
-        """At cells lo … hi − 1."""
-        import opt_einsum
-
-        symbols: dict[str, str] = {}
-        arrays: list[Array] = [np.ones(hi - lo)]  # so that the cell is there even if no table depends on it
-        terms = ["z"]
-        for operand, what in zip(self.operands, self.what):
-            table = getattr(operand, what)
-            arrays.append(table[0] if operand.alone else table[operand.at[lo:hi]])
-            terms.append(("" if operand.alone else "z") + _letters(operand.latent, symbols))
-        if more is not None:
-            arrays.append(more)
-            terms.append("z" + _letters(self.extra or (), symbols))
-        text = f"{','.join(terms)}->z{_letters(self.kept, symbols)}"
-        if hi - lo not in self.paths:
-            self.paths[hi - lo] = opt_einsum.contract_path(text, *arrays)[0]
-        return np.asarray(opt_einsum.contract(text, *arrays, optimize=self.paths[hi - lo]))
+    in_pieces(work, first.count, WIDE // max(first.width, second.width))
+    return first.exposed(second.exposed(total, 0, len(total)), 0, len(total))
 
 
-def _letters(indices: Sequence[str], symbols: dict[str, str]) -> str:
-    """A letter for every index, the same one each time."""
-    return "".join(symbols.setdefault(index, "abcdefghijklmnopqrstuvwxy"[len(symbols)]) for index in indices)
+def _united(T: Iterable[tuple[Operand, Operand]]) -> dict[Hashable, Hashable]:
+    """Names for latent indices, each (side, index), of two terms: one where they stand at one place of a row in T."""
+    names: dict[Hashable, Hashable] = {}
+    for own, other in T:
+        for i, j in zip(own.latent, other.latent):
+            one, two = (names.setdefault(label, label) for label in ((0, i), (1, j)))
+            names = {label: one if name == two else name for label, name in names.items()}
+    return names
+
+
+def _named(block: Block, names: Mapping[Hashable, Hashable], side: int) -> Block:
+    """A block of one of two terms: an index has a name of its own in each, but for those that are one."""
+    return Block(tuple(i if i == CELLS else names.get((side, i), (side, i)) for i in block.indices), block.values)

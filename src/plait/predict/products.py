@@ -1,7 +1,8 @@
 """Where the rate is a sum of independent products of Gammas: P(x = 0), and the whole distribution, without draws.
 
-That is CP, and every equation whose factors all have the same latent indices. The components are independent, so
-P(x = 0) = Π_r φ_r with φ_r = E[e^−X], X = V Π_k Z_kr. By Mellin's inversion
+That is CP, and every sum of terms without common factors in each of which all factors have the same latent indices. The
+components, those of all terms side by side, are independent, so P(x = 0) = Π_r φ_r with φ_r = E[e^−X],
+X = V Π_k Z_kr over the factors k of its term. By Mellin's inversion
 
     1 − φ = −(1/2πi) ∫ Γ(s) E[X^−s] ds     along Re s = −½,     E[X^−s] = m^−s Π_k E[(Z_k/E_k)^−s]
 
@@ -18,6 +19,7 @@ convolution and components are added one by one. All of it is sums of masses, so
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -35,14 +37,14 @@ from plait.predict.kernels import (
     sort_widths,
     third_cumulant,
 )
-from plait.predict.masses import add_pairs, begin_masses, drop_low, multiply_masses
-from plait.predict.operands import Operand
+from plait.predict.masses import add_draws, add_pairs, begin_masses, drop_low, multiply_masses
+from plait.predict.operands import Term, coupled
 from plait.predict.pieces import in_pieces
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
-Tables = list[tuple[Rows, Array, Array]]
 Finish = Callable[[int, int, Array, Array, Array], None]  # cells lo … hi − 1: masses, mean, narrow part
+Beside = Callable[[int, int], Array]  # cells lo … hi − 1: draws of a rate
 
 NODES = 8
 STEP = 0.4
@@ -57,101 +59,133 @@ NO_PART = 1e-6  # of the rate, whose distribution does not matter to it
 TAME = 0.05  # the sum of variances of components that are Gammas by matched moments, to the count
 
 
-def is_product(parts: Sequence[Operand]) -> bool:
-    """Whether all factors have the same latent indices, so that components are independent."""
-    return all(set(operand.latent) == set(parts[0].latent) for operand in parts)
+def are_independent(parts: Sequence[Term]) -> bool:
+    """Whether all components of all terms are independent of each other."""
+    return all(term.is_product for term in parts) and len(coupled(parts)) == len(parts)
 
 
-def misses(parts: Sequence[Operand], exposure: Array | None, tolerance: float) -> Array:
-    """−log P(x = 0) at the operands' cells, (n,), of mean MOST_MEAN at most.
+def split(parts: Sequence[Term]) -> tuple[list[Term], list[list[Term]]]:
+    """Terms whose components are all independent of each other, and groups of others, independent of each other."""
+    groups = coupled(parts)
+    alone = [term for group in groups if are_independent(group) for term in group]
+    return alone, [group for group in groups if not are_independent(group)]
+
+
+def misses(parts: Sequence[Term], tolerance: float) -> Array:
+    """−log P(x = 0) at the terms' cells, (n,), of mean MOST_MEAN at most.
 
     At most `tolerance` of P is given away to matched moments.
     """
-    tables, width = _tables(parts)
-    result = np.zeros(len(parts[0].at))
+    columns = _columns(parts)
+    result = np.zeros(parts[0].count)
     weights, table = nodes(), powers()
     alias = math.exp(-math.pi / STEP)
 
     def work(lo: int, hi: int) -> None:
-        mean, variance = _start(lo, hi, width, exposure), np.zeros((hi - lo, width))
-        for at, E, D in tables:
-            multiply_moments(at[lo:hi], E, D, mean, variance)
+        mean, variance = _joined([own.two_moments(lo, hi) for own in columns])
         miss, pairs = np.zeros(hi - lo), np.empty((mean.size, 2), np.int64)
         least, most = np.empty(mean.size), np.empty(mean.size)
-        pairs = pairs[: sort_components(mean, variance, tolerance / width, miss, pairs, least, most)]
+        pairs = pairs[: sort_components(mean, variance, tolerance * _each(mean), miss, pairs, least, most)]
         product = np.empty((len(pairs), 2 * NODES))
         begin_pairs(pairs, mean, weights, STEP, product)
-        for at, E, D in tables:
-            multiply_pairs(pairs, at[lo:hi], E, D, table, LOWEST, product)
+        for own in columns:
+            for at, E, D in own.tables:
+                multiply_pairs(pairs, own.first, at[lo:hi], E, D, table, LOWEST, product)
         end_pairs(pairs, mean, least, most, alias, product, miss)
         result[lo:hi] = miss
 
-    in_pieces(work, len(result), ROOM // width)
+    in_pieces(work, len(result), ROOM // sum(own.width for own in columns))
     return result
 
 
-def third_cumulants(parts: Sequence[Operand], exposure: Array | None) -> Array:
-    """κ₃/m³ of the rate at the operands' cells, (n,)."""
-    tables, width = _tables(parts)
-    moments = _three_moments(tables, width, exposure)
-    result = np.empty(len(parts[0].at))
+def third_cumulants(parts: Sequence[Term]) -> Array:
+    """κ₃/m³ of the rate at the terms' cells, (n,)."""
+    columns = _columns(parts)
+    result = np.empty(parts[0].count)
 
     def work(lo: int, hi: int) -> None:
-        third_cumulant(*moments(lo, hi), result[lo:hi])
+        mean, second, third = _joined([own.three_moments(lo, hi) for own in columns])
+        third_cumulant(mean, second, third, result[lo:hi])
 
-    in_pieces(work, len(result), ROOM // width)
+    in_pieces(work, len(result), ROOM // sum(own.width for own in columns))
     return result
 
 
-def on_grid(parts: Sequence[Operand], exposure: Array | None, noise: float, finish: Finish) -> None:
+def on_grid(parts: Sequence[Term], noise: float, finish: Finish, beside: Beside | None = None, room: int = 1) -> None:
     """The rate of every cell on a logarithmic grid, given to `finish`(lo, hi, masses, mean, warm) in pieces.
 
-    noise: 1 where the count is wanted, to which components far below one event do not matter; 0 for the rate.
+    noise: 1 where the count is wanted, to which components far below one event do not matter; 0 for the rate. beside:
+    equally probable rates (n, draws) of what is added to the terms, for at most `room` cells at a time.
     """
-    tables, width = _tables(parts)
-    moments = _three_moments(tables, width, exposure)
+    columns = _columns(parts)
 
     def work(lo: int, hi: int) -> None:
-        mean, second, third = moments(lo, hi)
-        whole, warm, pairs = mean.sum(axis=1), np.empty((hi - lo, 3)), np.empty((mean.size, 2), np.int64)
-        least = np.maximum(noise * FEW_EVENTS / width, NO_PART / width * whole)
-        pairs = pairs[: sort_widths(mean, second, third, noise, least, noise * TAME / width, warm, pairs)]
+        mean, second, third = _joined([own.three_moments(lo, hi) for own in columns])
+        rates = beside(lo, hi) if beside else None
+        whole, warm = mean.sum(axis=1), np.empty((hi - lo, 3))
+        whole = whole if rates is None else whole + rates.mean(axis=1)
+        each, pairs = _each(mean), np.empty((mean.size, 2), np.int64)
+        least = np.maximum(noise * FEW_EVENTS * each, NO_PART * each * whole)
+        pairs = pairs[: sort_widths(mean, second, third, noise, least, noise * TAME * each, warm, pairs)]
         masses, total = np.empty((len(pairs), grid.NODES)), np.zeros((hi - lo, grid.NODES))
         begin_masses(pairs, mean, whole, masses)
-        for at, E, D in tables:
-            multiply_masses(pairs, at[lo:hi], E, D, grid.gammas(), grid.LOWEST, masses)
-        drop_low(pairs, whole, noise * NEVER / width, masses)
+        for own in columns:
+            for at, E, D in own.tables:
+                multiply_masses(pairs, own.first, at[lo:hi], E, D, grid.gammas(), grid.LOWEST, masses)
+        drop_low(pairs, whole, noise * NEVER * each, masses)
         add_pairs(pairs, masses, *grid.sums(), total)
+        if rates is not None:
+            add_draws(rates, whole, *grid.sums(), warm, total)
         finish(lo, hi, total, whole, warm)
 
-    in_pieces(work, len(parts[0].at), max(1, GRID_ROOM // width))
+    piece = GRID_ROOM // sum(own.width for own in columns)
+    in_pieces(work, parts[0].count, min(piece, room) if beside else piece)
 
 
-def _tables(parts: Sequence[Operand]) -> tuple[Tables, int]:
-    """Rows, E and D of every factor, latent indices in one order, and how many components there are."""
-    tables = [(operand.at, *operand.ordered(parts[0].latent).flat()) for operand in parts]
-    return tables, tables[0][1].shape[1]
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The components of one term: columns from `first` on of arrays over all. tables: rows, E and D of its factors."""
 
+    term: Term
+    first: int
+    width: int
+    tables: list[tuple[Rows, Array, Array]]
 
-def _three_moments(
-    tables: Tables, width: int, exposure: Array | None
-) -> Callable[[int, int], tuple[Array, Array, Array]]:
-    """How the mean of every component, and E[X²]/E[X]² and E[X³]/E[X]³, are computed for cells lo … hi − 1."""
+    def two_moments(self, lo: int, hi: int) -> tuple[Array, Array]:
+        """Mean and variance of every component at cells lo … hi − 1."""
+        mean, variance = self.term.exposed(np.ones((hi - lo, self.width)), lo, hi), np.zeros((hi - lo, self.width))
+        for at, E, D in self.tables:
+            multiply_moments(at[lo:hi], E, D, mean, variance)
+        return mean, variance
 
-    def moments(lo: int, hi: int) -> tuple[Array, Array, Array]:
-        mean, second, third = _start(lo, hi, width, exposure), np.ones((hi - lo, width)), np.ones((hi - lo, width))
-        for at, E, D in tables:
+    def three_moments(self, lo: int, hi: int) -> tuple[Array, Array, Array]:
+        """The mean of every component, and E[X²]/E[X]² and E[X³]/E[X]³, at cells lo … hi − 1."""
+        mean = self.term.exposed(np.ones((hi - lo, self.width)), lo, hi)
+        second, third = np.ones(mean.shape), np.ones(mean.shape)
+        for at, E, D in self.tables:
             multiply_means(at[lo:hi], E, mean)
             multiply_thirds(at[lo:hi], E, D, second, third)
         return mean, second, third
 
-    return moments
+
+def _columns(parts: Sequence[Term]) -> list[_Columns]:
+    """The components of terms side by side; each multiplies the factors of its own term only."""
+    found: list[_Columns] = []
+    for term in parts:
+        tables = [(operand.at, *operand.ordered(term.operands[0].latent).flat()) for operand in term.operands]
+        first = found[-1].first + found[-1].width if found else 0
+        found.append(_Columns(term, first, term.width, tables))
+    return found
 
 
-def _start(lo: int, hi: int, width: int, exposure: Array | None) -> Array:
-    """The product before the first factor, (hi − lo, width)."""
-    mean = np.ones((hi - lo, width))
-    return mean if exposure is None else mean * exposure[lo:hi, None]
+def _joined(moments: Sequence[tuple[Array, ...]]) -> Sequence[Array]:
+    """Moments of all components, from those of each term."""
+    return moments[0] if len(moments) == 1 else [np.concatenate(arrays, axis=1) for arrays in zip(*moments)]
+
+
+def _each(mean: Array) -> Array:
+    """The share of a component in what all of a cell may give away, (n,); those of mean 0 take nothing."""
+    return np.asarray(1 / np.maximum(np.count_nonzero(mean, axis=1), 1))
 
 
 def _places() -> NDArray[np.complex128]:

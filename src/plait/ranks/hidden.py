@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp, xlogy
 from plait.data.bind import BoundRelation, Data
 from plait.data.fibres import Fibres
 from plait.data.keys import columns_of, find, pack, pack_pair
+from plait.data.undirected import canonical, orders, writing
 from plait.data.weights import Weights
 from plait.predict.chance import columns
 from plait.result import Fit
@@ -64,13 +65,16 @@ def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generat
         return None
     gone = np.zeros(count, bool)
     gone[rng.choice(count, chosen, replace=False)] = True
-    hidden, ways = _images(links[gone[kinds]], axes), len(_images(links[:1], axes))
+    hidden = _images(links[gone[kinds]], axes)
+    # Images that are cells of their own: what is counted once is drawn once.
+    ways = len(_images(links[:1], axes)) // len(list(orders(bound.groups, len(axes))))
     wanted = min(ZEROS * int(gone[kinds].sum()), round(fraction * bound.observed_zeros)) // ways
     hidden = np.concatenate([hidden, _images(_zeros(bound, axes, wanted, rng), axes)])
     hidden = np.unique(hidden, axis=0)
     hidden = hidden[bound.weights.at(hidden) > 0]
-    return Aside(replace(data, relations={**data.relations, relation: _without(bound, hidden)}), relation, hidden,
-                 _values(bound, hidden))  # fmt: skip
+    left = replace(data, relations={**data.relations, relation: _without(bound, hidden)})
+    tested = hidden[writing(hidden, bound.groups) == 0]  # of a pair that is one cell, one writing
+    return Aside(left, relation, tested, _values(bound, tested))
 
 
 def _canonical(cells: Cells, axes: Sequence[str], shape: Sequence[int]) -> NDArray[np.integer]:
@@ -116,7 +120,7 @@ def _is_link(bound: BoundRelation, cells: Cells) -> Flags:
 
 
 def _values(bound: BoundRelation, cells: Cells) -> Array:
-    counts = (len(cells), len(bound.links))
+    counts, cells = (len(cells), len(bound.links)), canonical(cells, bound.groups)
     needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
     at, known = find(needles, keys)
     return np.where(known, bound.values[at], 0.0) if len(bound.links) else np.zeros(len(cells))
@@ -133,7 +137,7 @@ def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
         stored=bound.stored[keep],
         cell_weights=np.asarray(bound.cell_weights)[keep],
         weights=bound.weights - table,
-        observed_cells=bound.observed_cells - len(cells),
+        observed_cells=bound.observed_cells - int(np.count_nonzero(writing(cells, bound.groups) == 0)),
     )
 
 

@@ -18,10 +18,11 @@ from plait.data.along import along
 from plait.data.weights import Weights
 from plait.fitted import Fitted
 from plait.model.model import Equation
+from plait.model.network import contract, sizes_of, subscripts
 from plait.predict.pieces import in_pieces
 from plait.search.best import TIE
-from plait.search.form import Axis, Part, contracted, free_axes, parts_of, simplified
-from plait.search.listed import chosen
+from plait.search.form import Axis, Part, Product, free_axes, parts_of, simplified
+from plait.search.listed import chosen, exposures_of
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -37,7 +38,8 @@ PIECE = 1 << 17  # cells that a thread partitions at a time
 class Blocks:
     """All cells of a relation as queries × cells: the rows of some axes (places) by those of the others.
 
-    refused: cells, pairs or slices that may not be proposed, as coordinates (n, k) by k places.
+    refused: cells, pairs or slices that may not be proposed, as coordinates (n, k) by k places. again: which cells
+    (m, order) are another writing of one that comes before, the same for all queries.
     """
 
     def __init__(
@@ -47,13 +49,15 @@ class Blocks:
         axes: Sequence[Axis],
         places: Sequence[int],
         refused: Sequence[tuple[Sequence[int], NDArray[np.integer]]],
+        again: Callable[[Rows], NDArray[np.bool_]] | None = None,
     ):
         self.fit, self.equation, self.axes, self.places = fit, equation, list(axes), list(places)
         self.others = [n for n in range(len(axes)) if n not in places]
-        self.weights = fit.exposures.of(equation.relation, 0)
+        self.weights = exposures_of(fit, equation)
         self.refused = [_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused]
         self.cells = math.prod(len(self.axes[n]) for n in self.others)
         self.at_once = self._at_once() if self.cells <= FEW else 0
+        self.again = np.flatnonzero(again(self._first_line())) if again is not None and self.at_once else None
 
     def best(self, k: int, score: Score | None) -> tuple[Rows, Array]:
         """The k best cells (m, order) of every query, and what they are ranked by; queries in order."""
@@ -70,7 +74,7 @@ class Blocks:
         lengths = [len(self.axes[place]) for place in self.places]
         some = max(1, BLOCK // self.cells)
         while some:
-            if _widest(self._parts(self._within(next(_ranges(lengths, some))))) <= WIDE:
+            if max(map(_widest, self._terms(self._within(next(_ranges(lengths, some)))))) <= WIDE:
                 return some
             some //= 2
         return 0
@@ -83,27 +87,36 @@ class Blocks:
                 axes[place] = Axis((place,), axes[place].rows[some.start : some.stop])
         return axes
 
-    def _parts(self, axes: Sequence[Axis]) -> list[Part]:
-        """The factors, contracted as far as that is free, and ones for axes that no factor has."""
+    def _terms(self, axes: Sequence[Axis]) -> list[Product]:
+        """The factors of each term, contracted as far as that is free, and ones for axes that none of them has."""
+        found = [simplified(parts_of(self.fit, self.equation, term, axes)) for term in self.equation.terms]
         shape = [len(axis) for axis in free_axes(axes)]
-        parts = list(simplified(shape, parts_of(self.fit, self.equation, axes)).parts)
-        there = {n for part in parts for n in part.axes}
-        return [*parts, *(Part((n,), (), np.ones(size)) for n, size in enumerate(shape) if n not in there)]
+        there = [{n for part in parts for n in part.axes} for parts in found]
+        ones = [Part((n,), (), np.ones(size)) for n, size in enumerate(shape)]
+        return [(*parts, *(one for one in ones if one.axes[0] not in has)) for parts, has in zip(found, there)]
 
     def _rates(self, ranges: Ranges) -> Array:
         """The rates of a block (queries, cells); −∞ at cells that may not be proposed."""
         axes = self._within(ranges)
         free, lengths = free_axes(axes), [len(axis) for axis in axes]
-        parts = self._parts(axes)
-        rates = np.array(contracted(parts, range(len(free)))) if parts else np.ones([len(axis) for axis in free])
-        if self.weights is not None:
-            V = _dense(self.weights, axes)
-            rates = np.where(V > 0, rates * V, -np.inf)
+        rates, exposed = np.zeros([len(axis) for axis in free]), np.zeros([len(axis) for axis in free], bool)
+        for parts, weights in zip(self._terms(axes), self.weights):
+            V = np.ones(()) if weights is None else _dense(weights, axes)
+            rates += contract([part.block for part in parts], range(len(free))) * V
+            exposed |= V > 0
+        rates[~exposed] = -np.inf
         rates = rates.reshape(lengths)
         for table in self.refused:
             table.strike(rates, self.places, ranges)
         ordered = np.ascontiguousarray(rates.transpose(*self.places, *self.others))
-        return ordered.reshape(math.prod(map(len, ranges)), self.cells)
+        lines = ordered.reshape(math.prod(map(len, ranges)), self.cells)
+        if self.again is not None:
+            lines[:, self.again] = -np.inf
+        return lines
+
+    def _first_line(self) -> Rows:
+        """The row numbers (cells, order) of all cells of the first query."""
+        return self._rows((range(1),) * len(self.places), np.zeros(self.cells, np.int64), np.arange(self.cells))
 
     def _rows(self, ranges: Ranges, lines: Rows, columns: Rows) -> Rows:
         """The row numbers (m, order) of cells of a block."""
@@ -227,11 +240,7 @@ def _dense(weights: Weights, axes: Sequence[Axis]) -> Array:
 
 def _widest(parts: Sequence[Part]) -> int:
     """The doubles of the widest array that a contraction to all axes makes."""
-    sizes: dict[int | str, int] = {}
-    for part in parts:
-        sizes |= dict(zip(part.labels, part.array.shape))
-    symbol = {label: opt_einsum.get_symbol(n) for n, label in enumerate(sizes)}
-    text = ",".join("".join(symbol[label] for label in part.labels) for part in parts)
-    text += "->" + "".join(symbol[label] for label in sizes if isinstance(label, int))
-    shapes = [part.array.shape for part in parts]
+    blocks = [part.block for part in parts]
+    text = subscripts([b.indices for b in blocks], [label for label in sizes_of(blocks) if isinstance(label, int)])
+    shapes = [block.values.shape for block in blocks]
     return int(opt_einsum.contract_path(text, *shapes, shapes=True)[1].largest_intermediate) if parts else 1

@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.weights import Weights
 from plait.fitted import Fitted
-from plait.model.model import Equation
+from plait.model.model import Equation, Occurrence
 from plait.predict.moments import mean_rate
 from plait.search.best import Best
 from plait.search.branch import Boxes, search
-from plait.search.form import Axis, Form, as_rows, free_axes, parts_of, simplified
-from plait.search.listed import regions
+from plait.search.form import Axis, Form, as_rows, free_axes, parts_of, remembers, simplified
+from plait.search.listed import Region, exposures_of, regions
 
 Rows = NDArray[np.int64]
 
@@ -23,16 +24,16 @@ GATHERED = 1 << 23  # doubles of a factor gathered for the entries of an exposur
 
 def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: Best) -> None:
     """Offer `best` the cells of all regions; those that an exposure lists first."""
-    weights = fit.exposures.of(equation.relation, 0)
-    for region in regions(weights, axes, _entries_at_once(fit, equation, axes)):
+    weights, large = exposures_of(fit, equation), _large(fit, equation, axes)
+    pairs = [_pairs(fit, equation, occurrence) for occurrence in large]
+    for region in regions(weights, axes, _entries_at_once(fit, equation, axes), pairs):
         best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
-        parts = [*parts_of(fit, equation, region.axes), *region.parts]
-        form = simplified([len(axis) for axis in free_axes(region.axes)], parts)
+        form = _form(fit, equation, region, large)
         best.within(region.axes)
         if form.shape:
             search(_boxes(form), best)
         else:
-            rate = math.prod(float(part.array) for part in form.parts)
+            rate = sum(math.prod(float(part.array) for part in term) for term in form.terms)
             best.offer(np.zeros((1, 0), np.int64), np.array([rate]))
     best.settle()
 
@@ -45,14 +46,15 @@ def search_each(
     All share one set of trees: the search for an entity begins at the box of its row and of all rows elsewhere. Under
     an exposure, whose tables are axes of their own, each is a search by itself.
     """
-    if fit.exposures.of(equation.relation, 0) is not None:
+    weights = exposures_of(fit, equation)
+    if any(V is not None for V in weights) or _large(fit, equation, axes):
         for rows in product(*(range(len(axes[place])) for place in places)):
             best = new()
             search_cells(fit, equation, _settled(axes, dict(zip(places, rows))), best)
             yield best
         return
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
-    boxes = _boxes(simplified([len(axes[n]) for n in free], parts_of(fit, equation, axes)))
+    boxes = _boxes(_form(fit, equation, next(regions(weights, axes, 0))))
     at = [np.argsort(tree.order) for tree in boxes.trees]
     height = [tree.height for tree in boxes.trees]
     for rows in product(*(range(len(axes[place])) for place in places)):
@@ -72,6 +74,30 @@ def _settled(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
     return [Axis(a.places, a.rows[rows[n] : rows[n] + 1]) if n in rows else a for n, a in enumerate(axes)]
 
 
+def _large(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> list[Occurrence]:
+    """The factors over pairs of which there are too many among the rows of the axes for arrays over all of them."""
+    sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
+    return [o for o in equation.occurrences if o.factor in fit.factors and remembers(fit, o, sizes)]
+
+
+def _pairs(fit: Fitted, equation: Equation, occurrence: Occurrence) -> Weights:
+    """1 where a factor has a row for the pair."""
+    pairs = fit.factors[occurrence.factor].pairs
+    assert pairs is not None
+    here = dict(zip(pairs.indices, occurrence.indices))
+    return pairs.table(equation.indices, fit.known[equation.relation].shape, [here[i] for i in pairs.visible])
+
+
+def _form(fit: Fitted, equation: Equation, region: Region, large: Sequence[Occurrence] = ()) -> Form:
+    """The terms of an equation that are not 0 in a region."""
+    terms = [
+        simplified([*parts_of(fit, equation, term, region.axes, large), *V])
+        for term, V in zip(equation.terms, region.exposures)
+        if V is not None
+    ]
+    return Form(tuple(len(axis) for axis in free_axes(region.axes)), tuple(terms))
+
+
 def _boxes(form: Form) -> Boxes:
     from plait.search.boxes import RowBoxes
     from plait.search.general import GeneralBoxes
@@ -86,8 +112,9 @@ def _entries_at_once(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> i
     widest = 1
     for occurrence in equation.occurrences:
         if occurrence.factor in fit.factors:
-            shape = dict(zip(occurrence.indices, fit.factors[occurrence.factor].mean.shape)) | sizes
             visible = [sizes[index] for index in occurrence.indices if index in sizes]
-            size = math.prod(shape[index] for index in occurrence.indices)
+            if remembers(fit, occurrence, sizes):
+                visible = visible[:1]
+            size = math.prod([*visible, *(fit.rank[index] for index in occurrence.indices if index not in sizes)])
             widest = max(widest, size // max(1, min(visible, default=1)))
     return max(1, GATHERED // widest)

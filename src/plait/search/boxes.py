@@ -111,7 +111,9 @@ def _scaled(arrays: Sequence[Array]) -> tuple[list[Array], float]:
 def _tree(scaled: Sequence[Array], axis: int) -> Tree:
     """Rows by what they could contribute beside the largest rows of the other axes."""
     others = [rows.max(axis=0) for n, rows in enumerate(scaled) if n != axis]
-    return Tree.of(scaled[axis] * np.prod(others, axis=0) if others else scaled[axis])
+    contributions = scaled[axis] * np.prod(others, axis=0) if others else scaled[axis]
+    tell = np.ptp(contributions, axis=0) > 0  # a term without this axis tells no row from another
+    return Tree.of(contributions[:, tell] if tell.any() else contributions)
 
 
 def _norms(scaled: Sequence[Array]) -> list[Array]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from plait.data.closed import Closed
 from plait.data.keys import Array
 from plait.data.terms import Term
+from plait.data.undirected import orders, without
 from plait.data.weights import Weights
 from plait.fitted import Fitted
 from plait.search.form import Axis
@@ -25,16 +26,20 @@ Flags = NDArray[np.bool_]
 class Candidates:
     """The axes of a search, one for each index, and which of their cells count.
 
-    known: whether known links do. excluded: what does not, because it was asked so.
+    known: whether known links do. excluded: what does not, because it was asked so. places: those of the indices for
+    whose entities cells are wanted, each for itself.
     """
 
-    def __init__(self, fit: Fitted, relation: str, axes: Sequence[Axis], known: bool, excluded: Closed):
+    def __init__(
+        self, fit: Fitted, relation: str, axes: Sequence[Axis], known: bool, excluded: Closed, places: Sequence[int]
+    ):
         self.known = None if known else fit.known[relation]
         self.closed = fit.known[relation].closed
         self.excluded = excluded
-        self.weights = fit.exposures.of(relation, 0)
+        self.weights = _closing(fit, relation)
         self.asked = list(axes)
         self.axes = _exposed(self.weights, _opened([self.closed, excluded], self.asked))
+        self.groups = without(fit.known[relation].groups, places)
 
     def __call__(self, rows: Rows) -> Flags:
         """Which cells (m, order), as row numbers, may be proposed."""
@@ -42,21 +47,29 @@ class Candidates:
         for closed in (self.closed, self.excluded):
             if closed:
                 allowed &= ~closed.contain(rows)
-        if self.weights is not None:
-            allowed &= self.weights.at(rows) > 0
-        return allowed
+        if self.weights:
+            allowed &= np.any([V.at(rows) > 0 for V in self.weights], axis=0)
+        return allowed & ~self.again(rows)
+
+    def again(self, rows: Rows) -> Flags:
+        """Which cells (m, order) are among those asked for in an earlier writing, too."""
+        found = np.zeros(len(rows), bool)
+        for order in orders(self.groups, rows.shape[1]):
+            other = rows[:, order]
+            found |= _before(other, rows) & _inside(other, self.axes)
+        return found
 
     def refused(self) -> list[tuple[list[int], Array]]:
         """Coordinates (n, k) of what does not count, by k places: known links, closed and excluded cells."""
         found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
-        return found if self.known is None else [(list(range(len(self.asked))), self.known.cells), *found]
+        return found if self.known is None else [(list(range(len(self.asked))), self.known.written), *found]
 
     def rules(self) -> list[str]:
         """What closes cells among those asked for, in words."""
         found = [f"a rule about {', '.join(over)}" for over in self._meet(self.closed)]
         if self._meet(self.excluded):
             found.append("exclude=")
-        if self.weights is not None and not found and self._known_cells() < math.prod(map(len, self.asked)):
+        if self.weights and not found and self._known_cells() < math.prod(map(len, self.asked)):
             found.append("an exposure of 0")
         return found
 
@@ -70,7 +83,7 @@ class Candidates:
 
     def _known_cells(self) -> int:
         """How many of the cells asked for do not count because they are known."""
-        return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.cells, self.asked)))
+        return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.written, self.asked)))
 
 
 def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
@@ -89,6 +102,15 @@ def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
     return axes
 
 
+def _before(cells: Rows, others: Rows) -> Flags:
+    """Which cells (m, order) come before others (m, order) in lexicographic order."""
+    found, tied = np.zeros(len(cells), bool), np.ones(len(cells), bool)
+    for mine, theirs in zip(cells.T, others.T):
+        found |= tied & (mine < theirs)
+        tied &= mine == theirs
+    return found
+
+
 def _inside(coords: Array, axes: Sequence[Axis]) -> Flags:
     """Which coordinates (n, k) are among the rows of k axes."""
     found = np.ones(len(coords), bool)
@@ -103,14 +125,20 @@ def _without(axis: Axis, rows: Rows) -> Axis:
     return axis if kept.all() else replace(axis, rows=axis.rows[kept], whole=False)
 
 
-def _exposed(weights: Weights | None, axes: list[Axis]) -> list[Axis]:
-    """The axes without rows whose exposure is 0 everywhere."""
-    if weights is None:
+def _closing(fit: Fitted, relation: str) -> list[Weights]:
+    """V of every term, where all have one: a cell at which they are all 0 is closed. Else none closes anything."""
+    found = [fit.exposures.of(relation, number) for number in range(len(fit.model.equation(relation).terms))]
+    return [] if any(V is None for V in found) else [V for V in found if V is not None]
+
+
+def _exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
+    """The axes without rows whose exposures are 0 everywhere."""
+    if not weights:
         return axes
     result = []
-    for index, axis in zip(weights.indices, axes):
-        some = np.zeros(weights.sizes[index], bool)
-        for term in weights.terms:
+    for index, axis in zip(weights[0].indices, axes):
+        some = np.zeros(weights[0].sizes[index], bool)
+        for term in (term for V in weights for term in V.terms):
             some |= _reached(term, index, len(some))
         result.append(_without(axis, np.flatnonzero(~some)))
     return result

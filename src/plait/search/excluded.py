@@ -8,6 +8,7 @@ from plait.data.closed import Closed, Tables
 from plait.data.columns import quoted
 from plait.data.relation import tables_of
 from plait.data.tables import is_table, read_missing
+from plait.data.undirected import mirrored
 from plait.errors import DataError
 from plait.fitted import Fitted
 
@@ -16,7 +17,7 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     """One table or several (or dicts of columns), each over some of the indices; names unknown to the fit say nothing.
 
     Columns are called like the indices, or as in the data of the fit. A column of values is not looked at: what is
-    listed is excluded.
+    listed is excluded. Of a cell that can be written in several ways, any will do.
     """
     indices, known = fit.model.equation(relation).indices, fit.known[relation]
     given = tables_of(exclude)
@@ -32,7 +33,8 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
         coords = np.stack(rows, axis=1)
         coords = coords[(coords >= 0).all(axis=1)]
         tables[over] = np.unique(np.concatenate([tables[over], coords]) if over in tables else coords, axis=0)
-    return Closed(indices, known.shape, {over: coords for over, coords in tables.items() if len(coords)})
+    found = mirrored(tables, indices, known.shape, known.groups)
+    return Closed(indices, known.shape, {over: coords for over, coords in found.items() if len(coords)})
 
 
 def _without_values(table: Any, where: str, value: str | None) -> Any:

@@ -1,27 +1,29 @@
-"""An equation with some rows chosen, as a product over free axes, contracted as far as it gets no larger.
+"""An equation with some rows chosen, as a sum of products over free axes, contracted as far as it gets no larger.
 
-    rate(n_1, …, n_F) = Σ_latent Π_parts part[rows of its axes, its latent indices]
+    rate(n_1, …, n_F) = Σ_terms Σ_latent Π_parts part[rows of its axes, its latent indices]
 
 All parts are non-negative, so the same sum at componentwise maxima over sets of rows bounds the rate over a box.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import opt_einsum
 from numpy.typing import NDArray
 
+from plait.data.pairs import Pairs
 from plait.fitted import Fitted
-from plait.model.model import Equation, Occurrence
+from plait.model.model import Equation, Occurrence, Summand
+from plait.model.network import Block, contract, sizes_of, spread
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 MEMBER = "member of an ensemble"  # a latent index that no model can have, as it has spaces
 ROOM = 1 << 24  # doubles that a contraction may add: 128 MB
+PAIRS = 1 << 22  # pairs of which a factor has an array
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,25 +50,20 @@ class Part:
     array: Array
 
     @property
-    def labels(self) -> tuple[int | str, ...]:
-        """What the array's axes are: numbers of free axes, then names of latent indices."""
-        return (*self.axes, *self.latent)
+    def block(self) -> Block:
+        """The array by what its axes are: numbers of free axes, then names of latent indices."""
+        return Block((*self.axes, *self.latent), self.array)
+
+
+Product = tuple[Part, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """Parts over free axes of these lengths."""
+    """Terms over free axes of these lengths, each a product of parts; a latent index belongs to one term."""
 
     shape: tuple[int, ...]
-    parts: tuple[Part, ...]
-
-    @property
-    def latent(self) -> dict[str, int]:
-        """Latent index -> size, over all parts."""
-        sizes: dict[str, int] = {}
-        for part in self.parts:
-            sizes |= dict(zip(part.latent, part.array.shape[len(part.axes) :]))
-        return sizes
+    terms: tuple[Product, ...]
 
 
 def free_axes(axes: Iterable[Axis]) -> list[Axis]:
@@ -74,16 +71,19 @@ def free_axes(axes: Iterable[Axis]) -> list[Axis]:
     return [axis for axis in axes if len(axis) != 1]
 
 
-def parts_of(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> list[Part]:
-    """The posterior means of an equation's factors at the rows of the axes, which cover all its visible indices.
+def parts_of(
+    fit: Fitted, equation: Equation, term: Summand, axes: Sequence[Axis], large: Collection[Occurrence] = ()
+) -> list[Part]:
+    """The posterior means of a term's factors at the rows of the axes, which cover all visible indices.
 
-    The mean rate of an ensemble is one equation with a latent index more: its members, side by side.
+    The mean rate of an ensemble is one equation with a latent index more: its members, side by side. large: factors
+    that remember too many pairs for an array over all of them.
     """
     place = {index: n for n, index in enumerate(equation.indices)}
-    occurrences = [o for o in equation.occurrences if o.factor in fit.factors]
+    occurrences = [o for o in term.occurrences if o.factor in fit.factors]
     if len(fit.members) == 1 or not occurrences:
-        return [_part(fit, o, place, axes) for o in occurrences]
-    parts = [_beside([_part(member, o, place, axes) for member in fit.members]) for o in occurrences]
+        return [_part(fit, o, place, axes, o in large) for o in occurrences]
+    parts = [_beside([_part(member, o, place, axes, o in large) for member in fit.members]) for o in occurrences]
     return [Part((), (MEMBER,), np.full(len(fit.members), 1.0 / len(fit.members))), *parts]
 
 
@@ -92,12 +92,45 @@ def _beside(parts: Sequence[Part]) -> Part:
     axes, latent = parts[0].axes, parts[0].latent
     shape = np.max([part.array.shape for part in parts], axis=0).astype(int)
     array = np.zeros((len(parts), *shape))
-    for own, part in zip(array, parts):
-        own[tuple(slice(size) for size in part.array.shape)] = part.array
+    for number, part in enumerate(parts):
+        whole: tuple[int | slice, ...] = (number, *map(slice, part.array.shape))
+        array[whole] = part.array
     return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
-def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis]) -> Part:
+def remembers(fit: Fitted, occurrence: Occurrence, sizes: Mapping[str, int]) -> bool:
+    """Whether a factor over pairs is too large for an array over all pairs of entities; sizes: chosen, by index."""
+    pairs = fit.factors[occurrence.factor].pairs
+    return pairs is not None and math.prod(sizes[i] for i in occurrence.indices if i in sizes) > PAIRS
+
+
+def _pair_part(
+    fit: Fitted, pairs: Pairs, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool
+) -> Part:
+    """A factor over pairs: as it is, or where it is too large what pairs share, unless the axes list the pairs."""
+    here = dict(zip(pairs.indices, occurrence.indices))
+    names = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
+    wanted = [place[here[index]] for index in pairs.visible]
+    running = {p for axis in axes if len(axis) != 1 for p in axis.places} & set(wanted)
+    if large and not any(running <= set(axis.places) for axis in axes):
+        wanted = wanted[:1]
+    mine = [n for n, axis in enumerate(axes) if set(axis.places) & set(wanted)]
+    columns = np.broadcast_arrays(*(_spread(axes, mine, p) for p in wanted))
+    shape = columns[0].shape
+    if len(wanted) == len(pairs.visible):
+        rows = pairs.find([column.ravel() for column in columns])
+    else:
+        rows = len(pairs) + columns[0].ravel()
+    free = [n for n, axis in enumerate(axes) if len(axis) != 1]
+    lengths = [size for n, size in zip(mine, shape) if n in free]
+    array = fit.factors[occurrence.factor].mean[rows]
+    return Part(tuple(free.index(n) for n in mine if n in free), names, array.reshape([*lengths, *array.shape[1:]]))
+
+
+def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool) -> Part:
+    pairs = fit.factors[occurrence.factor].pairs
+    if pairs is not None:
+        return _pair_part(fit, pairs, occurrence, place, axes, large)
     visible = [n for n, index in enumerate(occurrence.indices) if index in place]
     latent = [n for n in range(len(occurrence.indices)) if n not in visible]
     names = tuple(occurrence.indices[n] for n in latent)
@@ -127,12 +160,12 @@ def _spread(axes: Sequence[Axis], mine: Sequence[int], place: int) -> Rows:
 # --- contraction
 
 
-def simplified(shape: Sequence[int], parts: Sequence[Part]) -> Form:
+def simplified(parts: Sequence[Part]) -> Product:
     """The same product of fewer parts: latent indices summed as soon as only one part has them, cores absorbed."""
     left = _summed(parts)
     while (pair := _joinable(left)) is not None:
         left = _summed([p for p in left if p not in pair] + [_product(left, *pair)])
-    return Form(tuple(shape), tuple(left))
+    return tuple(left)
 
 
 def _summed(parts: Sequence[Part]) -> list[Part]:
@@ -151,7 +184,8 @@ def _reduced(part: Part, others: Sequence[Part]) -> Part:
 def _joinable(parts: Sequence[Part]) -> tuple[Part, Part] | None:
     """Two parts whose product costs nothing (one has all indices of the other), or a core and where it fits best."""
     for p, q in combinations(parts, 2):
-        if set(p.labels) <= set(q.labels) or set(q.labels) <= set(p.labels):
+        one, other = set(p.block.indices), set(q.block.indices)
+        if one <= other or other <= one:
             return p, q
     cores = [part for part in parts if not part.axes]
     pairs = [(p, q) for p in cores for q in parts if p is not q]
@@ -161,32 +195,21 @@ def _joinable(parts: Sequence[Part]) -> tuple[Part, Part] | None:
     return (core, part) if _size(parts, core, part) <= max(ROOM, 2 * part.array.size) else None
 
 
-def _left(parts: Sequence[Part], p: Part, q: Part) -> tuple[int | str, ...]:
+def _left(parts: Sequence[Part], p: Part, q: Part) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """What the product of two parts has: their axes, and the latent indices that others have too."""
     others = {index for part in parts if part is not p and part is not q for index in part.latent}
-    axes = sorted({*p.axes, *q.axes})
-    return (*axes, *(index for index in dict.fromkeys((*p.latent, *q.latent)) if index in others))
+    latent = tuple(index for index in dict.fromkeys((*p.latent, *q.latent)) if index in others)
+    return tuple(sorted({*p.axes, *q.axes})), latent
 
 
 def _size(parts: Sequence[Part], p: Part, q: Part) -> int:
-    sizes: dict[int | str, int] = {**dict(zip(p.labels, p.array.shape)), **dict(zip(q.labels, q.array.shape))}
-    return math.prod(sizes[label] for label in _left(parts, p, q))
+    sizes, (axes, latent) = sizes_of([p.block, q.block]), _left(parts, p, q)
+    return math.prod(sizes[label] for label in (*axes, *latent))
 
 
 def _product(parts: Sequence[Part], p: Part, q: Part) -> Part:
-    labels = _left(parts, p, q)
-    axes = tuple(label for label in labels if isinstance(label, int))
-    latent = tuple(label for label in labels if isinstance(label, str))
-    return Part(axes, latent, contracted([p, q], labels))
-
-
-def contracted(parts: Sequence[Part], labels: Sequence[int | str]) -> Array:
-    """Σ over all labels but these of the product of parts."""
-    names = list(dict.fromkeys(label for part in parts for label in part.labels))
-    symbol = {name: opt_einsum.get_symbol(n) for n, name in enumerate(names)}
-    text = ",".join("".join(symbol[label] for label in part.labels) for part in parts)
-    text += "->" + "".join(symbol[label] for label in labels)
-    return np.asarray(opt_einsum.contract(text, *(part.array for part in parts)))
+    axes, latent = _left(parts, p, q)
+    return Part(axes, latent, contract([p.block, q.block], (*axes, *latent)))
 
 
 # --- a plain inner product
@@ -195,19 +218,30 @@ def contracted(parts: Sequence[Part], labels: Sequence[int | str]) -> Array:
 def as_rows(form: Form) -> list[Array] | None:
     """Arrays (n_f, S), one an axis, with rate = Σ_s Π_f rows_f[n_f, s]; None if they are much larger than the parts.
 
-    Every equation without a part over two free axes is such a product, with S all combinations of latent indices.
+    Every equation without a part over two free axes is such a product, with S all combinations of latent indices of
+    each term, the terms side by side; along an axis that a term has not it is the same.
     """
-    latent = form.latent
-    width = math.prod(latent.values())
-    if any(len(part.axes) > 1 for part in form.parts):
+    parts = [part for term in form.terms for part in term]
+    latent = [_latent(term) for term in form.terms]
+    width = sum(math.prod(sizes.values()) for sizes in latent)
+    if any(len(part.axes) > 1 for part in parts):
         return None
-    if sum(form.shape) * width > max(ROOM, 2 * sum(part.array.size for part in form.parts)):
+    if sum(form.shape) * width > max(ROOM, 2 * sum(part.array.size for part in parts)):
         return None
-    arrays = [np.ones((size, *latent.values())) for size in form.shape]
-    smallest = int(np.argmin(form.shape))
-    for part in form.parts:
+    beside = [_rows_of(form.shape, term, sizes) for term, sizes in zip(form.terms, latent)]
+    return [np.concatenate(arrays, axis=1) if len(arrays) > 1 else arrays[0] for arrays in zip(*beside)]
+
+
+def _latent(term: Product) -> dict[str, int]:
+    """Latent index -> size, over all parts."""
+    return {index: size for part in term for index, size in zip(part.latent, part.array.shape[len(part.axes) :])}
+
+
+def _rows_of(shape: Sequence[int], term: Product, latent: dict[str, int]) -> list[Array]:
+    """The arrays of one term, by axis."""
+    arrays = [np.ones((size, *latent.values())) for size in shape]
+    smallest = int(np.argmin(shape))
+    for part in term:
         axis = part.axes[0] if part.axes else smallest
-        order = [*range(len(part.axes)), *(len(part.axes) + part.latent.index(i) for i in latent if i in part.latent)]
-        shape = [form.shape[axis] if part.axes else 1, *(latent[i] if i in part.latent else 1 for i in latent)]
-        arrays[axis] *= part.array.transpose(order).reshape(shape)
-    return [array.reshape(len(array), width) for array in arrays]
+        arrays[axis] *= spread(part.block, (axis, *latent))
+    return [array.reshape(len(array), -1) for array in arrays]

@@ -1,9 +1,9 @@
-"""A search under an exposure V (MATH.md): the cells that its tables list apart from all others.
+"""A search under exposures V (MATH.md), one a term of the equation: the cells that their tables list, and all others.
 
-V is a sum of terms, each a product of vectors and at most one sparse table. Cells that no table lists see only vectors,
+V is a sum of products of vectors and at most one sparse table. Cells that no table of any V lists see only vectors,
 which fold into the factors. The entries of a table are an axis of their own, along which the table's indices run
-together; there V is a sum of products of vectors again. So V(cell) never exceeds what one of these regions says of the
-cell, and a search through all regions finds every cell that can be among the best.
+together; there every V is a sum of products of vectors again. So no V(cell) exceeds what one of these regions says of
+the cell, and a search through all regions finds every cell that can be among the best.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from plait.data.terms import Term
 from plait.data.weights import Weights
-from plait.search.form import Axis, Part
+from plait.fitted import Fitted
+from plait.model import Equation
+from plait.search.form import Axis, Part, Product
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -27,38 +29,57 @@ ENTRIES = "entries of a table"
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Axes that cover some cells, and V there as parts over the free ones of them; `bound` if V may be smaller."""
+    """Axes that cover some cells, and V of each term there, as parts over the free ones of them.
+
+    No parts: V is 1; None: it is 0, and so is the term. `bound` if a V may be smaller.
+    """
 
     axes: tuple[Axis, ...]
-    parts: tuple[Part, ...]
+    exposures: tuple[Product | None, ...]
     bound: bool
 
 
-def regions(weights: Weights | None, axes: Sequence[Axis], most: int) -> Iterator[Region]:
-    """Regions that cover all cells of axes (one for each index) with V > 0, in which V is products of vectors.
+def exposures_of(fit: Fitted, equation: Equation) -> list[Weights | None]:
+    """V of every term of an equation; None where it is 1."""
+    return [fit.exposures.of(equation.relation, number) for number in range(len(equation.terms))]
 
-    Listed cells come first, `most` entries at a time.
+
+def regions(
+    weights: Sequence[Weights | None], axes: Sequence[Axis], most: int, pairs: Sequence[Weights] = ()
+) -> Iterator[Region]:
+    """Regions that cover all cells of axes (one for each index) with any V > 0, in which V is products of vectors.
+
+    Listed cells come first, `most` entries at a time. pairs: tables of those that factors have rows of their own for.
     """
-    if weights is None:
-        yield Region(tuple(axes), (), False)
-        return
-    free = [n for n, axis in enumerate(axes) if len(axis) != 1]
-    here = chosen(weights, axes)
-    tables = _patterns(here)
+    here = [None if V is None else chosen(V, axes) for V in weights]
+    every = [V for V in (*weights, *pairs) if V is not None]
+    free = {index: n for V in every for n, index in enumerate(V.indices) if len(axes[n]) != 1}
+    tables = _patterns([V for V in (*here, *(chosen(own, axes) for own in pairs)) if V is not None])
     for over, coords in tables.items():
-        places = [free[here.indices.index(index)] for index in over]
+        places = [free[index] for index in over]
         others = [axis for n, axis in enumerate(axes) if n not in places]
         for at in range(0, len(coords), most):
             some = coords[at : at + most].astype(np.int64)
             rows = np.stack([axes[n].rows[some[:, k], 0] for k, n in enumerate(places)], axis=1)
             own = Axis(tuple(places), rows)
-            along = _along(here, over, some)
-            if along.terms:
-                yield Region((own, *others), _parts(along)[0], True)
-    plain = Weights(here.indices, here.shape, tuple(term for term in here.terms if term.table is None))
-    if plain.terms:
-        parts, dropped = _parts(plain)
-        yield Region(tuple(axes), parts, dropped or bool(tables))
+            along = [None if V is None else _along(V, over, some) for V in here]
+            yield from _region((own, *others), along, True)
+    yield from _region(tuple(axes), [None if V is None else _without_tables(V) for V in here], bool(tables))
+
+
+def _region(axes: tuple[Axis, ...], weights: Sequence[Weights | None], bound: bool) -> Iterator[Region]:
+    """The region where V are these, which have no tables; none where all are 0."""
+    found: list[Product | None] = []
+    for V in weights:
+        parts, dropped = ((), False) if V is None else _parts(V)
+        found.append(parts if V is None or V.terms else None)
+        bound |= dropped
+    if any(parts is not None for parts in found):
+        yield Region(axes, tuple(found), bound)
+
+
+def _without_tables(weights: Weights) -> Weights:
+    return Weights(weights.indices, weights.shape, tuple(term for term in weights.terms if term.table is None))
 
 
 def chosen(weights: Weights, axes: Sequence[Axis]) -> Weights:
@@ -93,12 +114,13 @@ def _chosen_term(term: Term, weights: Weights, axes: Sequence[Axis], indices: li
     return result * Weights.from_table(indices, shape, names, coords[kept][:, over], values)
 
 
-def _patterns(weights: Weights) -> dict[Indices, Rows]:
+def _patterns(exposures: Sequence[Weights]) -> dict[Indices, Rows]:
     """Listed coordinates by index set, closed: what tables over (i, j) and (j, k) list is also there over (i, j, k)."""
     found: dict[Indices, Weights] = {}
     ones = [
-        (t.table.indices, Weights.from_table(weights.indices, weights.shape, t.table.indices, t.table.coords))
-        for t in weights.terms
+        (t.table.indices, Weights.from_table(V.indices, V.shape, t.table.indices, t.table.coords))
+        for V in exposures
+        for t in V.terms
         if t.table is not None
     ]
     for over, pattern in ones:
@@ -107,7 +129,7 @@ def _patterns(weights: Weights) -> dict[Indices, Rows]:
     while (entries := sum(pattern.entries for pattern in found.values())) != before:
         before = entries
         for a, b in combinations(list(found), 2):
-            union = tuple(index for index in weights.indices if index in a or index in b)
+            union = tuple(index for index in exposures[0].indices if index in a or index in b)
             if union not in (a, b) and (both := found[a] * found[b]).terms:
                 found[union] = found[union] + both if union in found else both
     return {over: t.table.coords for over, w in found.items() for t in w.terms if t.table is not None}

@@ -54,6 +54,9 @@ def top(
     proposed, and names that the fit does not know are passed over. score: the column to rank by. There are fewer than k
     rows where there are fewer such cells.
 
+    A cell of a relation without a direction is there once, in the order of its rows, unless only another writing of it
+    was asked for; with each="user" a pair may be there for both of its entities.
+
     What a rule makes unobservable is not proposed: pairs and slices that a `missing=` table names by some of the
     indices, the diagonal of two indices on one axis where hardly any of it is observed (self-links), and cells of
     exposure 0. Single cells of `missing=`, NaN, cells that are not listed, and what `hidden=` or `plait.hide` put
@@ -71,7 +74,7 @@ def top(
         )
     places = _places(equation, each)
     axes = _axes(fit, equation, given)
-    candidates = Candidates(fit, relation, axes, known, read_excluded(fit, relation, exclude))
+    candidates = Candidates(fit, relation, axes, known, read_excluded(fit, relation, exclude), places)
     scored: Score | None = None
     if score == "probability" or (score == "mean" and fit.likelihood[relation] == "bernoulli"):
         scored = partial(score_of, fit, relation, by=score)
@@ -94,7 +97,7 @@ def _found(
         best = Best(k, len(axes), candidates, score=score)
         search_cells(fit, equation, axes, best)
         return best.rows, best.scores
-    blocks = Blocks(fit, equation, axes, places, candidates.refused())
+    blocks = Blocks(fit, equation, axes, places, candidates.refused(), candidates.again if candidates.groups else None)
     if blocks.at_once:
         return blocks.best(k, score)
     found = list(search_each(fit, equation, axes, places, lambda: Best(k, len(axes), candidates, score=score)))

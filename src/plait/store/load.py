@@ -18,6 +18,7 @@ from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.data.pairs import Pairs
 from plait.data.terms import Table, Term
+from plait.data.undirected import groups_of
 from plait.data.weights import Weights
 from plait.errors import PlaitError, SettingError, StoreError
 from plait.fitted import Member, Origin
@@ -56,7 +57,7 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     known = {}
     for n, equation in enumerate(model.equations):
         path = intact(place, header, f"known-{n}-{equation.relation}")
-        links = _known(path, equation.indices, tuple(len(labels[i]) for i in equation.indices))
+        links = _known(path, equation, tuple(len(labels[i]) for i in equation.indices))
         known[equation.relation] = _with_rules(links, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
@@ -108,14 +109,15 @@ def _labels(axis: str, path: Path) -> Labels:
     return Labels(axis, pl.read_parquet(path)[axis].alias(""))
 
 
-def _known(path: Path, indices: tuple[str, ...], shape: tuple[int, ...]) -> Known:
+def _known(path: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
     import polars as pl
 
     table = pl.read_parquet(path)
-    cells = np.empty((len(table), len(indices)), coordinate_type(shape))
-    for k, index in enumerate(indices):
+    cells = np.empty((len(table), len(shape)), coordinate_type(shape))
+    for k, index in enumerate(equation.indices):
         cells[:, k] = table[index].to_numpy()
-    return Known(shape, cells, table["value"].to_numpy(), table["weight"].to_numpy())
+    values, weights = table["value"].to_numpy(), table["weight"].to_numpy()
+    return Known(shape, cells, values, weights, groups=groups_of(equation))
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:
