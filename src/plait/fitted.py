@@ -23,7 +23,7 @@ from plait.infer.prior import Gamma
 from plait.infer.run import ADAPT_AFTER
 from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
-from plait.likelihood import Likelihood
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 
 Array = NDArray[np.float64]
@@ -141,6 +141,10 @@ class Fitted:
     state: State = field(repr=False)
     ensemble: tuple[Self, ...] = field(default=(), repr=False)
 
+    def __post_init__(self) -> None:
+        named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
+        object.__setattr__(self, "likelihood", named)
+
     @classmethod
     def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
         """The public view of the loops' states: of the one with the best bound, with all of them behind it.
@@ -185,7 +189,7 @@ class Fitted:
 
     @property
     def learnt(self) -> dict[str, dict[str, float]]:
-        """By relation its likelihood's own numbers as they were learnt or given; none under "poisson", "bernoulli"."""
+        """By relation its likelihood's own numbers as they were learnt or given; counts and links have none."""
         return {name: dict(self.state.learnt.get(name, {})) for name in self.likelihood}
 
     @property

@@ -21,6 +21,7 @@ class Bernoulli(Likelihood):
     cure = "Use likelihood='poisson' for counts."
     beside = False
     packs = False
+    binary = True
     link = bernoulli_link
 
     def bad(self, values: Floats) -> NDArray[np.bool_]:

@@ -123,8 +123,8 @@ class Likelihood:
 
     name: the word for it. wanted, cure: sentences for values that are not allowed. true_scale: whether the size of λ
     matters, or only proportions. beside: whether kernels read x beside M (else M·x, or M, is all they need).
-    packs: whether kernels read the packed state. whole: whether values are whole numbers. columns: what a prediction
-    has.
+    packs: whether kernels read the packed state. binary: whether a value says no more than n ≥ 1. plain: whether it is
+    n itself. whole: whether values are whole numbers. columns: what a prediction has.
     """
 
     name: ClassVar[str]
@@ -134,6 +134,8 @@ class Likelihood:
     true_scale: ClassVar[bool] = True
     beside: ClassVar[bool] = True
     packs: ClassVar[bool] = True
+    binary: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
     whole: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "rate")
 
@@ -299,7 +301,12 @@ class Likelihood:
 
     def quantiles(self, rates: Array, level: float, state: State) -> Array:
         """The smallest value v with P(x ≤ v) ≥ level, (n,), where rates (n, points) are equally probable."""
-        return predictive.quantiles(self, rates, level, state)
+
+        def below(rows: NDArray[np.int64], values: Array) -> Array:
+            return self.below(values, rates[rows], state)
+
+        scale = self.bursts(state)[0]
+        return predictive.quantiles(below, scale, scale * rates.max(axis=1), level, whole=self.whole)
 
     # --- kernels
 

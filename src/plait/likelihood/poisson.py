@@ -6,7 +6,7 @@ of rows reach the bound by their marginals.
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincc, gammaln, xlogy
+from scipy.special import betaln, gammaincc, gammaln, xlogy
 
 from plait.likelihood.likelihood import COLUMNS, Array, Entry, Floats, Likelihood, Names, State
 
@@ -31,6 +31,7 @@ class Poisson(Likelihood):
     true_scale = False
     beside = False
     packs = False
+    plain = True
     columns = COLUMNS
 
     def bad(self, values: Floats) -> NDArray[np.bool_]:
@@ -78,11 +79,14 @@ class Poisson(Likelihood):
     def log_probability_by_moments(self, values: Floats, mean: Array, variance: Array, state: State) -> Array:
         """A negative binomial's, exactly: log Γ(x + a)/(Γ(a) x!) + x log q + a log(1 − q), q = b/(1 + b)."""
         x = np.asarray(values, np.float64)
-        spread = (variance > 1e-12 * mean * mean) & (variance > 0)
-        b = np.where(spread, variance, 1.0) / np.where(spread, mean, 1.0)
-        a = np.where(spread, mean, 1.0) / b
-        wide = gammaln(x + a) - gammaln(a) - x * np.log1p(1.0 / b) - a * np.log1p(b)
-        return np.where(spread, wide, xlogy(x, mean) - mean) + self.fixed(x)
+        spread = (np.sqrt(variance) > 3e-8 * mean) & (mean > 0)  # the mean of an EM fit may have no finite square
+        m, v = np.where(spread, mean, 1.0), np.where(spread, variance, 1.0)
+        a = m * m / v
+        # log Γ(x + a) / Γ(a) by the beta function: a difference of two log Γ would cancel for large a.
+        count = np.where(x > 0, x, 1.0)
+        rising = np.where(x > 0, gammaln(count) - betaln(count, a), 0.0)
+        wide = rising - a * np.log1p(v / m) - x * np.log1p(a / m)
+        return np.asarray(np.where(spread, wide, xlogy(x, mean) - mean) + self.fixed(x))
 
     def entry(self, names: Names) -> Entry:
         """q = M x / Xhat; the logarithm is that of Xhat itself."""
