@@ -60,7 +60,7 @@ def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
     return low, high
 
 
-def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Array, Array]:
+def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Any, Any]:
     """Quantiles 1 − LEVEL and LEVEL of a value that is made of events, (n,) each; arguments as in `of_counts`."""
     likelihood, state = fit.likelihood[relation], fit.learnt[relation]
 
@@ -77,13 +77,13 @@ def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
     return value_ends(np.exp(-miss), quantiles, whole=likelihood.whole)
 
 
-def value_ends(nothing: Array, quantiles: Callable[[Rows, float], Array], *, whole: bool) -> tuple[Array, Array]:
+def value_ends(nothing: Array, quantiles: Callable[[Rows, float], Array], *, whole: bool) -> tuple[Any, Any]:
     """The ends of intervals of values, (n,) each; nothing: P(x = 0), by which they are 0 or not."""
     low, high = np.zeros(len(nothing)), np.zeros(len(nothing))
     for end, level in ((low, 1 - LEVEL), (high, LEVEL)):
         cells = np.flatnonzero(nothing < level)
         end[cells] = np.maximum(quantiles(cells, level), 1.0 if whole else 0.0)
-    return low, high
+    return (low.astype(np.int64), high.astype(np.int64)) if whole else (low, high)
 
 
 def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:

@@ -73,7 +73,7 @@ def _of_counts(
 
 def _of_values(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
-) -> tuple[Array, Array]:
+) -> tuple[Any, Any]:
     """The same of a value that is made of events, under each member's own numbers."""
     likelihood, states = members[0].likelihood[relation], [member.learnt[relation] for member in members]
     scale = max(likelihood.bursts(state)[0] for state in states)
