@@ -1,4 +1,4 @@
-"""Counts with a heavy tail: Last.fm plays under each likelihood, a fifth of the links hidden; and what a sweep costs."""
+"""Counts with a heavy tail: Last.fm plays under each likelihood, a fifth of the links hidden; what a sweep costs."""
 
 import time
 
