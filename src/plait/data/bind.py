@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,11 @@ from plait.data.undirected import Groups, count_cells, groups_of, mirrored
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.forked import is_lost
-from plait.likelihood import Likelihood, as_likelihood
 from plait.model.model import Equation, Model
 from plait.warn import warn_of
+
+if TYPE_CHECKING:
+    from plait.likelihood import Likelihood
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +69,7 @@ class BoundRelation:
     stored: NDArray[np.floating]
     cell_weights: Floats
     weights: Weights
-    likelihood: Likelihood
+    likelihood: "Likelihood"
     observed_cells: int
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
@@ -297,7 +299,7 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         missing, hidden = _together(missing, never, names), _together(hidden, never, names)
         entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
-    likelihood = as_likelihood(relation.likelihood)
+    likelihood = cast("Likelihood", relation.likelihood)  # words were made one
     refuse_values(entries, likelihood, summed=summed > 0)
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)

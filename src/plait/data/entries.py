@@ -16,10 +16,11 @@ from plait.data.sorting import sort_cells, taken
 from plait.data.tables import TableSource
 from plait.data.undirected import Groups, canonical, writing
 from plait.errors import DataError
-from plait.likelihood import Likelihood
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from plait.likelihood import Likelihood
 
 Floats = NDArray[np.float64]
 
@@ -150,7 +151,7 @@ def _refuse_bad(entries: Entries, numbers: Floats, column: str, noun: str) -> No
     raise DataError(f"{place}: the {noun} is {number:g}.\n{CURES[noun]}")
 
 
-def refuse_values(entries: Entries, likelihood: Likelihood, *, summed: bool) -> None:
+def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:
     """Values that the likelihood does not know; summed: whether cells listed twice were added up."""
     bad = likelihood.bad(entries.values)
     if not bad.any():

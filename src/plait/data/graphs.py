@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from plait.data.columns import label_series, quoted
 from plait.errors import DataError
-from plait.likelihood import Likelihood
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from plait.likelihood import Likelihood
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,7 +58,7 @@ def read_graph(
     one_axis: bool,
     value: str | None,
     duplicates: str,
-    likelihood: Likelihood,
+    likelihood: "Likelihood",
 ) -> Graph:
     """Read a graph as the relation ``name``.
 
@@ -109,7 +110,7 @@ def _ends(graph: Any, nodes: list[Any]) -> Rows:
     return np.fromiter(flat, np.int64, 2 * len(graph.edges)).reshape(-1, 2)
 
 
-def _values(graph: Any, name: str, value: str | None, likelihood: Likelihood) -> Floats:
+def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") -> Floats:
     """The values of all edges: of an attribute, or 1."""
     attribute = WEIGHT if value is None else value
     edges = list(graph.edges(data=attribute))

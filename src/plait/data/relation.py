@@ -14,11 +14,11 @@ from plait.data.tables import TableSource, column_names, is_table, read_missing,
 from plait.data.undirected import Groups
 from plait.errors import DataError, SettingError, suggestion
 from plait.forked import refuse_in_fork
-from plait.likelihood import DEFAULT, Likelihood, as_likelihood
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from plait.likelihood import Likelihood
     from plait.model.model import Model
 
 Source = TableSource | ArraySource
@@ -66,7 +66,7 @@ class Relation:
     observed: str | float = "all"
     missing: Any = None
     universe: str = "relation"
-    likelihood: str | Mapping[str, Any] | Likelihood = DEFAULT
+    likelihood: "str | Mapping[str, Any] | Likelihood" = "poisson"
     weight: float | str = 1.0
     duplicates: str = "error"
     hidden: Any = None
@@ -124,7 +124,7 @@ class Relation:
             one_axis=len({model.axis(index) for index in own}) == 1,
             value=self.value,
             duplicates=self.duplicates,
-            likelihood=as_likelihood(self.likelihood),
+            likelihood=_likelihood(self.likelihood),
         )
         named = {(self.columns or {}).get(index, index): labels for index, labels in zip(own, graph.links)}
         value = "value"
@@ -261,7 +261,9 @@ def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
         raise DataError(f"Relation: {option} is {value!r}.\n{suggestion(value, known)}It is {choices}.")
 
 
-def _likelihood(given: object) -> Likelihood:
+def _likelihood(given: object) -> "Likelihood":
+    from plait.likelihood import as_likelihood  # with its compiler, which importing the data layer does without
+
     try:
         return as_likelihood(given)
     except SettingError as error:

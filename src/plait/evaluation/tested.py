@@ -18,7 +18,7 @@ from plait.data.keys import columns_of, pack
 from plait.data.relation import Relation
 from plait.data.undirected import mirrored, writing
 from plait.errors import DataError, suggestion
-from plait.likelihood import DEFAULT, Likelihood
+from plait.likelihood import Likelihood
 from plait.predict.cells import as_frame, rows_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
         wrong = f"weight is {test.weight!r}, but all cells of a test count alike"
     elif not isinstance(test.observed, str):
         wrong = f"observed is {test.observed!r}, but only the listed cells of a test count, zeros as much as links"
-    elif test.likelihood not in (DEFAULT, fit.likelihood[relation]):
+    elif test.likelihood not in (Relation.likelihood, fit.likelihood[relation]):
         wrong = f"the likelihood is {test.likelihood!s}, but {relation} was fitted as {fit.likelihood[relation]}"
     if wrong is not None:
         raise DataError(f"test: {wrong}.\nLeave it out.")

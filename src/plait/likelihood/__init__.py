@@ -10,10 +10,7 @@ from plait.likelihood.likelihood import KNOWN, Entry, Likelihood, Names, State, 
 from plait.likelihood.negbin import Negbin
 from plait.likelihood.poisson import Poisson
 
-DEFAULT = Poisson.name  # of a relation that says nothing
-
 __all__ = [
-    "DEFAULT",
     "Amounts",
     "Bernoulli",
     "Entry",
@@ -27,6 +24,9 @@ __all__ = [
     "from_words",
     "link_of",
 ]
+
+
+OWN = (Poisson.name, Bernoulli.name, Negbin.name, Amounts.name)
 
 
 def as_likelihood(given: Any) -> Likelihood:
@@ -46,7 +46,7 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     if not isinstance(name, str) or name not in KNOWN:
         raise SettingError(
             f"likelihood={name!r} is not known.\n"
-            f"{suggestion(name, KNOWN)}There are {', '.join(KNOWN)}; one of your own is known once the module with its "
+            f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the module with its "
             f"class is imported."
         )
     given = {key: value for key, value in words.items() if key != "name"}
