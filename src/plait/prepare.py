@@ -186,8 +186,7 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}
-    links = {n: {i: r.links.column(i) for i in r.indices} for n, r in data.relations.items()}
-    return find_pairs(data.model, links, dict(data.sizes), open_pairs)
+    return find_pairs(data.model, {n: r.links for n, r in data.relations.items()}, data.sizes, open_pairs)
 
 
 def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
