@@ -4,6 +4,7 @@
 cells and all pairs, so that nothing knows which of them have rows of their own but the update of the shared ones.
 """
 
+import warnings
 import zlib
 
 import numpy as np
@@ -49,18 +50,24 @@ def draw(name, way="all", likelihood="poisson"):
     for equation in model.equations:
         shape = [SIZES[index] for index in equation.indices]
         counts = rng.poisson(1.5, shape) * (rng.random(shape) < 0.15)
-        for i, j in equation.doubled:
-            rows = np.indices(shape)
-            counts[rows[equation.indices.index(i)] == rows[equation.indices.index(j)]] = 0
         counts[(0, 2, 0)[: len(shape)]] = 1  # so that there is a link, however few are drawn
+        counts[_diagonal(model, equation)] = 0
         X[equation.relation] = np.minimum(counts, 1.0) if likelihood == "bernoulli" else counts.astype(float)
         one, weights = observe(way, equation.indices, X[equation.relation], likelihood, rng)
-        for i, j in equation.doubled:
-            weights = np.where(rows[equation.indices.index(i)] == rows[equation.indices.index(j)], 0.0, weights)
+        if equation.doubled or way != "listed":  # without a self-link the diagonal is unobserved
+            weights = np.where(_diagonal(model, equation), 0.0, weights)
         relations[equation.relation], M[equation.relation] = one, weights
-        X[equation.relation] = np.where(weights > 0, np.nan_to_num(X[equation.relation]), 0.0)
+        X[equation.relation] = np.where(weights > 0, X[equation.relation], 0.0)
     labels = {axis: range(SIZES[axis]) for axis in model.axes}
     return model, model.bind(relations, labels=labels), X, M
+
+
+def _diagonal(model, equation):
+    """The cells with one entity at two indices."""
+    rows = np.indices([SIZES[index] for index in equation.indices])
+    places = {model.axis(index): n for n, index in enumerate(equation.indices)}
+    repeated = [(n, places[model.axis(i)]) for n, i in enumerate(equation.indices) if places[model.axis(i)] != n]
+    return np.any([rows[n] == rows[k] for n, k in repeated] or np.zeros((1, *rows.shape[1:]), bool), axis=0)
 
 
 def fit_of(model, data, method="vb", **settings):
@@ -72,7 +79,9 @@ def fit_of(model, data, method="vb", **settings):
     rank = {index: RANKS[index] for index in model.latent} or None
     settings = {"rank": rank, "seed": 0, "tol": 0.0, "sweeps": 4} | settings
     settings = settings if "threads" in settings else {"executor": Reference()} | settings
-    return plait.fit(model, data, method=method, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.ForgottenFactorWarning)  # some of the equations have one
+        return plait.fit(model, data, method=method, **settings)
 
 
 # --- a fit's state, over all pairs
@@ -109,7 +118,7 @@ def geomeans(state, method):
 # --- sums over all cells
 
 
-def _einsum(equation, arrays, output):
+def _einsum(arrays, output):
     """The sum over all indices but those of the output; arrays: (indices, array)."""
     letters = {}
     labels = [[letters.setdefault(i, len(letters)) for i in indices] for indices, _ in arrays]
@@ -124,7 +133,7 @@ def _ones(equation):
 def rates(equation, Z):
     """Xhat, the terms added up."""
     terms = [[(o.indices, Z[o.factor]) for o in term.occurrences] for term in equation.terms]
-    return sum(_einsum(equation, [*_ones(equation), *term], equation.indices) for term in terms)
+    return sum(_einsum([*_ones(equation), *term], equation.indices) for term in terms)
 
 
 def gradient(model, weights, Z, name):
@@ -135,9 +144,9 @@ def gradient(model, weights, Z, name):
             for n, mine in enumerate(term.occurrences):
                 if mine.factor == name:
                     others = [(o.indices, Z[o.factor]) for k, o in enumerate(term.occurrences) if k != n]
-                    sizes = [(( i,), np.ones(s)) for i, s in zip(mine.indices, Z[name].shape)]
+                    sizes = [((i,), np.ones(s)) for i, s in zip(mine.indices, Z[name].shape)]
                     arrays = [(equation.indices, weights[equation.relation]), *others, *sizes]
-                    total += _einsum(equation, arrays, mine.indices)
+                    total += _einsum(arrays, mine.indices)
     return total
 
 
@@ -152,7 +161,7 @@ def objective(model, state, method, prior, X, M, likelihood="poisson"):
         rate += float(np.sum(M[equation.relation] * rates(equation, E)))
     for name, (C, D) in state.items() if method != "em" else ():
         A, B = np.asarray(prior[name].concentration), np.asarray(prior[name].mean)
-        A, B = (np.broadcast_to(a if a.size > 1 else a.reshape(()), C.shape) for a in (A, B))
+        A, B = (np.broadcast_to(a, C.shape) for a in (A, B))
         if method == "vb":
             kl = (C - A) * psi(C) - gammaln(C) + gammaln(A) + A * np.log(B / (A * D)) + C * (D * A / B - 1)
             divergence += float(kl.sum())
@@ -197,10 +206,9 @@ def sweep(model, state, method, prior, X, M, likelihood, order):
             L, weights = geomeans(state, method), {}
             for equation in model.equations:
                 x, low = X[equation.relation], rates(equation, L)
+                low = np.where(x > 0, low, 1.0)
                 n = x * low / -np.expm1(-low) if likelihood == "bernoulli" else x
-                weights[equation.relation] = np.divide(
-                    M[equation.relation] * n, low, out=np.zeros(x.shape), where=x > 0
-                )
+                weights[equation.relation] = M[equation.relation] * n / low
             fixed = {factor: L[factor] * gradient(model, weights, L, factor) for factor in model.factors}
         counts, exposure = fixed[name], gradient(model, M, means(state, method), name)
         if len(model.factor(name).visible) > 1:

@@ -63,6 +63,23 @@ class Pairs:
         return Weights.from_table(indices, shape, over, self.coords)
 
 
+def count_joined(first: Pairs, second: Pairs, common: Sequence[tuple[int, int]]) -> int:
+    """How many combinations two sets of pairs make that agree on common indices: Σ_s n₁(s) n₂(s).
+
+    common: the places of these indices in the first and in the second.
+    """
+    if not common:
+        return len(first) * len(second)
+    sizes = [first.sizes[p] for p, _ in common]
+    keys = [
+        pack([pairs.coords[:, places[side]] for places in common], sizes, len(pairs))
+        for side, pairs in enumerate((first, second))
+    ]
+    (left, n), (right, m) = map(_counted, keys)
+    at, there = find(left, right)
+    return int(n[there] @ m[at[there]])
+
+
 def find_pairs(
     model: Model, links: Mapping[str, Fibres], sizes: Mapping[str, int], free: Iterable[str]
 ) -> dict[str, Pairs]:
@@ -100,6 +117,13 @@ def _once(keys: Keys) -> Keys:
     first = np.ones(len(keys), bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     return keys if first.all() else keys[first]
+
+
+def _counted(keys: Keys) -> tuple[Keys, NDArray[np.int64]]:
+    """Distinct keys in order, and how often each is there."""
+    keys.sort()
+    first = np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
+    return keys[first], np.diff(first, append=len(keys))
 
 
 def _unpack(keys: Keys, sizes: tuple[int, ...]) -> Array:

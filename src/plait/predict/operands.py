@@ -272,8 +272,9 @@ def _pair_operand(
         tables, at = [table[at] for table in tables], np.arange(len(rows))
     lost = columns[0] < 0
     if lost.any():
-        prior = _prior(fit, occurrence.factor, range(1 + len(latent)))
-        more = [np.broadcast_to(array.mean(axis=0), table.shape[1:])[None] for array, table in zip(prior, tables)]
+        prior = _prior(fit, occurrence.factor, range(len(pairs.indices)))
+        visible = tuple(pairs.indices.index(index) for index in pairs.visible)  # one prior is for all pairs
+        more = [np.broadcast_to(array.squeeze(visible), table.shape[1:])[None] for array, table in zip(prior, tables)]
         at = np.where(lost, len(tables[0]), at)
         tables = [np.concatenate(pair) for pair in zip(tables, more)]
     return Operand(source, at, latent, *tables)
