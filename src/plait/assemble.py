@@ -19,7 +19,7 @@ from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
 from plait.model import Model
-from plait.remembered import by_components, refuse_array
+from plait.remembered import refuse_array
 from plait.result import Fit
 from plait.settings import check_factor_names
 
@@ -153,9 +153,7 @@ def naming_links(data: Data) -> Iterator[None]:
 
 def _inside(layout: Layout, prior: Array) -> Array:
     """An array of a prior as written -> inside."""
-    if layout.pairs is not None:
-        prior = by_components(layout.name, layout.pairs, "of a fit", prior)
-    return layout.moved(prior)
+    return layout.moved(prior if layout.pairs is None else layout.pairs.for_rows(prior))
 
 
 def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str]) -> dict[str, Prior]:

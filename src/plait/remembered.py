@@ -48,15 +48,14 @@ def _latent(tie: Tie, pairs: Rows) -> bool:
 
 def by_components(name: str, pairs: Rows, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
     """An array of a prior that broadcasts to the factor as written -> (1, *latent); it is one for all pairs."""
-    full = value.reshape((1,) * (len(pairs.indices) - value.ndim) + value.shape)
-    visible = tuple(n for n, index in enumerate(pairs.indices) if index in pairs.visible)
-    if full.ndim > len(pairs.indices) or any(full.shape[n] > 1 for n in visible):
+    shape = (1,) * (len(pairs.indices) - value.ndim) + value.shape
+    if len(shape) > len(pairs.indices) or any(n > 1 for n, i in zip(shape, pairs.indices) if i in pairs.visible):
         raise SettingError(
             f"prior of {name}: {word} has shape {value.shape}, but {name}[{', '.join(pairs.indices)}] remembers pairs, "
             "and one prior is for all of them.\n"
             f"Give one number, or one for every value of its latent indices: 1 along {' and '.join(pairs.visible)}."
         )
-    return np.expand_dims(np.squeeze(full, visible), 0)
+    return pairs.for_rows(value)
 
 
 def refuse_array(layout: Layout) -> None:

@@ -58,6 +58,11 @@ class Pairs:
         at, there = find(pack(columns, self.sizes, len(columns[0])), self._keys)
         return np.where(there, at, len(self.coords) + columns[0].astype(np.int64))
 
+    def for_rows(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An array that broadcasts to the factor as written, of length 1 along visible indices -> (1, *latent)."""
+        full = array.reshape((1,) * (len(self.indices) - array.ndim) + array.shape)
+        return full.squeeze(tuple(n for n, index in enumerate(self.indices) if index in self.visible))[None]
+
     def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Weights:
         """1 at the pairs and 0 elsewhere, over a relation that calls the factor's visible indices `over`."""
         return Weights.from_table(indices, shape, over, self.coords)

@@ -273,8 +273,7 @@ def _pair_operand(
     lost = columns[0] < 0
     if lost.any():
         prior = _prior(fit, occurrence.factor, range(len(pairs.indices)))
-        visible = tuple(pairs.indices.index(index) for index in pairs.visible)  # one prior is for all pairs
-        more = [np.broadcast_to(array.squeeze(visible), table.shape[1:])[None] for array, table in zip(prior, tables)]
+        more = [np.broadcast_to(pairs.for_rows(array), (1, *table.shape[1:])) for array, table in zip(prior, tables)]
         at = np.where(lost, len(tables[0]), at)
         tables = [np.concatenate(pair) for pair in zip(tables, more)]
     return Operand(source, at, latent, *tables)
