@@ -6,6 +6,7 @@ cells and all pairs, so that nothing knows which of them have rows of their own 
 
 import warnings
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy.special import gammaln, psi, xlogy
 import plait
 from plait.data import pairs as stored
 from plait.execute import Reference
+from plait.fitted import Posterior
 from tests.observed import observe
 
 PAIRS: dict[str, str] = {
@@ -225,3 +227,12 @@ def sweep(model, state, method, prior, X, M, likelihood, order):
             Z = (A - 1.0 + counts) / (A / B + exposure)
             state[name] = (Z, Z)
     return state
+
+
+def spread_out(fit):
+    """The same fit with a row for every pair."""
+    factors = {}
+    for name, factor in fit.factors.items():
+        arrays = [whole(fit, name, getattr(factor, w)) for w in ("concentration", "scale", "mean", "geomean")]
+        factors[name] = Posterior(factor.indices, *arrays)
+    return replace(fit, factors=factors, ensemble=tuple(spread_out(one) for one in fit.ensemble))

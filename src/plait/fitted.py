@@ -199,7 +199,7 @@ class Fitted:
         """Starting points for a fit of other data: rows by name; a new entity starts as the average one."""
         result: dict[str, Any] = {}
         for name, factor in self.factors.items():
-            now = layouts[name].pairs if name in layouts else None
+            now = cast(Pairs | None, layouts[name].pairs) if name in layouts else None
             if factor.pairs is not None and now is not None:
                 if self.same_rows(data, name) and now.indices == factor.indices:
                     result[name] = _of_pairs(factor, factor.pairs, now)

@@ -19,9 +19,7 @@ Tie = str | Sequence[str]
 JOINED = 40  # bytes that an entry of a join takes besides its coordinates (`plait.data.terms`)
 
 
-def check_ties(
-    ties: Mapping[str, Tie], adapt: Any, layouts: Mapping[str, Layout], *, chosen: bool
-) -> dict[str, Tie]:
+def check_ties(ties: Mapping[str, Tie], adapt: Any, layouts: Mapping[str, Layout], *, chosen: bool) -> dict[str, Tie]:
     """The ties of all factors; of one over pairs a prior for the whole factor, or for values of latent indices.
 
     chosen: whether the user said how to adapt.
@@ -32,7 +30,7 @@ def check_ties(
         if pairs is None or tie in ("factor", "component") or _latent(tie, pairs):
             continue
         if chosen:
-            cure = ties | {name: "factor"} if not isinstance(adapt, Mapping) else {**adapt, name: "factor"}
+            cure = {**(adapt if isinstance(adapt, Mapping) else ties), name: "factor"}
             raise SettingError(
                 f"adapt is {tie!r} for factor {name}, which remembers pairs: most of them share a row.\n"
                 f'It adapts by "factor" or "component": adapt={cure}.'

@@ -57,7 +57,11 @@ def test_a_sweep_is_that_of_a_factor_whose_pairs_without_links_share_their_mean_
 @pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_no_sweep_lowers_the_bound(name, order):
-    for method, way, likelihood in (("vb", "pairs", "bernoulli"), ("em", "all", "poisson"), ("map", "listed", "poisson")):
+    for method, way, likelihood in (
+        ("vb", "pairs", "bernoulli"),
+        ("em", "all", "poisson"),
+        ("map", "listed", "poisson"),
+    ):
         model, data, X, M = draw(name, way, likelihood)
         fit = fit_of(model, data, method, order=order, sweeps=30)
         scale = dense_objective(fit, X, M, likelihood)[1]
@@ -93,7 +97,7 @@ def test_elsewhere_the_bound_is_below_that_of_a_row_for_every_pair(name, monkeyp
 
 @pytest.mark.parametrize("name", [name for name in PAIRS if name != "parallel"])  # 0 · N is 0 whatever N is
 def test_pairs_without_links_are_at_the_prior_s_concentration_and_at_0_under_em(name):
-    model, data, X, M = draw(name)
+    model, data, *_ = draw(name)
     for method in ("vb", "em"):
         fit = fit_of(model, data, method)
         for factor in fit.factors.values():
@@ -177,7 +181,9 @@ def test_a_fit_starts_from_one_whose_pairs_it_shares():
     again = fit_of(model, data, init=first, sweeps=2)
     assert again.history[0].bound == pytest.approx(first.bound, rel=1e-9)
     more = {"X": pl.DataFrame({index: [1, 0, 3] for index in ("i", "j", "k")})}
-    other = fit_of(model, model.bind(more, labels={i: range(n) for i, n in zip("ijk", (7, 6, 4))}), init=first, sweeps=0)
+    other = fit_of(
+        model, model.bind(more, labels={i: range(n) for i, n in zip("ijk", (7, 6, 4))}), init=first, sweeps=0
+    )
     pairs, old = other.factors["M"].pairs, first.factors["M"]
     assert len(pairs) == 3
     np.testing.assert_allclose(other.factors["M"].mean[3:], old.mean[len(old.pairs) :], rtol=1e-9)
