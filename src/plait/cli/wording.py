@@ -15,7 +15,6 @@ IN_TOML = (
     (r"plait\.(Relation|Exposure)\(table, columns=\{'(\w+)': …\}\)", r'columns = {{ \2 = "…" }} in {table}'),
     (r"plait\.(Relation|Exposure)\(table, (\w+)='([^']*)'\)", r'\2 = "\3" in {table}'),
     (r"plait\.Exposure\(table, default=1\.0\)", "default = 1.0 in {table}"),
-    (r"fixed=\{'(\w+)': plait\.Exposure\(table, default=…\)\}", r"[exposures.\1] with a source and a default"),
     (r"labels=\{'(\w+)': \[…\]\}", r"\1 = […] in [labels]"),
     (r"(columns? (.+) (?:is|are) not used;.*\n)Drop what is not part of it", r"\1Say ignore = [\2] in {table}"),
     (r"\bquoted=False\b", "quoted = false in {table}"),

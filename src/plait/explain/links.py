@@ -85,6 +85,8 @@ def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tupl
     """C of a row (∞ for points), and the part of it that is the prior's: A, under MAP A − 1, under EM nothing."""
     posterior, prior = fit.factors[use.factor], fit.prior.get(use.factor)
     A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
+    if posterior.pairs is not None:
+        A = posterior.pairs.for_rows(A)
     whole = (posterior.concentration, np.broadcast_to(A, posterior.mean.shape))
     first, second = (rows_at(array, posterior.pairs, use, equation, cell[None, :]).values[0] for array in whole)
     return first, second

@@ -84,9 +84,9 @@ class Rate:
         own = [member.name for member in self.members if member.factor == name]
         return add_up([self.exposure(occurrence, factors) for occurrence in own], self.executor)
 
-    def by_rows(self, name: str, exposure: Array, columns: int) -> Array:
-        """A factor's exposure as its update needs it."""
-        return next(m for m in self.members if m.factor == name).by_rows(exposure, columns)
+    def member(self, name: str) -> Member:
+        """The first occurrence of a factor."""
+        return next(member for member in self.members if member.factor == name)
 
     def total(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
         """Σ M·V·Xhat_E over all cells; the exposure of a factor, known already, saves work."""
@@ -389,18 +389,23 @@ class Problem:
         """All gradients, rare counts and exposures of one factor, added up."""
         gradient = add_up([c.gradients[name] for c in counted], self.executor)
         extras = [c.extras[name] for c in counted if name in c.extras]
-        columns = self.factors[name].layout.columns
+        own = {n: exposure for n, exposure in exposures.items() if not self.terms[n].member(name).shared}
         once, twice = (
-            [
-                self.terms[n].by_rows(name, exposure, columns)
-                for n, exposure in exposures.items()
-                if (self.terms[n].uses[name] > 1) == again
-            ]
-            for again in (False, True)
+            [e for n, e in own.items() if (self.terms[n].uses[name] > 1) == again] for again in (False, True)
         )
+        others = [self.terms[n].member(name).mean_of_others(e) for n, e in exposures.items() if n not in own]
+        exposure = add_up(once, self.executor) if once else np.zeros((1, 1))
         return Evidence(
             gradient,
             np.sum(extras, axis=0) if extras else None,
-            add_up(once, self.executor) if once else np.zeros((1, 1)),
+            self._with_others(name, exposure, others) if others else exposure,
             add_up(twice, self.executor) if twice else None,
         )
+
+    def _with_others(self, name: str, exposure: Array, others: Sequence[Array]) -> Array:
+        """The exposure of all rows of a factor over pairs; that of the rows that pairs share is a mean of theirs."""
+        layout = self.factors[name].layout
+        assert layout.pairs is not None
+        whole = np.array(np.broadcast_to(exposure, (layout.rows, layout.columns)))
+        whole[len(layout.pairs) :] = sum(others, np.zeros((1, 1)))
+        return whole
