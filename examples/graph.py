@@ -5,8 +5,8 @@ import networkx as nx
 import plait
 
 GROUPS = "met[a, b] = U[a, r] U[b, r]; b: a"
-NEIGHBOURS = "met[a, b] = c[] + w[] (N[a, b] + N[b, a]); b: a"
-BOTH = "met[a, b] = U[a, r] U[b, r] + w[] (N[a, b] + N[b, a]); b: a"
+NEIGHBOURS = "met[a, b] = s[a] s[b] + w[] N[a, b]; b: a"  # beside how sociable everybody is
+BOTH = "met[a, b] = U[a, r] U[b, r] + w[] N[a, b]; b: a"
 
 graph = nx.Graph(nx.les_miserables_graph().edges)  # who meets whom in the novel; without weights
 links = plait.Relation(graph, likelihood="bernoulli")
