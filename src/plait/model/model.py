@@ -156,7 +156,7 @@ class Model:
       same rank.
     - A term may lack indices of the relation, and is then the same along them. ``c[]`` is a number. Parentheses
       distribute: ``V[i] (A[i, r] B[j, r] + c[])``.
-    - A factor is the same wherever it stands: in several equations, in several terms, and twice in one term, if it takes
+    - A factor is the same wherever it stands: in several equations, in several terms, and twice in a term, if it takes
       two rows there: ``friends[user, friend] = U[user, r] U[friend, r]; friend: user``.
     - Where exchanging two indices leaves an equation as it is, its relation is undirected: a pair is one cell. Beside a
       factor that stands twice, a given one over the two indices, ``w[] N[user, friend]``, is one of pairs.
