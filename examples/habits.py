@@ -16,7 +16,7 @@ counts = rng.poisson(0.4 * groups + habits[:, :, None] * rhythms[rng.integers(0,
 cells = np.argwhere(counts)
 opened = pl.DataFrame(cells, schema=["user", "app", "hour"]).with_columns(value=counts[tuple(cells.T)])
 
-train, test = plait.hide({"opened": opened}, "opened", by="links", fraction=0.2, seed=0, model=GROUPS)
+train, test = plait.hide({"opened": opened}, "opened", fraction=0.2, seed=0, model=GROUPS)
 for name, (equation, rank) in {"groups": (GROUPS, {"r": 6}), "and habits": (HABITS, {"r": 6, "z": 3})}.items():
     fit = plait.fit(equation, train, rank=rank, seed=0)
     metrics = plait.evaluate(fit, "opened", test, rank="app")
