@@ -34,6 +34,7 @@ def make_problem(
     given: Mapping[str, Factor],
     init: Fit | Mapping[str, Any] | None,
     dtype: np.dtype[Any],
+    late: frozenset[str],
     parts: Sequence[Part],
     seed: int,
     executor: Executor,
@@ -43,7 +44,7 @@ def make_problem(
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
     problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest)
-    match_totals(problem, random)
+    match_totals(problem, random, late)
     return problem
 
 
