@@ -20,6 +20,7 @@ TABLES = (
     "couplings",
     "coverage",
     "ensembles",
+    "evidence",
     "gaps",
     "intervals",
     "orders",
