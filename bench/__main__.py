@@ -25,6 +25,7 @@ TABLES = (
     "predict",
     "ranks",
     "starts",
+    "sums",
     "top",
     "tyings",
     "worths",

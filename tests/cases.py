@@ -8,8 +8,10 @@ import numpy as np
 
 import plait
 from tests import oracle
-from tests.models import EXPOSED, MODELS, RANKS, SIZES
-from tests.observed import observe
+from tests.models import DOUBLED, EXPOSED, GIVEN, MODELS, RANKS, SIZES, SUMS
+from tests.observed import observe, off_diagonal, undirected
+
+PLAIN = MODELS | SUMS | DOUBLED
 
 PRIOR = {"vb": plait.Gamma(0.7, 1.3), "map": plait.Gamma(1.6, 1.3)}
 
@@ -32,7 +34,7 @@ class Case:
 
     @property
     def rank(self):
-        return {index: RANKS[index] for index in self.model.latent} or None
+        return {index: RANKS[index] for index in self.model.ranks} or None
 
     def fit(self, method="vb", **settings):
         """A fit that stops for nothing but `sweeps`, on one thread, seeded, without a warm-up."""
@@ -69,16 +71,26 @@ class Case:
 
 def make(name, way="all", likelihood="poisson", *, exposed=False):
     """The named model of tests.models with data drawn from it, seen in one of the ways of tests.observed."""
-    model = plait.Model((EXPOSED if exposed else MODELS)[name])
+    model = plait.Model((EXPOSED if exposed else PLAIN)[name])
     plain = oracle.from_model(model)
     rng = np.random.default_rng(zlib.crc32(f"{name} {way} {likelihood} {exposed}".encode()))
-    given = ("V",) if exposed else ()
+    given = [factor for factor in oracle.factor_indices(plain) if factor in GIVEN]
     drawn = oracle.instance(plain, SIZES | RANKS, rng, likelihood=likelihood, missing=0.0, given=given)
     data, M = {}, {}
-    for relation, indices, _ in plain:
-        data[relation], M[relation] = observe(way, tuple(indices), drawn.X[relation], likelihood, rng)
+    for relation in oracle.relations_of(plain):
+        data[relation], M[relation] = seen(way, model.equation(relation), drawn.X[relation], likelihood, rng)
     bound = model.bind(data, labels={axis: range(SIZES[axis]) for axis in model.axes})
-    return Case(model, bound, replace(drawn, M=M), {"V": drawn.given["V"]} if exposed else None)
+    return Case(model, bound, replace(drawn, M=M), dict(drawn.given) or None)
+
+
+def seen(way, equation, X, likelihood, rng):
+    """A relation seen in some way, as its equation allows: not where a factor would meet itself."""
+    arguments = way, equation.indices, X, likelihood, rng
+    if equation.exchanged:
+        return undirected(*arguments, equation.exchanged[0])
+    if equation.doubled:
+        return off_diagonal(*arguments, equation.doubled[0])
+    return observe(*arguments)
 
 
 def starts(state):

@@ -82,6 +82,61 @@ MODELS: dict[str, str] = {
     """,
 }
 
+# Equations that are sums of products. The factors of GIVEN are given: V in terms with others, N alone or with a weight.
+SUMS: dict[str, str] = {
+    "cp3_bias": "X[i,j,k] = A[i,r] B[j,r] C[k,r] + b[i]",
+    "pairwise": "X[i,j,k] = A[i,r] T[k,r] + B[j,s] W[k,s] + a[i] b[j] c[k]",
+    "shared_factor": "X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[j,r] A[i,r]",
+    "same_latent": "X[i,j,k] = A[i,r] B[j,r] + C[j,r] D[k,r]",
+    "tucker_cp": "X[i,j,k] = A[i,p] B[j,q] C[k,r] G[p,q,r] + D[i,r] E[j,r] C[k,r]",
+    "train_background": "X[i,j,k,l] = A[i,p] B[p,j,q] C[q,k,r] D[r,l] + c[]",
+    "two_backgrounds": "X[i,j] = c[] + A[i,r] B[r,j] + b[j] d[]",
+    "given_in_terms": "X[i,j,k] = V[i,k] A[i,r] B[j,r] + C[j,s] D[k,s] + b[k] V[i,k]",
+    "given_alone": "X[j,i] = N[i,j] + A[i,r] B[j,r]",
+    "given_weighted": "X[i,j] = A[i,r] B[j,r] + w[] N[i,j]",
+    "scalars": "X[] = c[] + d[]",
+    "coupled_sum": """
+        X1[i,j,k] = A[i,r] B[j,r] C[k,r] + b[j]
+        X2[j,m] = B[j,r] D[m,r]
+        X3[j,l] = E[l,s] F[j,s] + b[j] N[l]
+    """,
+}
+
+# Factors that stand twice in a term. The diagonal of such a relation is never observed.
+DOUBLED: dict[str, str] = {
+    "symmetric": """
+        friends[user,friend] = U[user,r] U[friend,r]
+        friend: user
+    """,
+    "symmetric_weighted": """
+        friends[friend,user] = w[r] U[user,r] U[friend,r] + c[]
+        friend: user
+    """,
+    "symmetric_evidence": """
+        friends[user,friend] = U[user,r] U[friend,r] + w[] N[user,friend]
+        friend: user
+    """,
+    "symmetric_coupled": """
+        visits[user,place] = U[user,r] P[place,r] + b[place]
+        friends[user,friend] = U[user,r] U[friend,r]
+        friend: user
+    """,
+    "rescal": """
+        X[user,k,friend] = A[user,a] G[a,k,b] A[friend,b]
+        friend: user
+    """,
+    "rescal_bias": """
+        X[user,friend,k] = A[user,a] G[a,k,b] A[friend,b] + A[user,a] B[k,a]
+        friend: user
+    """,
+    "transposed": """
+        X[user,friend] = A[user,r] B[friend,r] + A[friend,r] B[user,r]
+        friend: user
+    """,
+}
+
+GIVEN = ("V", "N")
+
 # Sizes of the visible indices. Axes declared to be the same have the same size.
 SIZES: dict[str, int] = {
     "i": 5,
@@ -96,8 +151,8 @@ SIZES: dict[str, int] = {
     "activity": 3,
 }
 
-# Ranks of the latent indices.
-RANKS: dict[str, int] = {"p": 2, "q": 4, "r": 3, "s": 2}
+# Ranks of the latent indices. Those that a factor which stands twice has in both its places are equal.
+RANKS: dict[str, int] = {"p": 2, "q": 4, "r": 3, "s": 2, "a": 2, "b": 2}
 
 
 def _exposed(text: str, *, swap: bool) -> str | None:

@@ -1,11 +1,13 @@
 """The ways of observing a relation, each as data for Plait and, independently, as a dense weight M for the oracle."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 import plait
+from tests.oracle import spread
 
 Dense = np.ndarray
 Observed = tuple[plait.Relation, Dense]
@@ -83,3 +85,31 @@ def observe(way: str, indices: tuple[str, ...], X: Dense, likelihood: str, rng: 
     if X.ndim == 0:
         return plait.Relation(X, likelihood=likelihood), np.ones(())
     return WAYS[way](indices, X, likelihood, rng)
+
+
+def off_diagonal(
+    way: str, indices: tuple[str, ...], X: Dense, likelihood: str, rng: np.random.Generator, pair: tuple[str, str]
+) -> Observed:
+    """A relation two of whose indices are one axis, without the cells at which they are equal."""
+    same = np.broadcast_to(spread(np.eye(X.shape[indices.index(pair[0])]), pair, indices) > 0, X.shape)
+    relation, M = observe(way, indices, np.where(same, 0.0, X), likelihood, rng)
+    diagonal = _table(pair, np.eye(X.shape[indices.index(pair[0])], dtype=bool))
+    known = relation.missing if isinstance(relation.missing, list) else [relation.missing]
+    missing = [diagonal, *(table for table in known if table is not None)]
+    return replace(relation, missing=missing), np.where(same, 0.0, M)
+
+
+def undirected(
+    way: str, indices: tuple[str, ...], X: Dense, likelihood: str, rng: np.random.Generator, pair: tuple[str, str]
+) -> Observed:
+    """Pairs without a direction, each listed once; the oracle has its cell where the first row is the smaller one.
+
+    Seen in two ways: everything, or with some pairs hidden.
+    """
+    size = X.shape[indices.index(pair[0])]
+    hidden = np.triu(rng.random((size, size)) < (0.0 if way == "all" else 0.25), 1)
+    hidden = hidden | hidden.T | np.eye(size, dtype=bool)
+    once = np.triu(np.ones((size, size), dtype=bool), 1)
+    listed, M = (np.broadcast_to(spread(mask, pair, indices), X.shape) for mask in (once, once & ~hidden))
+    links = _table(indices, (X > 0) & (listed > 0), value=X)
+    return plait.Relation(links, missing=_table(pair, hidden), universe="model", likelihood=likelihood), M

@@ -19,7 +19,8 @@ from scipy.special import gammaln, psi, xlogy
 
 Array = NDArray[np.float64]
 Indices = tuple[str, ...]
-# One (relation, its visible indices, [(factor, its indices), ...]) for each equation.
+# One (relation, its visible indices, [(factor, its indices), ...]) for each term of each equation, in order: a relation
+# whose equation is a sum is there once for every term.
 Equations = list[tuple[str, Indices, list[tuple[str, Indices]]]]
 Method = Literal["em", "map", "vb"]
 Order = Literal["one-pass", "per-factor"]
@@ -35,8 +36,9 @@ State = Any
 def from_model(model: Any) -> Equations:
     """The plain form of a ``plait.Model``."""
     return [
-        (eq.relation, tuple(eq.indices), [(o.factor, tuple(o.indices)) for o in eq.occurrences])
+        (eq.relation, tuple(eq.indices), [(o.factor, tuple(o.indices)) for o in term.occurrences])
         for eq in model.equations
+        for term in eq.terms
     ]
 
 
@@ -44,13 +46,22 @@ def from_text(text: str) -> Equations:
     """The plain form of a model's text, for well-formed texts only; lines that declare axes are passed over."""
     equations: Equations = []
     for line in text.splitlines():
-        terms = [
-            (name, tuple(index.strip() for index in inside.split(",") if index.strip()))
-            for name, inside in re.findall(r"(\w+)\s*\[([^]]*)\]", line.split("#")[0])
-        ]
-        if terms:
-            equations.append((*terms[0], terms[1:]))
+        left, _, right = line.split("#")[0].partition("=")
+        if right:
+            ((relation, visible),) = _brackets(left)
+            equations += [(relation, visible, _brackets(term)) for term in right.split("+")]
     return equations
+
+
+def _brackets(text: str) -> list[tuple[str, Indices]]:
+    """Every ``name[index, index]`` of a text."""
+    found = re.findall(r"(\w+)\s*\[([^]]*)\]", text)
+    return [(name, tuple(index.strip() for index in inside.split(",") if index.strip())) for name, inside in found]
+
+
+def relations_of(equations: Equations) -> dict[str, Indices]:
+    """Every relation with its visible indices."""
+    return {relation: visible for relation, visible, _ in equations}
 
 
 def factor_indices(equations: Equations) -> dict[str, Indices]:
@@ -98,7 +109,11 @@ class Problem:
 
 
 def fold_exposures(problem: Problem) -> Problem:
-    """The same problem with every given factor of visible indices only moved out of the equations into V."""
+    """The same problem with every given factor of visible indices only moved out of the equations into V.
+
+    Not for sums, in which a given factor multiplies its own term only.
+    """
+    assert len(relations_of(problem.equations)) == len(problem.equations), "V is that of a whole relation"
     equations, V = [], dict(problem.V)
     for relation, visible, occurrences in problem.equations:
         kept = []
@@ -156,6 +171,15 @@ def _log_product(
     return onto, full
 
 
+def _log_terms(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[tuple[list[str], Array]]]:
+    """Relation -> for each of its terms all its indices, and the log of its product over them."""
+    found: dict[str, list[tuple[list[str], Array]]] = {}
+    for relation, visible, occurrences in problem.equations:
+        product = _log_product(visible, occurrences, logs, np.shape(problem.X[relation]))
+        found.setdefault(relation, []).append(product)
+    return found
+
+
 def _log_sum(full: Array, visible: Indices) -> Array:
     """log of the sum over the latent indices (which come last)."""
     latent = tuple(range(len(visible), full.ndim))
@@ -166,11 +190,16 @@ def _log_sum(full: Array, visible: Indices) -> Array:
 
 def log_rate(problem: Problem, logs: Mapping[str, Array]) -> dict[str, Array]:
     """log(V Xhat) of every relation, from the log of every factor."""
+    visible = relations_of(problem.equations)
     return {
-        relation: _log_sum(_log_product(visible, occurrences, logs, np.shape(problem.X[relation]))[1], visible)
-        + log(problem.exposures(relation))
-        for relation, visible, occurrences in problem.equations
+        relation: _log_xhat(terms, visible[relation]) + log(problem.exposures(relation))
+        for relation, terms in _log_terms(problem, logs).items()
     }
+
+
+def _log_xhat(terms: Iterable[tuple[list[str], Array]], visible: Indices) -> Array:
+    """log Xhat, the sum over the terms of an equation and their latent indices."""
+    return np.asarray(np.logaddexp.reduce([_log_sum(full, visible) for _, full in terms], axis=0))
 
 
 def rate(problem: Problem, Z: Mapping[str, Array]) -> dict[str, Array]:
@@ -214,21 +243,34 @@ def relation_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, di
     ``logs`` is the log of L (VB) or of Z (EM, MAP), for every factor.
     """
     found: dict[str, dict[str, Array]] = {}
-    for relation, visible, occurrences in problem.equations:
-        shape = np.shape(problem.X[relation])
-        onto, full = _log_product(visible, occurrences, logs, shape)
-        log_xhat = _log_sum(full, visible)
-        N = problem.weights(relation) * expected_counts(problem, relation, log_xhat + log(problem.exposures(relation)))
-        # Shares of the latent configurations in each cell with counts; a cell no factor can explain gives none.
-        explained = (N > 0) & np.isfinite(log_xhat)
-        centre = spread(np.where(explained, log_xhat, 0.0), visible, onto)
-        shares = np.exp(np.where(spread(explained, visible, onto) > 0, full - centre, -np.inf))
-        S = spread(N, visible, onto) * shares
-        found[relation] = {}
-        for factor, indices in occurrences:
-            assert factor not in found[relation], f"{factor} occurs twice in {relation}"
-            found[relation][factor] = gather(S, onto, indices)
+    for relation, by_term in term_counts(problem, logs).items():
+        own = found.setdefault(relation, {})
+        terms = [occurrences for nu, _, occurrences in problem.equations if nu == relation]
+        for (onto, S), occurrences in zip(by_term, terms):
+            for factor, indices in occurrences:
+                own[factor] = own.get(factor, 0.0) + gather(S, onto, indices)
     return found
+
+
+def term_counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[tuple[list[str], Array]]]:
+    """Relation -> for each of its terms all its indices, and the counts that are expected over them."""
+    visible = relations_of(problem.equations)
+    found: dict[str, list[tuple[list[str], Array]]] = {}
+    for relation, terms in _log_terms(problem, logs).items():
+        log_xhat = _log_xhat(terms, visible[relation])
+        N = problem.weights(relation) * expected_counts(problem, relation, log_xhat + log(problem.exposures(relation)))
+        # Shares of terms and latent configurations in each cell with counts; a cell no factor can explain gives none.
+        explained = (N > 0) & np.isfinite(log_xhat)
+        for onto, full in terms:
+            centre = spread(np.where(explained, log_xhat, 0.0), visible[relation], onto)
+            shares = np.exp(np.where(spread(explained, visible[relation], onto) > 0, full - centre, -np.inf))
+            found.setdefault(relation, []).append((onto, spread(N, visible[relation], onto) * shares))
+    return found
+
+
+def term_totals(problem: Problem, logs: Mapping[str, Array]) -> dict[str, list[float]]:
+    """Relation -> the counts that each of its terms explains: together all of the relation."""
+    return {nu: [float(S.sum()) for _, S in terms] for nu, terms in term_counts(problem, logs).items()}
 
 
 def counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, Array]:
@@ -241,22 +283,41 @@ def counts(problem: Problem, logs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def exposure(problem: Problem, E: Mapping[str, Array], factor: str) -> Array:
-    """Delta(M V) of one factor summed over all relations; ``E`` holds every factor, given ones included."""
-    total: Any = 0.0
+    """dG/dE of one factor over all terms and occurrences; ``E`` holds every factor, given ones included."""
+    once, twice = exposures(problem, E, factor)
+    return once + twice
+
+
+def exposures(problem: Problem, E: Mapping[str, Array], factor: str) -> tuple[Array, Array]:
+    """dG/dE of one factor: from the terms where it stands once, and from those where it stands twice."""
+    found = [np.zeros(np.shape(E[factor])), np.zeros(np.shape(E[factor]))]
     for relation, visible, occurrences in problem.equations:
-        for mine, indices in occurrences:
-            if mine == factor:
-                onto = all_indices(visible, occurrences)
-                sizes = dict(zip(visible, np.shape(problem.X[relation])))
-                for other, its in occurrences:
-                    sizes |= dict(zip(its, np.shape(E[other])))
-                full = np.ones([sizes[index] for index in onto])
-                full = full * spread(problem.weights(relation) * problem.exposures(relation), visible, onto)
-                for other, its in occurrences:
-                    if other != factor:
-                        full = full * spread(E[other], its, onto)
-                total = total + gather(full, onto, indices)
-    return np.asarray(total)
+        places = [n for n, (name, _) in enumerate(occurrences) if name == factor]
+        assert len(places) <= 2, f"{factor} occurs {len(places)} times in a term of {relation}"
+        for place in places:
+            found[len(places) - 1] += _delta(problem, E, relation, visible, occurrences, place)
+    return found[0], found[1]
+
+
+def _delta(
+    problem: Problem,
+    E: Mapping[str, Array],
+    relation: str,
+    visible: Indices,
+    occurrences: list[tuple[str, Indices]],
+    place: int,
+) -> Array:
+    """Delta(M V) of one occurrence in a term."""
+    onto = all_indices(visible, occurrences)
+    sizes = dict(zip(visible, np.shape(problem.X[relation])))
+    for other, its in occurrences:
+        sizes |= dict(zip(its, np.shape(E[other])))
+    full = np.ones([sizes[index] for index in onto])
+    full = full * spread(problem.weights(relation) * problem.exposures(relation), visible, onto)
+    for n, (other, its) in enumerate(occurrences):
+        if n != place:
+            full = full * spread(E[other], its, onto)
+    return gather(full, onto, occurrences[place][1])
 
 
 # --- updates --------------------------------------------------------------------------------------------------------
@@ -277,18 +338,32 @@ def updates(problem: Problem, state: State, method: Method, order: Order) -> Ite
     fixed_counts = counts(problem, _logs(problem, state, method)) if order == "one-pass" else None
     for factor in problem.free:
         N = (fixed_counts or counts(problem, _logs(problem, state, method)))[factor]
-        X = exposure(problem, means(problem, state) if method == "vb" else {**state, **problem.given}, factor)
-        if method == "em":
-            state[factor] = np.where(X > 0, N / np.where(X > 0, X, 1.0), state[factor])
-        else:
-            A, B = prior_of(problem, factor, N.shape)
-            if method == "vb":
-                state[factor] = (A + N, 1 / (A / B + X))
-            else:
-                if np.any(A < 1):
-                    raise ValueError("MAP needs a concentration of at least 1")
-                state[factor] = (A - 1 + N) / (A / B + X)
+        E = means(problem, state) if method == "vb" else {**state, **problem.given}
+        state[factor] = _updated(problem, factor, N, E, method)
         yield factor, dict(state)
+
+
+def _updated(problem: Problem, factor: str, N: Array, E: Mapping[str, Array], method: Method) -> State:
+    """The new value of one factor: E_new = C / b, or where it stands twice in terms the root of a quadratic."""
+    once, twice = exposures(problem, E, factor)
+    e = np.asarray(E[factor], dtype=float)
+    if method == "em":
+        new = _quadratic(N, once, twice, e)
+        return np.where(once + twice > 0, new, e)
+    A, B = prior_of(problem, factor, N.shape)
+    if method == "map" and np.any(A < 1):
+        raise ValueError("MAP needs a concentration of at least 1")
+    C = A + N if method == "vb" else A - 1 + N
+    new = _quadratic(C, A / B + once, twice, e)
+    return (C, new / C) if method == "vb" else new
+
+
+def _quadratic(C: Array, b: Array, q: Array, e: Array) -> Array:
+    """The E with a E^2 + b E = C, where a = q / e; with q = 0 it is C / b (0 where both are 0), and e = 0 stays 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain = np.where(b > 0, C / b, 0.0)
+        both = 2 * C / (b + np.sqrt(b**2 + 4 * np.where(e > 0, q / e, 0.0) * C))
+    return np.where(q > 0, np.where((e > 0) & (C > 0), both, 0.0), plain)
 
 
 def sweep(problem: Problem, state: State, method: Method, order: Order) -> State:
@@ -494,30 +569,39 @@ def rank_one_means(E: Array, indices: Indices, rows: Iterable[str]) -> Array:
 
 
 def rate_moments(problem: Problem, state: Posterior, relation: str) -> tuple[Array, Array]:
-    """Posterior mean and variance of V Xhat in every cell.
+    """Posterior mean and variance of V Xhat in every cell, for cells that use no entry twice in a term.
 
-    The second moment is summed over *pairs* of latent configurations l, l': E[Z(v,l) Z(v,l')] = E E' + [l = l'] Var.
+    The second moment is summed over *pairs* of configurations, each a term and its latent values. Two occurrences, one
+    of either, are the same entry or independent: E[Z Z'] = E E' (1 + [same entry] Var / E^2), and Var / E^2 = 1 / C.
     """
-    ((visible, occurrences),) = ((v, o) for nu, v, o in problem.equations if nu == relation)
-    E = means(problem, state)
-    variances = {factor: C * D**2 for factor, (C, D) in state.items()}
-    onto = all_indices(visible, occurrences)
-    latent = [index for index in onto if index not in visible]
-    pairs = [*onto, *(f"{index}'" for index in latent)]
-    first, second = np.ones((1,) * len(onto)), np.ones((1,) * len(pairs))
-    for factor, indices in occurrences:
-        primed = tuple(f"{index}'" if index in latent else index for index in indices)
-        same = np.ones((1,) * len(pairs))
-        for index, size in zip(indices, np.shape(E[factor])):
-            if index in latent:
-                same = same * spread(np.eye(size), (index, f"{index}'"), pairs)
-        product = spread(E[factor], indices, pairs) * spread(E[factor], primed, pairs)
-        if factor in variances:
-            product = product + same * spread(variances[factor], indices, pairs)
-        first, second = first * spread(E[factor], indices, onto), second * product
-    V = problem.exposures(relation)
-    mean = V * first.sum(axis=tuple(range(len(visible), len(onto))))
-    return mean, V**2 * second.sum(axis=tuple(range(len(visible), len(pairs)))) - mean**2
+    visible, E, V = relations_of(problem.equations)[relation], means(problem, state), problem.exposures(relation)
+    spreads = {factor: 1 / C for factor, (C, _) in state.items()}
+    terms = [occurrences for nu, _, occurrences in problem.equations if nu == relation]
+    mean, second = np.zeros(V.shape), np.zeros(V.shape)
+    for mine in terms:
+        mean = mean + V * _expected(visible, [mine], E, spreads)
+        for other in terms:
+            primed = [(f, tuple(i if i in visible else f"{i}'" for i in indices)) for f, indices in other]
+            second = second + V**2 * _expected(visible, [mine, primed], E, spreads)
+    return mean, second - mean**2
+
+
+def _expected(
+    visible: Indices, products: list[list[tuple[str, Indices]]], E: Mapping[str, Array], spreads: Mapping[str, Array]
+) -> Array:
+    """E of one product of a cell, or of two products of it, summed over their latent indices."""
+    onto = all_indices(visible, [o for product in products for o in product])
+    full = np.ones((1,) * len(onto))
+    for factor, indices in (o for product in products for o in product):
+        full = full * spread(E[factor], indices, onto)
+    for factor, indices in products[0] if len(products) > 1 else ():
+        for again, other in products[1]:
+            if again == factor and factor in spreads:
+                same = spread(spreads[factor], indices, onto)
+                for i, j, size in zip(indices, other, np.shape(E[factor])):
+                    same = same * (spread(np.eye(size), (i, j), onto) if i != j else 1.0)
+                full = full * (1 + same)
+    return full.sum(axis=tuple(range(len(visible), len(onto))))
 
 
 # --- instances ------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ SUMS: dict[str, str] = {
     "distributed": "X[i,j,k] = V[i,j] (A[i,r] C[k,r] + c[] b[j])",
     "coupled": "X[i,j] = A[i,r] B[j,r] + a[i] b[j]; Y[i,k] = A[i,r] C[k,r] + a[i] c[k]",
     "friends": "X[user,friend] = U[user,r] U[friend,r] + a[user]; friend: user",
+    "undirected": "X[user,friend] = U[user,r] U[friend,r] + a[user] a[friend]; friend: user",
     "rescal": "X[user,k,friend] = A[user,p] G[k,p,q] A[friend,q] + b[k] U[user,r] U[friend,r]; friend: user",
 }
 GIVEN = ("V", "W", "N")  # in these equations always given
@@ -51,6 +52,10 @@ def draw(name, likelihood="poisson", default=0.0):
     rng = np.random.default_rng(zlib.crc32(f"{name} {likelihood}".encode()))
     fixed = given_factors(model, rng, default)
     counts = {e.relation: rng.poisson(0.7, [SIZES[index] for index in e.indices]) for e in model.equations}
+    for equation in model.equations:
+        if equation.exchanged:
+            X = np.triu(counts[equation.relation], 1)
+            counts[equation.relation] = X + X.T
     exposures = bind_exposures(model.bind(counts), fixed)
     data = {}
     for equation in model.equations:

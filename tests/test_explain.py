@@ -191,10 +191,12 @@ def assert_explains(fit, relation, row, given=()):
 
 def two_cells(fit, relation):
     """A known link and a cell that is none but possible, where there are such."""
-    cells = fit.known[relation].cells.astype(int).tolist()
-    shape = fit.known[relation].shape
-    free = [c for c in itertools.product(*map(range, shape)) if list(c) not in cells]
-    free = [c for c in free if products(fit, fit.model.equation(relation), c, "mean").sum() > 1e-6]
+    known, equation = fit.known[relation], fit.model.equation(relation)
+    cells = known.cells.astype(int).tolist()
+    pairs = [[equation.indices.index(index) for index in pair] for pair in equation.doubled]
+    every = np.array([c for c in itertools.product(*map(range, known.shape)) if all(c[i] != c[j] for i, j in pairs)])
+    free = [tuple(c) for c in every[~known.contain(every)].tolist()]
+    free = [c for c in free if products(fit, equation, c, "mean").sum() > 1e-6]
     return [tuple(c) for c in cells[len(cells) // 2 :][:1]] + free[len(free) // 3 :][:1]
 
 

@@ -12,7 +12,7 @@ from sklearn.decomposition import non_negative_factorization
 
 from plait.model.model import Model
 from tests import oracle, sampling
-from tests.models import EXPOSED, MODELS, RANKS, SIZES
+from tests.models import DOUBLED, EXPOSED, GIVEN, MODELS, RANKS, SIZES, SUMS
 from tests.oracle import Problem
 
 ALL_SIZES = SIZES | RANKS
@@ -27,6 +27,20 @@ def make(name: str, *, seed: int = 0, exposed: bool = False, **options) -> tuple
     text = EXPOSED[name] if exposed else MODELS[name]
     given = ("V",) if exposed else ()
     return oracle.instance(oracle.from_text(text), ALL_SIZES, rng, given=given, **options), rng
+
+
+def make_sum(name: str, **options) -> tuple[Problem, np.random.Generator]:
+    """A problem for a sum, or for a factor that stands twice: then its diagonal is hidden."""
+    rng = np.random.default_rng([1, [*SUMS, *DOUBLED].index(name)])
+    equations = oracle.from_text((SUMS | DOUBLED)[name])
+    given = [factor for factor in oracle.factor_indices(equations) if factor in GIVEN]
+    problem = oracle.instance(equations, ALL_SIZES, rng, given=given, **options)
+    M = dict(problem.M)
+    for relation, visible in oracle.relations_of(equations).items():
+        if "friend" in visible:
+            same = oracle.spread(np.eye(SIZES["user"]), ("user", "friend"), visible)
+            M[relation] = M[relation] * (1 - same)
+    return Problem(equations, problem.X, problem.prior, M, {}, problem.likelihood, problem.given), rng
 
 
 def slack(problem: Problem, state, method: str) -> float:
@@ -68,7 +82,9 @@ def test_an_exposed_model_is_the_model_with_v_in_its_first_relation(name):
 
 
 @pytest.mark.parametrize(
-    "text", [*MODELS.values(), *EXPOSED.values()], ids=[*MODELS, *(f"exposed-{n}" for n in EXPOSED)]
+    "text",
+    [*MODELS.values(), *EXPOSED.values(), *SUMS.values(), *DOUBLED.values()],
+    ids=[*MODELS, *(f"exposed-{n}" for n in EXPOSED), *SUMS, *DOUBLED],
 )
 def test_a_model_object_and_its_text_have_one_plain_form(text):
     equations = oracle.from_text(text)
@@ -79,12 +95,13 @@ def test_a_model_object_and_its_text_have_one_plain_form(text):
 def test_text_is_read_as_written():
     text = """
         X1[i, j] = A[r, i] c[] B[j,r]   # a comment with Y[i]
-        X2[] = c[] d[]
+        X2[] = c[] + d[] # + e[]
         friend: user
     """
     assert oracle.from_text(text) == [
         ("X1", ("i", "j"), [("A", ("r", "i")), ("c", ()), ("B", ("j", "r"))]),
-        ("X2", (), [("c", ()), ("d", ())]),
+        ("X2", (), [("c", ())]),
+        ("X2", (), [("d", ())]),
     ]
 
 
@@ -121,6 +138,26 @@ def test_every_sweep_raises_the_objective_in_one_pass_order(name, likelihood, me
     assert np.isfinite(value)
 
 
+@pytest.mark.parametrize("name", SUMS | DOUBLED)
+@BOTH_LIKELIHOODS
+@METHODS
+def test_updates_and_sweeps_of_sums_raise_the_objective(name, likelihood, method):
+    problem, rng = make_sum(name, likelihood=likelihood, concentration=1.3, real_weights=True)
+    begin = state = oracle.start(problem, ALL_SIZES, rng, method)
+    value = oracle.objective(problem, state, method)
+    for factor, state in oracle.updates(problem, begin, method, "per-factor"):
+        new = oracle.objective(problem, state, method)
+        assert new >= value - slack(problem, state, method), factor
+        value = new
+    state, value = begin, oracle.objective(problem, begin, method)
+    for _ in range(3):
+        state = oracle.sweep(problem, state, method, "one-pass")
+        new = oracle.objective(problem, state, method)
+        assert new >= value - slack(problem, state, method)
+        value = new
+    assert np.isfinite(value)
+
+
 def test_map_refuses_a_concentration_below_one():
     problem, rng = make("matrix", concentration=0.9)
     with pytest.raises(ValueError, match="at least 1"):
@@ -130,10 +167,11 @@ def test_map_refuses_a_concentration_below_one():
 # --- gradients, conservation ----------------------------------------------------------------------------------------
 
 
-@EVERY
+@pytest.mark.parametrize("name", MODELS | SUMS | DOUBLED)
 @BOTH_LIKELIHOODS
 def test_counts_and_exposure_are_gradients(name, likelihood):
-    problem, rng = make(name, likelihood=likelihood, real_weights=True, exposed=name in EXPOSED)
+    options = {"likelihood": likelihood, "real_weights": True}
+    problem, rng = make(name, exposed=name in EXPOSED, **options) if name in MODELS else make_sum(name, **options)
     Z = oracle.start(problem, ALL_SIZES, rng, "em")
     N = oracle.counts(problem, oracle.logs_of(problem, Z))
 
@@ -591,3 +629,16 @@ def test_the_variance_of_a_rate_agrees_with_draws_from_the_posterior():
     mean, variance = oracle.rate_moments(problem, state, "X")
     np.testing.assert_allclose(rates.mean(axis=0), mean, rtol=0.1)
     np.testing.assert_allclose(rates.std(axis=0), np.sqrt(variance), rtol=0.15)
+
+
+@pytest.mark.parametrize("name", ["cp3_bias", "shared_factor", "given_in_terms", "symmetric_weighted", "rescal_bias"])
+def test_the_variance_of_a_sum_agrees_with_draws_from_the_posterior(name):
+    problem, rng = make_sum(name)
+    state = {factor: (C + 3.0, D) for factor, (C, D) in oracle.start(problem, ALL_SIZES, rng, "vb").items()}
+    draws = {factor: rng.gamma(C, D, size=(6000, *C.shape)) for factor, (C, D) in state.items()}
+    for relation in oracle.relations_of(problem.equations):
+        rates = sampling.draw_rates(problem, draws, relation)
+        mean, variance = oracle.rate_moments(problem, state, relation)
+        seen = problem.M[relation] > 0
+        np.testing.assert_allclose(rates.mean(axis=0)[seen], mean[seen], rtol=0.05)
+        np.testing.assert_allclose(rates.std(axis=0)[seen], np.sqrt(variance)[seen], rtol=0.15)

@@ -185,6 +185,14 @@ def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
 
 def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
     """The pairs of every free factor over several visible indices."""
+    for equation in data.model.equations:
+        for use in (o for o in equation.occurrences if o.factor in free):
+            if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
+                raise SettingError(
+                    f"{equation.relation}: factor {use} is not given, and pairs of {equation.relation} have no order.\n"
+                    f"Give it, fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}; or let the two sides have "
+                    f"factors of their own, so that they have an order."
+                )
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}

@@ -8,19 +8,21 @@ import numpy as np
 
 from plait.compile.layout import Layout
 from plait.compile.plan import ALONE, plan_counts
+from plait.compile.source import has_shifts
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, grow
 from tests import oracle
-from tests.models import MODELS, RANKS, SIZES
+from tests.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS
 
 
 def equations():
     """Every equation of tests/models.py, those of couplings too, without those that give the same step."""
     seen, found = set(), {}
-    for name, text in MODELS.items():
-        for relation, indices, occurrences in oracle.from_text(text):
-            shape = Equation(indices, tuple(inside for _, inside in occurrences))
-            step = shape.step("linear", shape.order, ()).renamed()
+    for name, text in (MODELS | SUMS | DOUBLED).items():
+        plain = oracle.from_text(text)
+        for relation in oracle.relations_of(plain):
+            shape = Equation.of([term for term in plain if term[0] == relation])
+            step = shape.step("poisson", shape.order, ()).renamed()
             if step not in seen:
                 seen.add(step)
                 found[name if relation == "X" else f"{name}.{relation}"] = shape
@@ -29,17 +31,34 @@ def equations():
 
 @dataclass(frozen=True)
 class Equation:
-    """The indices of a relation and of its factors, as written; sizes by visible, ranks by latent index."""
+    """The indices of a relation and of its factors, as written; sizes by visible, ranks by latent index.
+
+    places: the term of each factor; given: the terms that have a given factor, which is not among the factors.
+    """
 
     indices: tuple[str, ...]
     factors: tuple[tuple[str, ...], ...]
     sizes: dict[str, int] | None = None
     ranks: dict[str, int] | None = None
+    places: tuple[int, ...] = ()
+    terms: int = 1
+    given: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, text, sizes=None, ranks=None):
-        (_, indices, occurrences), *_ = oracle.from_text(text)
-        return cls(indices, tuple(inside for _, inside in occurrences), sizes, ranks)
+        return replace(cls.of(oracle.from_text(text)), sizes=sizes, ranks=ranks)
+
+    @classmethod
+    def of(cls, terms):
+        """The equation of a relation's terms in the oracle's plain form."""
+        free = [(n, inside) for n, (_, _, o) in enumerate(terms) for name, inside in o if name not in GIVEN]
+        given = tuple(n for n, (_, _, o) in enumerate(terms) if any(name in GIVEN for name, _ in o))
+        places, factors = tuple(n for n, _ in free), tuple(inside for _, inside in free)
+        return cls(terms[0][1], factors, places=places, terms=len(terms), given=given)
+
+    @property
+    def single(self):
+        return self.terms == 1
 
     def size(self, index):
         return {ALONE: 1, **SIZES, **RANKS, **(self.sizes or {}), **(self.ranks or {})}[index]
@@ -54,22 +73,27 @@ class Equation:
         for n, factor in enumerate(self.factors):
             visible = tuple(index for index in factor if index in self.indices)
             latent = tuple(index for index in factor if index not in self.indices)
-            found.append(Layout(f"Z{n}", factor, visible, latent, tuple(self.size(i) for i in visible + latent)))
+            sizes = tuple(self.size(i) for i in visible + latent)
+            found.append(Layout(f"Z{n}", factor, visible, latent, sizes, scaled=self.single))
         return tuple(found)
 
     @property
     def operands(self):
-        return tuple(Operand(layout.visible, layout.latent) for layout in self.layouts)
+        places = self.places or (0,) * len(self.factors)
+        return tuple(Operand(layout.visible, layout.latent, term) for layout, term in zip(self.layouts, places))
 
     def step(self, kind, order, wanted, **more) -> Step:
         ranks = {index: self.size(index) for factor in self.factors for index in factor if index not in self.indices}
+        more = {"exposed": self.given if kind != "linear" else (), "terms": self.terms} | more
         return make_step(kind, tuple(order), self.operands, ranks, tuple(wanted), **more)
 
-    def plan(self, kind, entries, threads, *, exposed=()):
+    def plan(self, kind, entries, threads, *, exposed=None):
         sizes = {index: self.size(index) for index in self.indices}
+        exposed = self.given if exposed is None else exposed
         return plan_counts(
-            "X", kind, self.indices, sizes, self.operands, self.layouts, entries, threads, exposed=exposed
-        )
+            "X", kind, self.indices, sizes, self.operands, self.layouts, entries, threads, exposed=exposed,
+            terms=self.terms,
+        )  # fmt: skip
 
     def cells(self, rng, count, dtype=np.uint32):
         """Sorted distinct cells, at most `count` of them."""
@@ -78,18 +102,21 @@ class Equation:
         flat = np.sort(rng.choice(total, size=min(count, total), replace=False))
         return np.stack(np.unravel_index(flat, shape), axis=1).astype(dtype)
 
-    def tree(self, cells, entries, order, log_exposure=None) -> FibreTree:
+    def tree(self, cells, entries, order, beside=()) -> FibreTree:
         sizes = {index: self.size(index) for index in self.order}
-        tree = grow(self.order, sizes, cells, entries, tuple(order))
-        return tree if log_exposure is None else tree.with_entries(entries, log_exposure)
+        return grow(self.order, sizes, cells, entries, tuple(order)).with_entries(entries, *beside)
 
     def arrays(self, rng):
-        """Stored operands as inference has them (rows scaled to maximum 1, padding 0), and the rows' log-scales."""
+        """Stored operands as inference has them (rows scaled to maximum 1, padding 0), and the rows' log-scales.
+
+        Where terms are added up, rows are as they are.
+        """
         arrays, shifts = [], []
         for layout in self.layouts:
             inside = rng.gamma(0.7, 1.0, layout.sizes) + 1e-3
             over = tuple(range(len(layout.visible), inside.ndim))
             largest = inside.max(axis=over, keepdims=True) if over else inside
+            largest = largest if self.single else np.ones_like(largest)
             arrays.append(layout.pack(inside / largest))
             shifts.append(np.log(largest).reshape(layout.rows) - 0.5)
         return arrays, shifts
@@ -108,7 +135,7 @@ class Case:
     step: Step
     cells: np.ndarray  # in the order of the relation's indices
     entries: np.ndarray
-    log_exposure: np.ndarray | None
+    beside: tuple[np.ndarray, ...]  # log V of a single term, V of every exposed one of several
     arrays: list[np.ndarray]
     shifts: list[np.ndarray] | None
 
@@ -117,12 +144,13 @@ class Case:
         cells = equation.cells(rng, count, dtype)
         arrays, shifts = equation.arrays(rng)
         entries = rng.gamma(2.0, 1.0, len(cells))
-        logs = rng.normal(size=len(cells)) if step.exposed else None
-        return cls(equation, step, cells, entries, logs, arrays, shifts if step.kind == "bernoulli" else None)
+        logs = tuple(rng.normal(size=len(cells)) for _ in step.exposed)
+        beside = logs if equation.single else tuple(np.exp(log) for log in logs)
+        return cls(equation, step, cells, entries, beside, arrays, shifts if has_shifts(step) else None)
 
     def tree(self, chosen=slice(None)):
-        logs = None if self.log_exposure is None else self.log_exposure[chosen]
-        return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, logs)
+        beside = [array[chosen] for array in self.beside]
+        return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, beside)
 
     def sum(self, executor, blocks=None):
         return executor.sum(self.step, [self.tree()] if blocks is None else blocks, self.arrays, self.shifts)

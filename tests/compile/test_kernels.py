@@ -22,9 +22,11 @@ from plait.jit import TINY
 from tests.compile.cases import Case, Equation, assert_equal_stats, equations, seeded
 
 EQUATIONS = equations()
+SINGLE = [name for name, equation in EQUATIONS.items() if equation.single]  # not sums
 CP3 = Equation.read("X[i,j,k] = A[i,r] B[j,r] C[k,r]")
 MATRIX = Equation.read("X[i,j] = A[i,r] B[j,r]")
 TUCKER = Equation.read("X[i,j,k] = A[i,p] B[j,q] C[k,r] G[p,q,r]")
+SUM = EQUATIONS["given_in_terms"]
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
         equals_reference(equation, step, workers)
 
 
-@pytest.mark.parametrize("name", EQUATIONS)
+@pytest.mark.parametrize("name", SINGLE)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
     step = equation.step("bernoulli", planned(equation)[::-1], every(equation), bound=True, exposed=(0,))
@@ -66,7 +68,7 @@ def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tre
         equals_reference(equation, step, workers)
 
 
-@pytest.mark.parametrize("name", EQUATIONS)
+@pytest.mark.parametrize("name", SINGLE)
 def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equation = EQUATIONS[name]
     one = len(name) % len(equation.factors)
@@ -74,12 +76,23 @@ def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equals_reference(equation, equation.step("linear", order, (one,)))
 
 
-@pytest.mark.parametrize("name", EQUATIONS)
+@pytest.mark.parametrize("name", [*SINGLE, "tucker_cp", "given_in_terms", "rescal_bias"])
 def test_poisson_counts_of_one_factor_equal_the_reference(name):
     equation = EQUATIONS[name]
     one = (len(name) + 1) % len(equation.factors)
     order = equation.order[-1:] + equation.order[:-1]
     equals_reference(equation, equation.step("poisson", order, (one,)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pairwise", "tucker_cp", "given_in_terms", "given_alone", "scalars", "symmetric_weighted.friends", "rescal_bias"],
+)
+def test_bernoulli_counts_of_sums_equal_the_reference_in_the_opposite_tree(name, always_cut):
+    equation = EQUATIONS[name]
+    step = equation.step("bernoulli", planned(equation)[::-1], every(equation), bound=True)
+    for workers in (1, 3):
+        equals_reference(equation, step, workers)
 
 
 # chosen equations, in depth -----------------------------------------------------------------------------------------
@@ -200,7 +213,9 @@ ADDED = {
     "poisson": CP3.step("poisson", "ijk", (0, 1, 2), bound=True),
     "bernoulli": MATRIX.step("bernoulli", "ji", (0, 1), bound=True, exposed=(0,)),
     "linear": TUCKER.step("linear", "ijk", (0, 1, 2, 3)),
+    "sum": SUM.step("poisson", planned(SUM), every(SUM), bound=True),
 }
+OF = {"poisson": CP3, "bernoulli": MATRIX, "linear": TUCKER, "sum": SUM}
 
 
 @pytest.mark.parametrize("kind", ADDED)
@@ -208,10 +223,10 @@ ADDED = {
 @given(data=st.data())
 def test_any_split_into_blocks_gives_equal_stats(kind, data):
     step = ADDED[kind]
-    equation = {"poisson": CP3, "bernoulli": MATRIX, "linear": TUCKER}[kind]
-    case = Case.draw(equation, step, np.random.default_rng(data.draw(st.integers(0, 99), label="seed")), count=60)
+    case = Case.draw(OF[kind], step, np.random.default_rng(data.draw(st.integers(0, 99), label="seed")), count=60)
     if kind != "linear" and data.draw(st.booleans(), label="some entries are rare"):
-        case.arrays[0][0] = TINY / 1e6
+        for array in case.arrays[:: 1 if kind == "sum" else len(case.arrays)]:
+            array[0] = TINY / 1e6
     count = len(case.entries)
     block = np.array(data.draw(st.lists(st.integers(0, 4), min_size=count, max_size=count), label="block of entry"))
     blocks = [case.tree(block == n) for n in range(5)]
@@ -227,8 +242,8 @@ def test_any_split_into_blocks_gives_equal_stats(kind, data):
 @pytest.mark.parametrize("executor", [Threads(1), Threads(2), Reference()], ids=["1 thread", "2 threads", "reference"])
 @pytest.mark.parametrize("kind", ADDED)
 def test_nothing_to_sum_is_zero(kind, executor, always_cut):
-    step, equation = ADDED[kind], {"poisson": CP3, "bernoulli": MATRIX, "linear": TUCKER}[kind]
-    case = Case.draw(equation, step, seeded(kind), count=10)
+    step = ADDED[kind]
+    case = Case.draw(OF[kind], step, seeded(kind), count=10)
     for blocks in ([], [case.tree(slice(0, 0))], [case.tree(slice(0, 0))] * 2):
         stats = case.sum(executor, blocks)
         assert [g.shape for g in stats.gradients] == [case.arrays[position].shape for position in step.wanted]
@@ -240,8 +255,7 @@ def test_nothing_to_sum_is_zero(kind, executor, always_cut):
 @pytest.mark.parametrize("kind", ["poisson", "linear"])
 def test_64_bit_row_numbers_give_the_sums_of_32_bit_ones(kind, always_cut):
     step = ADDED[kind]
-    equation = {"poisson": CP3, "linear": TUCKER}[kind]
-    narrow = Case.draw(equation, step, seeded(kind))
+    narrow = Case.draw(OF[kind], step, seeded(kind))
     wide = replace(narrow, cells=narrow.cells.astype(np.int64))
     assert {rows.dtype for rows in wide.tree().rows} == {np.dtype(np.uint64)}
     assert {rows.dtype for rows in narrow.tree().rows} == {np.dtype(np.uint32)}
@@ -290,46 +304,60 @@ def peaked(equation, rng, low=1e-3):
     return factors, logs
 
 
-def log_domain(equation, cells, entries, logs, kind, log_exposure):
+def log_domain(equation, cells, entries, logs, kind, exposures):
     """Counts (inside) of every factor, the links' part of the bound and how many underflow, over all latent indices."""
-    latent = list(dict.fromkeys(i for layout in equation.layouts for i in layout.latent))
-    axes = tuple(range(1, 1 + len(latent)))
     rows = {index: cells[:, n].astype(np.int64) for n, index in enumerate(equation.indices)}
-    total = scaled = np.zeros((len(cells), *(equation.size(index) for index in latent)))
-    for layout in equation.layouts:
+    terms = [_log_term(equation, term, rows, len(cells), logs, V) for term, V in enumerate(exposures)]
+    log_xhat = np.logaddexp.reduce([logsumexp(total, axis=_latent_axes(total)) for _, total, _ in terms])
+    fast = logsumexp(terms[0][2], axis=_latent_axes(terms[0][2])) if equation.single else log_xhat
+    expected, values = np.ones(len(cells)), log_xhat
+    if kind == "bernoulli":
+        rate = np.exp(np.maximum(log_xhat, -40.0))
+        expected = np.where(log_xhat < -40.0, 1.0, rate / -np.expm1(-rate))
+        values = np.where(log_xhat < -40.0, log_xhat, rate + np.log(-np.expm1(-rate)))
+    counts = {}
+    for term, (latent, total, _) in enumerate(terms):
+        every_cell = (len(cells), *(1 for _ in latent))
+        share = (entries * expected).reshape(every_cell) * np.exp(total - log_xhat.reshape(every_cell))
+        for layout in _layouts(equation, term):
+            gone = tuple(1 + n for n, index in enumerate(latent) if index not in layout.latent)
+            own = [index for index in latent if index in layout.latent]
+            block = share.sum(axis=gone).transpose(0, *(1 + own.index(index) for index in layout.latent))
+            counts[layout.name] = np.zeros(layout.sizes)
+            if layout.visible:
+                np.add.at(counts[layout.name], tuple(rows[index] for index in layout.visible), block)
+            else:
+                counts[layout.name] += block.sum(axis=0)
+    return counts, float(entries @ values), int((fast < np.log(TINY)).sum())
+
+
+def _layouts(equation, term):
+    return [layout for layout, operand in zip(equation.layouts, equation.operands) if operand.term == term]
+
+
+def _latent_axes(total):
+    return tuple(range(1, total.ndim))
+
+
+def _log_term(equation, term, rows, count, logs, V):
+    """The latent indices of a term, log(V Π L) of every cell over them, and the same with rows scaled, without V."""
+    latent = list(dict.fromkeys(i for layout in _layouts(equation, term) for i in layout.latent))
+    total = scaled = np.zeros((count, *(equation.size(index) for index in latent)))
+    for layout in _layouts(equation, term):
         at = tuple(rows[index] for index in layout.visible)
-        block = logs[layout.name][at] if at else np.repeat(logs[layout.name][None], len(cells), axis=0)
+        block = logs[layout.name][at] if at else np.repeat(logs[layout.name][None], count, axis=0)
         order = [1 + layout.latent.index(index) for index in latent if index in layout.latent]
         shape = [equation.size(index) if index in layout.latent else 1 for index in latent]
-        block = block.transpose(0, *order).reshape(len(cells), *shape)
+        block = block.transpose(0, *order).reshape(count, *shape)
         total = total + block
-        scaled = scaled + block - block.max(axis=axes, keepdims=True, initial=-np.inf)
-    log_xhat = logsumexp(total, axis=axes) if axes else total
-    underflow = int(((logsumexp(scaled, axis=axes) if axes else scaled) < np.log(TINY)).sum())
-    expected, terms = np.ones(len(cells)), log_xhat
-    if kind == "bernoulli":
-        log_rate = log_xhat + (0.0 if log_exposure is None else log_exposure)
-        rate = np.exp(np.maximum(log_rate, -40.0))
-        expected = np.where(log_rate < -40.0, 1.0, rate / -np.expm1(-rate))
-        terms = np.where(log_rate < -40.0, log_rate, rate + np.log(-np.expm1(-rate)))
-    every_cell = (len(cells), *(1 for _ in latent))
-    share = (entries * expected).reshape(every_cell) * np.exp(total - log_xhat.reshape(every_cell))
-    counts = {}
-    for layout in equation.layouts:
-        gone = tuple(1 + n for n, index in enumerate(latent) if index not in layout.latent)
-        own = [index for index in latent if index in layout.latent]
-        block = share.sum(axis=gone).transpose(0, *(1 + own.index(index) for index in layout.latent))
-        counts[layout.name] = np.zeros(layout.sizes)
-        if layout.visible:
-            np.add.at(counts[layout.name], tuple(rows[index] for index in layout.visible), block)
-        else:
-            counts[layout.name] += block.sum(axis=0)
-    return counts, float(entries @ terms), underflow
+        scaled = scaled + block - block.max(axis=_latent_axes(block), keepdims=True, initial=-np.inf)
+    return latent, total if V is None else total + np.log(V).reshape(count, *(1 for _ in latent)), scaled
 
 
 def counted(equation, nonzeros, factors, kind, workers):
     """Counts (inside) from kernels and rare entries together, F, and the stats of the first pass."""
-    plan = equation.plan(kind, len(nonzeros.values), workers, exposed=() if nonzeros.exposures[0] is None else (0,))
+    exposed = tuple(term for term, V in enumerate(nonzeros.exposures) if V is not None)
+    plan = equation.plan(kind, len(nonzeros.values), workers, exposed=exposed)
     relation = Counts(plan, nonzeros, Forest())
     found = relation(factors, Threads(workers), list(factors), bound=True)
     counts = {}
@@ -350,11 +378,21 @@ RARE_EQUATIONS = {
     "bias": EQUATIONS["bias"],
     "sums_only": EQUATIONS["sums_only"],
     "no_index_latent": EQUATIONS["no_index_latent"],
+    "same_latent": EQUATIONS["same_latent"],
+    "given_in_terms": replace(EQUATIONS["given_in_terms"], ranks={"r": 6, "s": 5}),
+    "rescal_bias": EQUATIONS["rescal_bias"],
 }
 
 
 RARE_CASES = [(name, "poisson") for name in RARE_EQUATIONS]
 RARE_CASES += [(name, kind) for name in ("matrix", "tucker", "no_index_latent") for kind in ("bernoulli", "exposed")]
+RARE_CASES += [("given_in_terms", "bernoulli")]
+
+
+def exposures(equation, rng, count, *, exposed=False):
+    """V of every term: of those with a given factor, and of a single one if asked for."""
+    given = (0,) if exposed else equation.given
+    return tuple(np.exp(rng.normal(size=count)) if term in given else None for term in range(equation.terms))
 
 
 @pytest.mark.parametrize(("name", "kind"), RARE_CASES)
@@ -364,11 +402,10 @@ def test_counts_and_bound_with_underflowing_entries_equal_the_log_domain(name, k
     cells = equation.cells(rng, 200)
     cells = cells if equation.indices else np.zeros((1, 0), np.uint32)
     weights = rng.gamma(2.0, 1.0, len(cells))
-    exposure = np.exp(rng.normal(size=len(cells))) if kind == "exposed" else None
+    V = exposures(equation, rng, len(cells), exposed=kind == "exposed")
     likelihood = "poisson" if kind == "poisson" else "bernoulli"
-    nonzeros = Nonzeros(cells, np.ones(len(cells)), weights, (exposure,))
-    log_exposure = None if exposure is None else np.log(exposure)
-    expected, value, underflow = log_domain(equation, cells, weights, logs, likelihood, log_exposure)
+    nonzeros = Nonzeros(cells, np.ones(len(cells)), weights, V)
+    expected, value, underflow = log_domain(equation, cells, weights, logs, likelihood, V)
     actual, found = counted(equation, nonzeros, factors, likelihood, 1)
     if equation.indices:
         assert (0 < underflow < len(cells)) == (name != "sums_only"), underflow
@@ -384,7 +421,7 @@ def test_more_rare_entries_than_there_is_room_for_are_all_counted(workers, alway
     factors, logs = peaked(equation, rng)
     cells = equation.cells(rng, 12_000)
     weights = rng.gamma(2.0, 1.0, len(cells))
-    expected, value, underflow = log_domain(equation, cells, weights, logs, "poisson", None)
+    expected, value, underflow = log_domain(equation, cells, weights, logs, "poisson", (None,))
     assert underflow > workers * (threads.RARE + 100)
     actual, found = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights), factors, "poisson", workers)
     assert found == pytest.approx(value, rel=1e-11)
@@ -412,7 +449,7 @@ def test_rare_entries_are_left_out_of_gradients_and_listed_with_their_cells():
     assert hit.sum() == len(stats.rare_entries) > 0
     assert set(map(tuple, stats.rare_cells.tolist())) == set(map(tuple, case.cells[hit][:, ::-1].tolist()))
     assert sorted(stats.rare_entries) == sorted(case.entries[hit])
-    assert sorted(stats.rare_beside[:, 0]) == sorted(case.log_exposure[hit])
+    assert sorted(stats.rare_beside[:, 0]) == sorted(case.beside[0][hit])
     assert not stats.gradients[1][2].any()
 
 
@@ -424,7 +461,7 @@ def test_rare_entries_worked_on_in_pieces_give_the_same_counts(chunk, monkeypatc
     plan = equation.plan("poisson", len(cells), 1)
     order = plan.passes[0].order
     turned = cells[:, [equation.indices.index(index) for index in order]].astype(np.int64)
-    stats = Stats((), 0.0, turned, rng.gamma(2.0, 1.0, len(cells)), np.zeros(len(cells)))
+    stats = Stats((), 0.0, turned, rng.gamma(2.0, 1.0, len(cells)), np.zeros((len(cells), 0)))
     whole, value = rare_counts(plan, order, stats, list(factors.values()))
     monkeypatch.setattr("plait.infer.rare.CHUNK", chunk)
     pieces, sum_of_values = rare_counts(plan, order, stats, list(factors.values()))
@@ -435,16 +472,23 @@ def test_rare_entries_worked_on_in_pieces_give_the_same_counts(chunk, monkeypatc
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", EQUATIONS)
-def test_poisson_counts_of_every_factor_add_up_to_the_entries(name, workers, always_cut):
+def test_poisson_counts_of_every_factor_of_a_term_are_those_of_the_term_and_all_add_up_to_the_entries(
+    name, workers, always_cut
+):
     equation, rng = EQUATIONS[name], seeded(name, "conserved")
     factors, _ = peaked(equation, rng)
     cells = equation.cells(rng, 100) if equation.indices else np.zeros((1, 0), np.uint32)
     weights = rng.gamma(2.0, 1.0, len(cells))
-    counts, _ = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights), factors, "poisson", workers)
-    for factor, found in counts.items():
-        assert found.sum() == pytest.approx(weights.sum(), rel=1e-11), factor
-        assert np.isfinite(found).all()
-        assert (found >= 0).all()
+    V = exposures(equation, rng, len(cells))
+    counts, _ = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights, V), factors, "poisson", workers)
+    assert all(np.isfinite(found).all() and (found >= 0).all() for found in counts.values())
+    by_term = [[counts[layout.name].sum() for layout in _layouts(equation, term)] for term in range(equation.terms)]
+    for totals in by_term:
+        assert totals == pytest.approx(totals[:1] * len(totals), rel=1e-11)
+    if all(by_term):  # else a term of given factors only has the rest
+        assert sum(totals[0] for totals in by_term) == pytest.approx(weights.sum(), rel=1e-11)
+    else:
+        assert 0 < sum(totals[0] for totals in by_term if totals) < weights.sum()
 
 
 def test_counts_of_a_billion_at_the_edge_of_underflow_are_finite_and_conserved():

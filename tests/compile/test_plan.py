@@ -133,6 +133,21 @@ def test_a_plan_prints_trees_buffers_memory_and_cost():
     )
 
 
+def test_a_plan_of_a_sum_has_the_factors_of_all_terms_in_one_walk():
+    equation = Equation.read("X[i,j,k] = A[i,r] B[j,r] C[k,r] + b[j] + N[i,j]", sizes={"i": 90, "j": 80, "k": 30})
+    plan = equation.plan("poisson", 500, 1)
+    assert str(plan) == (
+        "X: poisson, 500 entries, 1 threads\n"
+        "  tree i > k > j: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass\n"
+        "    Z0: direct (has the root index)\n"
+        "    Z1: one buffer a thread\n"
+        "    Z2: one buffer a thread\n"
+        "    Z3: one buffer a thread"
+    )
+    # three products of rank 3 and a factor without a latent index; levels have 90, 500 and 500 fibres
+    assert plan.multiplications(0) == 3 * (3 * (90 + 500 + 500) + 500)
+
+
 def test_a_plan_of_a_large_relation_states_its_size():
     plan = replace(CP3, sizes={"i": 1000, "j": 1000, "k": 1000}, ranks={"r": 5}).plan("poisson", 12_500_000, 2)
     assert "12,500,000 entries" in str(plan)

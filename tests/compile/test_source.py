@@ -31,6 +31,12 @@ STEPS = {
         "bernoulli", "ij", (0, 1), bound=True, exposed=(0,)
     ),
     "two_cores_poisson": Equation.read("X[i,j] = A[i,q] P[q,r] G[r,q] B[j,r]").step("poisson", "ji", (0, 1, 2, 3)),
+    "cp3_bias_poisson": Equation.read("X[i,j,k] = A[i,r] B[j,r] C[k,r] + b[i]", ranks={"r": 20}).step(
+        "poisson", "ijk", (0, 1, 2, 3), bound=True
+    ),
+    "given_bernoulli": Equation.read("X[i,j] = V[i,j] A[i,r] B[j,r] + c[] N[i,j] + N[i,j]").step(
+        "bernoulli", "ij", (0, 1, 2), bound=True
+    ),
     "two_visible_linear": Equation.read("X[i,j,k] = H[i,k,r] B[j,r]").step("linear", "kji", (0,)),
 }
 
@@ -53,7 +59,10 @@ def test_every_golden_file_belongs_to_a_step():
 @pytest.mark.parametrize("name", equations())
 def test_source_is_python_whose_parameters_are_as_announced(name):
     equation = equations()[name]
-    for kind, more in (("poisson", {"bound": True}), ("bernoulli", {"bound": True, "exposed": (0,)}), ("linear", {})):
+    exposed = (0,) if equation.single else equation.given
+    kinds = {"poisson": {"bound": True}, "bernoulli": {"bound": True, "exposed": exposed}}
+    kinds |= {"linear": {}} if equation.single else {}
+    for kind, more in kinds.items():
         step = equation.step(kind, equation.order, range(len(equation.factors)), **more)
         function = next(node for node in ast.parse(kernel_source(step)).body if isinstance(node, ast.FunctionDef))
         assert [argument.arg for argument in function.args.args] == arguments(step)

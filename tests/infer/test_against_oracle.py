@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import plait
+from plait.execute import Reference
 from tests import oracle
-from tests.models import EXPOSED, MODELS, ONLY_EXPOSED, RANKS, SIZES
+from tests.cases import make
+from tests.models import DOUBLED, EXPOSED, MODELS, ONLY_EXPOSED, RANKS, SIZES, SUMS
 from tests.observed import WAYS, observe
 
 WITH_V = EXPOSED | ONLY_EXPOSED
@@ -43,9 +45,9 @@ def starts(state):
     return {name: Start(*value) if isinstance(value, tuple) else value for name, value in state.items()}
 
 
-def compare(model, bound, problem, state, method, order, fixed, sweeps=(1, 5)):
+def compare(model, bound, problem, state, method, order, fixed, sweeps=(1, 5), executor=None):
     """The fit equals the oracle's sweeps: every factor, and the objective."""
-    rank = {index: RANKS[index] for index in model.latent} or None
+    rank = {index: RANKS[index] for index in model.ranks} or None
     settings = {} if method == "em" else {"prior": plait.Gamma(CONCENTRATION[method], 1.3)}
     reference, done = state, 0
     for count in sweeps:
@@ -54,7 +56,7 @@ def compare(model, bound, problem, state, method, order, fixed, sweeps=(1, 5)):
         done = count
         fit = plait.fit(
             model, bound, rank=rank, method=method, adapt=None, order=order, sweeps=count, tol=0.0,
-            fixed=fixed, init=starts(state), threads=1, **settings,
+            fixed=fixed, init=starts(state), executor=executor, threads=1 if executor is None else None, **settings,
         )  # fmt: skip
         where = f"{method}, {order}, {count} sweeps"
         for factor in problem.free:
@@ -91,6 +93,28 @@ def test_fit_equals_dense_oracle(name, exposed, way, likelihood):
         problem = with_prior(drawn, method)
         state = oracle.start(problem, SIZES | RANKS, rng, method)
         compare(model, bound, problem, state, method, "per-factor" if method == "em" else "one-pass", fixed)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", SUMS | DOUBLED)
+@pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
+def test_fit_of_a_sum_or_of_a_factor_twice_equals_dense_oracle(name, way, likelihood):
+    """By dense sums, for kernels equal those (tests/compile); the orders of update take turns."""
+    case = make(name, way, likelihood)
+    orders = ("one-pass", "per-factor") if (len(name) + len(way) + len(likelihood)) % 2 else ("per-factor", "one-pass")
+    for method, order in zip(("em", "map", "vb"), (*orders, orders[0])):
+        problem = with_prior(case.problem, method)
+        state = case.start(1, method)
+        compare(case.model, case.data, problem, state, method, order, case.fixed, (3,), Reference())
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("name", ["pairwise", "given_in_terms", "coupled_sum", "symmetric_coupled", "rescal_bias"])
+@pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
+def test_compiled_fit_of_a_sum_equals_dense_oracle(name, likelihood):
+    case = make(name, "missing_cells", likelihood)
+    compare(case.model, case.data, with_prior(case.problem, "vb"), case.start(2), "vb", "one-pass", case.fixed)
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])

@@ -12,17 +12,21 @@ from scipy.special import digamma
 
 import plait
 import plait.ensemble
+import plait.execute
 from plait.infer import hyper
 from plait.infer.run import ADAPT_AFTER, ADAPT_WARM
 from tests import oracle
 from tests.cases import PRIOR, make, starts, state_of
 
-MODEL_NAMES = ("matrix", "cp3_mixed_order", "tucker", "block_term", "two_visible_mixed_order", "vector", "coupled_bias")
+MODEL_NAMES = (
+    "matrix", "cp3_mixed_order", "tucker", "block_term", "two_visible_mixed_order", "vector", "coupled_bias",
+    "shared_factor", "symmetric_weighted", "rescal_bias",
+)  # fmt: skip
 
 
 def before_and_after(case, name, tie, **options):
     """The fit when priors are about to adapt for the first time, and one sweep later; one factor: no gauge to fix."""
-    common = options | {"adapt": {name: tie}}
+    common = options | {"adapt": {name: tie}, "executor": plait.execute.Reference()}
     return case.fit(sweeps=ADAPT_AFTER, **common), case.fit(sweeps=ADAPT_AFTER + 1, **common)
 
 
@@ -44,7 +48,9 @@ def test_adapted_prior_is_the_oracles_for_every_factor_and_tying(name, tie):
         E = oracle.means(case.problem, state_of(before, case.problem.free))
         observed = oracle.exposure(case.problem, E, factor) > 0
         old = PRIOR["vb"].concentration
-        A, B = oracle.adapted_prior(C, D, old, its.indices, indices_of(tied, its), observed=observed)
+        groups = {case.model.axis(index) for index in indices_of(tied, its)}
+        groups = [index for index in its.indices if case.model.axis(index) in groups]
+        A, B = oracle.adapted_prior(C, D, old, its.indices, groups, observed=observed)
         prior = after.prior[factor]
         np.testing.assert_allclose(prior.mean, B, rtol=1e-12, err_msg=factor)
         # log A - psi(A) is flat for large A: rounding on its right side moves A by A times as much.
@@ -263,6 +269,17 @@ def test_fixing_the_gauge_changes_neither_the_bound_nor_predictions(name, monkey
             cells = pl.DataFrame(dict(zip(indices, np.indices(shape).reshape(len(shape), -1))))
             first, second = (fit.predict(relation, cells)["mean"].to_numpy() for fit in (fixed, plain))
             np.testing.assert_allclose(first, second, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["pairwise", "shared_factor", "coupled_sum", "symmetric_coupled", "rescal_bias"])
+def test_fixing_the_gauge_of_a_sum_changes_no_bound(name, monkeypatch):
+    case = make(name, "missing_cells", "bernoulli")
+    settings = {"sweeps": 25, "adapt": "component", "executor": plait.execute.Reference()}
+    fixed = case.fit(**settings)
+    monkeypatch.setattr(plait.fitted, "_log_scales", lambda *arguments: {})
+    plain = case.fit(**settings)
+    assert case.objective(fixed) == pytest.approx(case.objective(plain), rel=1e-11)
+    assert fixed.bound == plain.bound == pytest.approx(case.objective(plain), rel=1e-10)
 
 
 def test_gauge_brings_the_means_of_adapted_factors_together():

@@ -192,6 +192,14 @@ def test_two_threads_give_the_same_fit_as_one_to_rounding(name, method, monkeypa
     assert_same(one, two)
 
 
+@pytest.mark.parametrize("name", ["given_in_terms", "symmetric_coupled", "rescal_bias"])
+def test_three_threads_give_the_same_fit_of_a_sum_as_one_to_rounding(name, monkeypatch):
+    monkeypatch.setattr(plait.execute.threads, "SMALL", 2)
+    case = make(name, "missing_cells")
+    one, three = (case.fit(sweeps=8, threads=threads) for threads in (1, 3))
+    assert_same(one, three)
+
+
 def test_data_large_enough_to_be_cut_give_the_same_fit_on_any_number_of_threads():
     rng = np.random.default_rng(7)
     cells = np.unique(rng.integers(0, (3000, 40, 30), (9000, 3)), axis=0)

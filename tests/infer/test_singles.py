@@ -49,6 +49,13 @@ def test_every_model_gives_the_answers_of_doubles(name, method):
     close(case.fit(**settings, **SINGLE), case.fit(**settings))
 
 
+@pytest.mark.parametrize("name", ["tucker_cp", "given_in_terms", "rescal_bias"])
+def test_sums_give_the_answers_of_doubles(name):
+    case = make(name)
+    settings = {"sweeps": 4, "init": starts(case.start(3)), "adapt": "factor"}
+    close(case.fit(**settings, **SINGLE), case.fit(**settings))
+
+
 @pytest.mark.parametrize("way", ["listed", "missing_cells", "pairs", "slices", "weighted_cells"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_every_way_of_observing_gives_the_answers_of_doubles(way, likelihood):

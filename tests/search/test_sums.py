@@ -1,5 +1,6 @@
 """`fit.top` of equations that are sums of products: the best of all cells, each term under its own exposure."""
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -25,6 +26,7 @@ def boxes(request, monkeypatch):
 
 
 one_fit = cache(sum_fit)
+DIRECTED = [name for name in SUMS if name != "undirected"]
 
 
 def closed_cells(fit, relation):
@@ -34,7 +36,7 @@ def closed_cells(fit, relation):
 
 
 @pytest.mark.parametrize("default", [0.0, 0.2])
-@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("name", DIRECTED)
 def test_the_best_cells_of_a_sum_are_those_of_all_cells_whatever_is_given(name, default, boxes):
     fit = one_fit(name, default=default)
     for relation in fit.model.relations:
@@ -53,7 +55,7 @@ def test_the_best_cells_of_an_ensemble_of_sums(name, boxes):
 
 
 @pytest.mark.parametrize("way", ["blocks", "boxes"])
-@pytest.mark.parametrize("name", [name for name in SUMS if name != "no_index"])
+@pytest.mark.parametrize("name", [name for name in DIRECTED if name != "no_index"])
 def test_the_best_cells_of_each_entity_of_a_sum(name, way, monkeypatch):
     monkeypatch.setattr(blocks, "FEW" if way == "boxes" else "BLOCK", 0 if way == "boxes" else 7)
     fit = one_fit(name)
@@ -67,6 +69,23 @@ def test_the_best_cells_of_each_entity_of_a_sum(name, way, monkeypatch):
         wanted = np.sort(scores[..., row][mask[..., row]])[::-1][:3]
         np.testing.assert_allclose(scores[cells], wanted, rtol=1e-9)
         assert mask[cells].all()
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_pairs_of_an_undirected_sum_are_shown_once(known, boxes):
+    fit = one_fit("undirected")
+    scores = all_rates(fit, "X")
+    np.testing.assert_allclose(scores, scores.T, rtol=1e-12)
+    linked = np.zeros(scores.shape, bool)
+    linked[tuple(fit.known["X"].cells.T)] = not known
+    pairs = [(i, j) for i, j in itertools.combinations(range(len(scores)), 2) if not linked[i, j] and not linked[j, i]]
+    table = fit.top("X", 100, known=known)
+    found = [tuple(sorted(pair)) for pair in zip(table["user"], table["friend"])]
+    assert sorted(found) == sorted(pairs)
+    np.testing.assert_allclose(table["mean"], np.sort([scores[pair] for pair in pairs])[::-1], rtol=1e-9)
+    for user in range(len(scores)):
+        others = fit.top("X", 100, given={"user": user}, known=known)["friend"].to_list()
+        assert sorted(others) == sorted({*sum((pair for pair in pairs if user in pair), ())} - {user})
 
 
 def test_a_sum_of_products_of_single_rows_stays_one_inner_product():

@@ -54,6 +54,18 @@ def test_fit_cut_between_sweeps_ends_bit_equal(name, method, likelihood, exposed
         same_bits(case.fit(sweeps=17, init=run, **settings), whole)
 
 
+@pytest.mark.parametrize("method", ["em", "vb"])
+@pytest.mark.parametrize("name", ["pairwise", "given_in_terms", "symmetric_coupled", "rescal_bias"])
+def test_fit_of_a_sum_cut_between_sweeps_ends_bit_equal(name, method, tmp_path):
+    case = make(name, "missing_cells")
+    settings = {"method": method, "accelerate": True} | ({"start": "em"} if method == "vb" else {})
+    whole = case.fit(sweeps=30, **settings)
+    for cut in (-20, 0, 21) if method == "vb" else (0, 21):
+        run = tmp_path / str(cut)
+        case.fit(sweeps=30, checkpoint=run, progress=lambda record, cut=cut: record.sweep < cut, **settings)
+        same_bits(case.fit(sweeps=30, init=run, **settings | ({"start": None} if method == "vb" else {})), whole)
+
+
 @pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 def test_fit_cut_between_leaps_ends_bit_equal(method, order, tmp_path):

@@ -113,9 +113,11 @@ def _likelihood(
         levels = [step.order.index(index) for index in operand.visible]
         rows = np.ravel_multi_index([at[n] for n in levels], [sizes[n] for n in levels]) if levels else 0
         log_rate = log_rate + shift[numbers.get(position, rows)]
-    rate = np.exp(log_rate)
+    low = log_rate < -37.0  # there E[n] is 1 to the last digit, and the rate itself may underflow
+    rate = np.exp(np.maximum(log_rate, -37.0))
     miss = -np.expm1(-rate)
-    return entries * rate / miss / xhat, entries * (rate + np.log(miss))
+    expected, terms = np.where(low, 1.0, rate / miss), np.where(low, log_rate, rate + np.log(miss))
+    return entries * expected / xhat, entries * terms
 
 
 def _gradient(step: Step, position: int, table: Array, dense: list[Array], labels: list[list[int]]) -> Array:

@@ -131,7 +131,10 @@ class Relation:
         return replace(self, data=table, value=value, _entities=dict(zip(own, graph.entities)))
 
     def read(self, name: str, indices: Sequence[str], groups: Groups = ()) -> Source:
-        """Read the data, no graph; name: for errors; indices: as in its equation; groups: of those without order."""
+        """Read the data, no graph; name of the relation for errors, indices as in its equation.
+
+        groups: places of indices whose order says nothing.
+        """
         self._check_indices(name, indices)
         if self._tabular:
             source = read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)

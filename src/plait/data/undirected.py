@@ -138,6 +138,28 @@ def total_once(weights: Weights, groups: Groups) -> float:
     return math.fsum(_unchanged(weights, order).total() for order in ways) / len(ways)
 
 
+def each_once(weights: Weights, groups: Groups) -> Weights:
+    """Weights that are the same for all images of a cell, divided by how many of them there are.
+
+    Burnside's lemma once more: of the ways of writing a cell, as many leave it as it is as it has fewer images.
+    """
+    if not groups:
+        return weights
+    ways = list(orders(groups, len(weights.shape)))
+    return sum((_among_unchanged(weights, order) for order in ways[1:]), weights) * (1.0 / len(ways))
+
+
+def _among_unchanged(weights: Weights, order: Sequence[int]) -> Weights:
+    """The same weights, 0 at cells that a way of writing changes."""
+    indices, shape = weights.indices, weights.shape
+    for place, index in enumerate(indices):
+        first = min(_cycle(order, place))
+        if first != place:
+            rows = np.repeat(np.arange(shape[place])[:, None], 2, axis=1)
+            weights = weights * Weights.from_table(indices, shape, (indices[first], index), rows)
+    return weights
+
+
 def _unchanged(weights: Weights, order: Sequence[int]) -> Weights:
     """The weights of the cells that a way of writing leaves as they are: equal rows along each of its cycles."""
     indices = weights.indices

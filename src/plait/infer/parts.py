@@ -10,6 +10,7 @@ from plait.compile.step import Kind
 from plait.data.bind import BoundRelation, Data
 from plait.data.blocks import Forest
 from plait.data.exposure import Exposures
+from plait.data.undirected import each_once
 from plait.errors import DataError
 from plait.execute import Executor
 from plait.infer.counts import Nonzeros
@@ -42,8 +43,7 @@ def part_of(data: Data, name: str, exposures: Exposures) -> Part:
     at_links = tuple(None if cells is None else exposures.at(name, n, cells) for n in numbers)
     if all(V is not None for V in at_links):
         _check_exposure(relation, data, cast(list[Array], at_links))
-    # Where indices may be exchanged every pair is a cell once, and the sum over all cells has it twice.
-    M = relation.weights * 0.5 ** len(equation.exchanged) if equation.exchanged else relation.weights
+    M = each_once(relation.weights, relation.groups)
     given = (exposures.of(name, n) for n in numbers)
     return Part(
         name,

@@ -43,7 +43,8 @@ def prune(problem: Problem, counted: Sequence[Counted]) -> tuple[Problem, Sequen
 def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, Array]:
     """Expected counts of every component, by its axis, added up over relations.
 
-    Any factor that has the index tells, for all terms that it is in. One that stands twice has every count twice.
+    Any factor that has the index tells, for all terms that it is in. One that stands twice has every count twice; where
+    it does so in some terms only, theirs are doubled here, for rather too many than too few may be kept.
     """
     totals: dict[str, Array] = {}
     for relation, sums in zip(problem.relations, counted):
@@ -56,7 +57,8 @@ def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, 
                     continue
                 factor = problem.factors[member.factor]
                 stored = sums.gradients[member.factor] * factor.geomean + sums.extras.get(member.factor, 0.0)
-                inside = member.layout.unpack(stored) / term.uses[member.factor]
+                uses = min(other.uses[member.factor] for other in relation.terms if member.factor in other.uses)
+                inside = member.layout.unpack(stored) / uses
                 for n in new:
                     place = len(member.layout.visible) + n
                     others = tuple(at for at in range(inside.ndim) if at != place)

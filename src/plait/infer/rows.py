@@ -258,16 +258,19 @@ def rows_twice(lo, hi, real, pad, gradient, extra, exposure, twice, A, rate, E, 
     """The exposure with which the plain update gives what a factor that stands twice in terms needs (MATH.md).
 
     With twice, the exposure from those terms, a = twice/E and b = rate + exposure: the update is that of the exposure
-    whole = exposure + 2 a C / (b + √(b² + 4 a C)), where C = A + counts (under MAP and EM A − 1 + counts).
+    whole = exposure + 2 a C / (b + √(b² + 4 a C)), where C = A + counts (under MAP and EM A − 1 + counts). Where C is 0
+    any positive exposure gives the 0 that it should be.
     """
-    two, four, none = splat(2.0), splat(4.0), splat(0.0)
+    two, four, none, most = splat(2.0), splat(4.0), splat(0.0), splat(1e300)
     for row in range(lo, hi):
         for block in range(0, whole.shape[1], pad):
             for c in range(block, block + real, WIDTH):
                 e, b = read(E, row, c), read(rate, row, c) + read(exposure, row, c)
                 C = read(A, row, c) + read(gradient, row, c) * read(geomean, row, c) + read(extra, row, c)
-                aC = where_positive(e, read(twice, row, c) / e * C, none)
-                more = where_positive(aC, two * aC / (b + root(b * b + four * aC)), none)
+                again = read(twice, row, c)
+                aC = where_positive(e, again * (C / e), none)
+                aC = where_positive(aC - most, most, aC)  # its square root, and nothing else, is what E is made of
+                more = where_positive(aC, two * aC / (b + root(b * b + four * aC)), again)
                 write(whole, row, c, cut(read(exposure, row, c) + more, block + real - c, 0.0))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from plait.data.bind import Data
 from plait.machine import memory
-from plait.model.model import Equation
+from plait.model.model import Equation, Summand
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # that are looked at
 GENEROUS = 1.5  # numbers in all factors for every coordinate of a link that the data list, …
@@ -35,7 +35,9 @@ class Scale:
 
     def ranks(self, size: int) -> dict[str, int]:
         """The size of every latent index, in the model's order."""
-        return {i: self.given[i] if i in self.given else min(size, self.room[i]) for i in self.data.model.latent}
+        axis = self.data.model.axis
+        room = {axis(i): min(self.room[j] for j in self.room if axis(j) == axis(i)) for i in self.room}
+        return {i: self.given[i] if i in self.given else min(size, room[axis(i)]) for i in self.data.model.latent}
 
     @property
     def most(self) -> int:
@@ -48,17 +50,24 @@ class Scale:
         return [size for size in SIZES if size <= self.most]
 
     def work(self, size: int) -> float:
-        """Products that a sweep takes: for every link, as many as its equation has combinations of components."""
+        """Products that a sweep takes: for every link, as many as its terms have combinations of components."""
         ranks = self.ranks(size)
         return float(
-            sum(len(self.data.relations[e.relation].links) * math.prod(ranks[i] for i in e.latent) for e in self._woven)
+            sum(
+                len(self.data.relations[equation.relation].links)
+                * math.prod(ranks[i] for i in equation.latent_of(term))
+                for equation in self._woven
+                for term in equation.terms
+            )
         )
 
     def numbers(self, size: int) -> float:
         """Numbers in all factors with latent indices."""
         sizes = {**self.data.sizes, **self.ranks(size)}
         factors = [self.data.model.factor(name) for name in self.data.model.factors]
-        return float(sum(math.prod(sizes[i] for i in factor.indices) for factor in factors if factor.latent))
+        # What a factor remembers of pairs says nothing about the size of the others.
+        woven = [factor for factor in factors if factor.latent and len(factor.visible) < 2]
+        return float(sum(math.prod(sizes[i] for i in factor.indices) for factor in woven))
 
     @property
     def coordinates(self) -> float:
@@ -89,23 +98,32 @@ def by_rule(scale: Scale) -> int:
     """
     wanted = scale.generous * scale.coordinates
     sizes = [size for size in scale.sizes if size <= MOST and scale.affords(size)] or scale.sizes[:1]
-    return min(sizes, key=lambda size: abs(math.log(scale.numbers(size) / max(wanted, 1.0))))
+    return min(sizes, key=lambda size: abs(math.log(max(scale.numbers(size), 1.0) / max(wanted, 1.0))))
 
 
 def _room(data: Data, index: str) -> int:
-    """The most components that any relation can use."""
-    return max(_room_in(data, equation, index) for equation in data.model.equations if index in equation.latent)
+    """The most components that any term can use."""
+    holders = [name for name in data.model.factors if index in data.model.factor(name).latent]
+    if len(holders) == 1 and len(data.model.factor(holders[0]).visible) > 1:
+        return 1  # a factor over pairs has it to itself: its values would only be added up
+    return max(
+        _room_in(data, equation, term, index)
+        for equation in data.model.equations
+        for term in equation.terms
+        if index in term.indices
+    )
 
 
-def _room_in(data: Data, equation: Equation, index: str) -> int:
+def _room_in(data: Data, equation: Equation, term: Summand, index: str) -> int:
     """No more than there are links, nor than explain all cells exactly.
 
     Between two factors an index is that of a matrix product, whose rank is at most what either side has of visible
     cells. Among more factors it is one of rank-one tensors: all cells without those of the largest visible index.
     """
     relation = data.relations[equation.relation]
-    holders = [o for o in equation.occurrences if index in o.indices]
-    cells = math.prod(relation.shape) // max(relation.shape, default=1)
+    holders = [o for o in term.occurrences if index in o.indices]
+    shape = [data.sizes[i] for i in equation.indices if i in term.indices]
+    cells = math.prod(shape) // max(shape, default=1)
     if len(holders) == 2:
         sides = [math.prod(data.sizes[i] for i in o.indices if i in equation.indices) for o in holders]
         plain = [side for o, side in zip(holders, sides) if not set(o.indices) & set(equation.latent) - {index}]
