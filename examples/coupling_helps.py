@@ -10,17 +10,17 @@ groups = 4
 member = rng.integers(0, groups, 80)  # users
 place_of = rng.integers(0, groups, 60)
 X = (rng.random((80, 60)) < np.where(member[:, None] == place_of, 0.4, 0.02)).astype(float)
-Y = (rng.random((80, 80)) < np.where(member[:, None] == member, 0.3, 0.01)).astype(float)
+Y = np.triu(rng.random((80, 80)) < np.where(member[:, None] == member, 0.3, 0.01), 1).astype(float)
 
 cold = np.arange(0, 80, 10)  # users whose visits are hidden
 visits = plait.Relation(X, missing=pl.DataFrame({"user": cold}), likelihood="bernoulli")
-friends = plait.Relation(Y, likelihood="bernoulli")
+friends = plait.Relation(Y + Y.T, likelihood="bernoulli")  # friendship has no direction
 
 alone = plait.fit("visits[user, place] = U[user, r] P[place, r]", {"visits": visits}, rank=6, seed=0)
 coupled = plait.fit(
     """
     visits[user, place]   = U[user, r] P[place, r]
-    friends[user, friend] = U[user, r] F[friend, r]
+    friends[user, friend] = U[user, r] U[friend, r]
     friend: user
     """,
     {"visits": visits, "friends": friends},

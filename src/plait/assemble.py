@@ -35,6 +35,7 @@ def make_problem(
     given: Mapping[str, Factor],
     init: Fit | Mapping[str, Any] | None,
     dtype: np.dtype[Any],
+    late: frozenset[str],
     parts: Sequence[Part],
     seed: int,
     executor: Executor,
@@ -43,9 +44,15 @@ def make_problem(
     """Everything that the loop works on, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
-    problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest)
-    match_totals(problem, random)
+    learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
+    problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest, learnt)
+    match_totals(problem, random, late)
     return problem
+
+
+def _learnt(init: Fit, parts: Sequence[Part]) -> dict[str, dict[str, float]]:
+    """What an earlier fit has learnt about the likelihoods that are still the same."""
+    return {part.name: init.learnt[part.name] for part in parts if init.likelihood.get(part.name) == part.likelihood}
 
 
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:

@@ -26,7 +26,7 @@ from plait.infer.gamma import Factor
 from plait.infer.parts import go_on, parts_of
 from plait.infer.prior import Gamma, Prior
 from plait.infer.problem import Method, Problem
-from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, WARM_UP, Order, Settings
+from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Settings
 from plait.infer.state import State
 from plait.model import Model
 from plait.model.traps import model_traps
@@ -112,9 +112,11 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     ties = check_ties(ties, given.adapt, layouts, chosen=given.adapt != settings.AUTO)
     warm = settings.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
+    alone = given.method == "vb" and (given.init is None or begun_in(given.init))
+    late = settings.late_factors(model, named, free) if alone else frozenset[str]()
     loop = Settings(
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
-        dtype.name,
+        dtype.name, late, min(JOIN, given.sweeps // 2) if late else 0,
     )  # fmt: skip
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
@@ -136,7 +138,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     method = cast(Method, "em" if warm else given.method)
     stored = np.dtype(np.float64) if warm else dtype  # EM's entries fall below what floats hold
     init = given.init if not begun else None
-    make = partial(make_problem, bound, layouts, method, priors, exposures, known, init, stored)
+    make = partial(make_problem, bound, layouts, method, priors, exposures, known, init, stored, loop.late)
     parts, forest = parts_of(bound, exposures), Forest()
 
     def begin(seed: int, executor: Executor) -> Problem:
@@ -162,13 +164,16 @@ def _check_alone(given: Arguments) -> None:
 def _taken_up(given: Arguments, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
     """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
     earlier, members = _earlier(given.init, origin, given.start)
-    words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after") if w in earlier.settings}
+    words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after", "join") if w in earlier.settings}
     if given.adapt == settings.AUTO:
         words["adapt"] = earlier.settings["adapt"]
         loop = replace(loop, ties=words["adapt"])
     origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
     warm_up = WARM_UP if origin.settings["start"] == "em" else 0
     loop = replace(loop, warm_up=warm_up, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
+    loop = (
+        replace(loop, join=earlier.settings["join"]) if "join" in earlier.settings else replace(loop, late=frozenset())
+    )
     return origin, loop, {member.seed: member.state for member in members}
 
 
@@ -181,6 +186,11 @@ def member_seeds(seed: int, count: int) -> tuple[int, ...]:
 def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
     traps = model_traps(data.model, given), link_traps(data), rank_traps(data, ranks, given), given_traps(data, given)
     warn_of(chain.from_iterable(traps))
+
+
+def begun_in(init: Any) -> bool:
+    """Whether a fit goes on from a folder, and not from factors that are there already."""
+    return isinstance(init, (str, PathLike))
 
 
 def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:

@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.infer.gamma import Factor, posterior
-from plait.infer.problem import Problem, Relation
+from plait.infer.problem import Problem
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START = 10.0  # posterior concentration that VB gives to a random start
+FAINT = 1e-6  # of a relation that evidence has before it joins
 TINIEST = 1e-290  # a VB posterior is positive everywhere
 
 
@@ -39,7 +40,9 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
     factors = dict(problem.factors)
     for name in problem.free:
         factors[name] = around(factors[name].layout, factors[name].mean, dtype)
-    return Problem("vb", problem.parts, factors, problem.free, problem.priors, problem.executor, problem.forest)
+    return Problem(
+        "vb", problem.parts, factors, problem.free, problem.priors, problem.executor, problem.forest, problem.learnt
+    )
 
 
 def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> Factor:
@@ -57,15 +60,18 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
     return np.where(array > 0, inside, 0.0).astype(dtype)
 
 
-def match_totals(problem: Problem, movable: Sequence[str]) -> None:
-    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows.
+def match_totals(problem: Problem, movable: Sequence[str], late: frozenset[str] = frozenset()) -> None:
+    """Scale the movable factors so that Σ M·V·Xhat is the events of Σ M·X in every relation, as their sharing allows.
 
-    The terms of a relation begin with equal parts of it.
+    The terms of a relation begin with equal parts of it, those of factors that join late with next to nothing.
     """
     rows, wanted = [], []
     for relation in problem.relations:
-        part = _total(relation) / len(relation.members)
+        waits = [bool(members) and late.issuperset(member.factor for member in members) for members in relation.members]
+        burst = relation.part.likelihood.bursts(problem.learnt[relation.part.name])[0]
+        total = relation.sums.value / burst
         for number, members in enumerate(relation.members):
+            part = total * (FAINT if waits[number] else 1.0 / max(1, waits.count(False)))
             uses = [float(sum(member.factor == name for member in members)) for name in movable]
             own = [term for term in relation.terms if term.number == number]
             rate = sum((term.total(problem.factors) for term in own), 0.0)
@@ -77,8 +83,3 @@ def match_totals(problem: Problem, movable: Sequence[str]) -> None:
     logs, *_ = np.linalg.lstsq(np.array(rows), np.array(wanted), rcond=None)
     for name, log_scale in zip(movable, logs):
         problem.rescale(name, float(log_scale))
-
-
-def _total(relation: Relation) -> float:
-    nonzeros = relation.part.nonzeros
-    return float(nonzeros.weights @ nonzeros.values)

@@ -152,6 +152,15 @@ class Model:
     two axes have the same entities; ``#`` begins a comment. Two models are equal when their equations and axes are,
     however they were written.
 
+    - An index that the relation does not have is latent: each term is summed over it. The same name in two terms is the
+      same rank.
+    - A term may lack indices of the relation, and is then the same along them. ``c[]`` is a number. Parentheses
+      distribute: ``V[i] (A[i, r] B[j, r] + c[])``.
+    - A factor is the same wherever it stands: in several equations, in several terms, and twice in a term, if it takes
+      two rows there: ``friends[user, friend] = U[user, r] U[friend, r]; friend: user``.
+    - Where exchanging two indices leaves an equation as it is, its relation is undirected: a pair is one cell. Beside a
+      factor that stands twice, a given one over the two indices, ``w[] N[user, friend]``, is one of pairs.
+
     >>> model = Model("X[i, j] = A[i, r] B[j, r]; Y[i] = A[i, r]")
     >>> model.R.tolist()
     [[1, 1], [1, 0]]
