@@ -31,7 +31,7 @@ PAIRS: dict[str, str] = {
     "both_terms": "X[i,j,k] = M[i,j] C[k,r] w[r] + M[i,j] + b[k]",
     "triple": "X[i,j,k] = T[i,j,k] + M[j,k] A[i,r] B[j,r]",
     "coupled": "X[i,j] = M[i,j] + A[i,r] B[j,r]; Y[i,j,k] = M[i,j] C[k,r] B[j,r]",
-    "renamed": "X[i,h,k] = M[i,h] c[k] + A[i,r] A[h,r]; Y[h,i] = M[h,i] a[i]; h: i",
+    "renamed": "X[i,h] = M[i,h] + A[i,r] B[h,r]; Y[h,i] = M[h,i] a[i]; h: i",
 }
 SIZES = {"i": 7, "j": 6, "k": 4, "h": 7}
 RANKS = {"r": 3, "z": 2, "y": 2}

@@ -43,7 +43,7 @@ def test_the_bound_is_that_over_all_pairs_whatever_is_observed(name, way):
 
 @pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("method", ["vb", "em", "map"])
-@pytest.mark.parametrize("name", [name for name in PAIRS if name != "renamed"])  # that one has a factor twice
+@pytest.mark.parametrize("name", PAIRS)
 def test_a_sweep_is_that_of_a_factor_whose_pairs_without_links_share_their_mean_exposure(name, method, order):
     for way, likelihood in (("all", "poisson"), ("missing_cells", "bernoulli")):
         model, data, X, M = draw(name, way, likelihood)
