@@ -26,6 +26,7 @@ TABLES = (
     "predict",
     "ranks",
     "starts",
+    "sums",
     "top",
     "tyings",
     "worths",

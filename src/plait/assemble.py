@@ -34,6 +34,7 @@ def make_problem(
     given: Mapping[str, Factor],
     init: Fit | Mapping[str, Any] | None,
     dtype: np.dtype[Any],
+    late: frozenset[str],
     parts: Sequence[Part],
     seed: int,
     executor: Executor,
@@ -44,7 +45,7 @@ def make_problem(
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
     learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
     problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest, learnt)
-    match_totals(problem, random)
+    match_totals(problem, random, late)
     return problem
 
 

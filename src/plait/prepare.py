@@ -26,7 +26,7 @@ from plait.infer.gamma import Factor
 from plait.infer.parts import go_on, parts_of
 from plait.infer.prior import Gamma, Prior
 from plait.infer.problem import Method, Problem
-from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, WARM_UP, Order, Settings
+from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Settings
 from plait.infer.state import State
 from plait.model import Model
 from plait.model.traps import model_traps
@@ -110,9 +110,11 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     ties = settings.pair_ties(ties, given.adapt, layouts)
     warm = settings.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
+    alone = given.method == "vb" and (given.init is None or begun_in(given.init))
+    late = settings.late_factors(model, named, free) if alone else frozenset[str]()
     loop = Settings(
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
-        dtype.name,
+        dtype.name, late, min(JOIN, given.sweeps // 2) if late else 0,
     )  # fmt: skip
     settings.check_memory(layouts, free, dtype, settings.arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
@@ -134,7 +136,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     method = cast(Method, "em" if warm else given.method)
     stored = np.dtype(np.float64) if warm else dtype  # EM's entries fall below what floats hold
     init = given.init if not begun else None
-    make = partial(make_problem, bound, layouts, method, priors, exposures, known, init, stored)
+    make = partial(make_problem, bound, layouts, method, priors, exposures, known, init, stored, loop.late)
     parts, forest = parts_of(bound, exposures), Forest()
 
     def begin(seed: int, executor: Executor) -> Problem:
@@ -160,13 +162,16 @@ def _check_alone(given: Arguments) -> None:
 def _taken_up(given: Arguments, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
     """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
     earlier, members = _earlier(given.init, origin, given.start)
-    words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after") if w in earlier.settings}
+    words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after", "join") if w in earlier.settings}
     if given.adapt == settings.AUTO:
         words["adapt"] = earlier.settings["adapt"]
         loop = replace(loop, ties=words["adapt"])
     origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
     warm_up = WARM_UP if origin.settings["start"] == "em" else 0
     loop = replace(loop, warm_up=warm_up, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
+    loop = (
+        replace(loop, join=earlier.settings["join"]) if "join" in earlier.settings else replace(loop, late=frozenset())
+    )
     return origin, loop, {member.seed: member.state for member in members}
 
 
@@ -181,8 +186,21 @@ def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
     warn_of(chain.from_iterable(traps))
 
 
+def begun_in(init: Any) -> bool:
+    """Whether a fit goes on from a folder, and not from factors that are there already."""
+    return isinstance(init, (str, PathLike))
+
+
 def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
     """The pairs of every free factor over several visible indices."""
+    for equation in data.model.equations:
+        for use in (o for o in equation.occurrences if o.factor in free):
+            if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
+                raise SettingError(
+                    f"{equation.relation}: factor {use} is not given, and pairs of {equation.relation} have no order.\n"
+                    f"Give it, fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}; or let the two sides have "
+                    f"factors of their own, so that they have an order."
+                )
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}

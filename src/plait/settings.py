@@ -1,6 +1,6 @@
 """The arguments of `plait.fit`, checked against model and data before anything is computed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import Any, get_args
 
@@ -149,6 +149,21 @@ def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[
     return bool(start == "em" and free)
 
 
+def late_factors(model: Model, given: Collection[str], free: Sequence[str]) -> frozenset[str]:
+    """Scales of evidence: free factors that stand beside given ones of visible indices alone, where others are latent.
+
+    What evidence explains costs one number, what components explain many; together from the start, or as long as
+    priors adapt, evidence takes all there is and components fade, though they know what it does not.
+    """
+    evidence = {name for name in given if not model.factor(name).latent}
+    terms = [term for equation in model.equations for term in equation.terms]
+    told = [t for t in terms if evidence & set(t.factors) and not any(model.factor(n).latent for n in t.factors)]
+    others = {name for term in terms if term not in told for name in term.factors}
+    woven = any(model.factor(name).latent for name in others if name in free)
+    found = {name for term in told for name in term.factors if name in free and name not in others}
+    return frozenset(found) if woven else frozenset()
+
+
 def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.dtype[Any]) -> dict[str, Any]:
     """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
     ties = {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()}
@@ -162,6 +177,7 @@ def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.d
         "accelerate": loop.accelerate,
         "start": "em" if loop.warm_up else "random",
         "adapt_after": loop.adapt_after,
+        **({"join": loop.join} if loop.late else {}),
         "threads": threads,
         "dtype": dtype.name,
     }

@@ -60,9 +60,9 @@ def test_ctrl_c_saves_the_run_and_says_how_to_go_on(scratch):
 
 
 def test_ctrl_c_in_the_warm_up_is_told_and_a_run_goes_on_from_there(scratch, monkeypatch):
-    def interrupted(problem, counted, order):
+    def interrupted(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
-        sweep_once(problem, counted, order)
+        sweep_once(*arguments)
 
     monkeypatch.setattr(plait.infer.steps, "sweep_once", interrupted)
     result = scratch.plait("fit model.toml -o stopped")

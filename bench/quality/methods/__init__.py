@@ -8,6 +8,10 @@ METHODS = {
     "Plait": "bench.quality.methods.plait_:Default",
     "Plait, five fits": "bench.quality.methods.plait_:Five",
     "Plait, EM": "bench.quality.methods.plait_:Em",
+    "Plait, symmetric": "bench.quality.methods.plait_:Symmetric",
+    "Plait, symmetric + paths": "bench.quality.methods.plait_:SymmetricPaths",
+    "Plait, A G A": "bench.quality.methods.plait_:Shared",
+    "Plait, pairs": "bench.quality.methods.plait_:Pairwise",
     "popularity": "bench.quality.methods.popularity:Popularity",
     "popularity of pairs": "bench.quality.methods.popularity:Pairs",
     "Adamic–Adar": "bench.quality.methods.networkx_:AdamicAdar",
@@ -20,7 +24,8 @@ METHODS = {
     "ComplEx": "bench.quality.methods.pykeen_:ComplEx",
     "RESCAL": "bench.quality.methods.pykeen_:Rescal",
 }
-OURS = ("Plait", "Plait, five fits", "Plait, EM")
+EQUATIONS = ("Plait, symmetric", "Plait, symmetric + paths", "Plait, A G A", "Plait, pairs")
+OURS = ("Plait", "Plait, five fits", "Plait, EM", *EQUATIONS)
 BEST = "Plait, five fits"
 
 __all__ = ["BEST", "METHODS", "OURS", "TRIES", "Method", "find"]

@@ -52,16 +52,64 @@ class Em(Method):
         return Fitted(fitted(seen, **setting, seed=seed, method="em"))
 
 
-def fitted(seen: Seen, **options: Any) -> plait.Fit:
-    """A fit of the equation for this kind of data; every entity is there, also one without links."""
-    text = EQUATIONS[seen.kind]
-    model = plait.Model(text)
+class Other(Method):
+    """An ensemble of another equation."""
+
+    text = ""
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        fit = fitted(seen, self.text, fixed=self.given(seen), restarts=5, seed=seed)
+        return Fitted(fit, {"rank": " × ".join(map(str, fit.rank.values()))})
+
+    def given(self, seen: Seen) -> dict[str, Any] | None:
+        """Factors that are given."""
+        return None
+
+
+class Symmetric(Other):
+    """One factor twice: an edge is one cell."""
+
+    kinds = ("graph",)
+    text = "X[a,b] = U[a,r] U[b,r]\nb: a"
+    says = f"five fits of `{text.splitlines()[0]}`"
+
+
+class SymmetricPaths(Other):
+    """The same with what common neighbours say."""
+
+    kinds = ("graph",)
+    text = "X[a,b] = U[a,r] U[b,r] + w[] N[a,b]\nb: a"
+    says = f"five fits of `{text.splitlines()[0]}`, N by `plait.paths`"
+
+    def given(self, seen: Seen) -> dict[str, Any]:
+        links = pl.DataFrame(seen.links, schema=["a", "b"])
+        return {"N": plait.Exposure(plait.paths(links, length=2), default=0)}
+
+
+class Shared(Other):
+    """Heads and tails are the same entities, which have one factor."""
+
+    kinds = ("triples",)
+    text = "X[h,p,t] = A[h,a] G[a,p,b] A[t,b]\nt: h"
+    says = f"five fits of `{text.splitlines()[0]}`"
+
+
+class Pairwise(Other):
+    """What pairs of entities say, beside what three do."""
+
+    kinds = ("tensor",)
+    text = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[i,s] E[k,s] + F[j,q] G[k,q] + M[j,k] + N[i,k]"
+    says = f"five fits of `{text}`"
+
+
+def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
+    """A fit of an equation, the obvious one for this kind of data if none is given; every entity is there."""
+    model = plait.Model(text or EQUATIONS[seen.kind])
     indices = model.equation("X").indices
     tables = [pl.DataFrame(part, schema=list(indices)) for part in (seen.links, seen.closed)]
     likelihood = "bernoulli" if np.prod(seen.shape) <= SMALL else "poisson"
-    relation = plait.Relation(
-        tables[0], missing=tables[1] if len(seen.closed) else None, universe="model", likelihood=likelihood
-    )
+    closed = len(seen.closed) and not model.equation("X").doubled  # where the diagonal is missing anyway
+    relation = plait.Relation(tables[0], missing=tables[1] if closed else None, universe="model", likelihood=likelihood)
     labels = {index: range(size) for index, size in zip(indices, seen.shape) if model.axis(index) == index}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.PlaitWarning)

@@ -181,7 +181,9 @@ class Nest:
             return
         small = len(block.latent) == 1 and padded(self.step.extent(block.latent[0])) <= WIDTH * UNROLL
         if block.array:  # an operand: in memory anyway, and in registers too where that helps
-            block.named = small and not block.looped
+            # The operands of all terms at an entry would take the registers that sums need: they are read twice.
+            crowded = self.step.terms > 1 and self._entry_level(block) == self.depth - 1
+            block.named = small and not block.looped and not crowded
         elif small and not block.looped:
             block.named = True
         elif block.name in shared:

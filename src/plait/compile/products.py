@@ -26,9 +26,11 @@ class Writer:
 class ProductWriter:
     """Writes products: target (+)= Σ left · right."""
 
-    def __init__(self, step: Step, out: Writer) -> None:
+    def __init__(self, step: Step, out: Writer, spread: frozenset[str] = frozenset()) -> None:
         self.step = step
         self.out = out
+        self.spread = spread  # scalars that are left as vectors still to be added up, …
+        self.vector_of: dict[str, str] = {}  # … by the names of these
 
     def vectors(self, index: str) -> int:
         """How many vectors an index takes."""
@@ -170,7 +172,10 @@ class ProductWriter:
         for m in ["m"] if count > UNROLL else [str(m) for m in range(count)]:
             self.out(f"{name} = {self._term(product, index, m, name if long or m != '0' else None)}")
         self.out.depth = inner
-        self._write_element(product.target, f"total({name})", add=product.add)
+        if product.target.name in self.spread:
+            self.vector_of[product.target.name] = name
+        else:
+            self._write_element(product.target, f"total({name})", add=product.add)
         self.out.depth = depth
 
 

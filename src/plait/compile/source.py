@@ -1,5 +1,7 @@
 """A step -> the source text of its kernel; a pure function."""
 
+from functools import reduce
+
 from plait.compile.nest import Block, Nest
 from plait.compile.products import ProductWriter, Writer, from_row
 from plait.compile.step import Operand, Step
@@ -49,7 +51,7 @@ class _Kernel:
         self.nest = Nest(step)
         self.depth = self.nest.depth
         self.out = Writer()
-        self.product = ProductWriter(step, self.out)
+        self.product = ProductWriter(step, self.out, self._spread_terms())
 
     def text(self) -> str:
         """The whole text."""
@@ -178,6 +180,12 @@ class _Kernel:
             for term in self.step.exposed:
                 out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
 
+    def _spread_terms(self) -> frozenset[str]:
+        """The terms of a sum that are added up as vectors: one sum over a vector costs as much as many products."""
+        ends = zip(self.nest.results, self.nest.chains)
+        last = [block.name for block, links in ends if block is not None and links[-1].level == self.depth - 1]
+        return frozenset(last if self.step.terms > 1 else ())
+
     def _write_rate(self, entry: str) -> str:
         """The name of Xhat at an entry."""
         results = self.nest.results
@@ -188,10 +196,16 @@ class _Kernel:
                 return result.name
             self.out(f"xhat = {result.name}")  # shared by a fibre's entries: a rare one must not change it
             return "xhat"
-        terms = []
+        terms, vectors = [], []
         for term, block in enumerate(results):
-            factors = [f"item(given{term}, {entry})"] if term in self.step.exposed else []
-            terms.append(" * ".join([*([] if block is None else [block.name]), *factors]) or "1.0")
+            given = f"item(given{term}, {entry})" if term in self.step.exposed else ""
+            if block is not None and block.name in self.product.vector_of:
+                vector = self.product.vector_of[block.name]
+                vectors.append(f"mul({vector}, splat({given}))" if given else vector)
+            else:
+                terms.append(" * ".join(filter(None, ["" if block is None else block.name, given])) or "1.0")
+        if vectors:
+            terms.append(f"total({reduce(lambda x, y: f'add({x}, {y})', vectors)})")
         self.out(f"xhat = {' + '.join(terms)}")
         return "xhat"
 

@@ -10,19 +10,26 @@ from numpy.typing import NDArray
 
 from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
 from plait.data.entries import CURES, checked, entries_of, settled
-from plait.data.keys import coordinate_type
+from plait.data.keys import columns_of, coordinate_type, pack
 from plait.data.relation import KINDS, Exposure
 from plait.data.tables import TableSource, is_table, read_table
 from plait.data.terms import Table, Term
+from plait.data.undirected import Groups
 from plait.data.weights import Weights
 from plait.errors import DataError
+from plait.model.model import Model
 
 if TYPE_CHECKING:
     from plait.data.bind import Data
 
 
-def bind_exposure(exposure: Any, factor_indices: Sequence[str], data: "Data", name: str) -> Weights:
-    """V = default + Σ (table − default) of a given factor, over its indices; from an Exposure, a table or an array."""
+def bind_exposure(
+    exposure: Any, factor_indices: Sequence[str], data: "Data", name: str, groups: Groups = ()
+) -> Weights:
+    """V = default + Σ (table − default) of a given factor, over its indices; from an Exposure, a table or an array.
+
+    groups: places of indices without an order, where the factor is one of pairs.
+    """
     if not isinstance(exposure, Exposure):
         if not is_array(exposure) and not is_table(exposure):
             raise DataError(f"{name}: an exposure cannot be read from {type(exposure).__name__}.\n{KINDS}")
@@ -30,13 +37,16 @@ def bind_exposure(exposure: Any, factor_indices: Sequence[str], data: "Data", na
     indices = tuple(factor_indices)
     shape = tuple(data.sizes[index] for index in indices)
     if is_array(exposure.table) and not is_sparse(exposure.table):
-        return _from_array(exposure.table, indices, shape, name)
-    return _from_table(exposure, indices, shape, data, name)
+        return _from_array(exposure.table, indices, shape, name, groups)
+    return _from_table(exposure, indices, shape, data, name, groups)
 
 
-def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], name: str) -> Weights:
+def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], name: str, groups: Groups) -> Weights:
     values = as_floats(array, name)
     _check_shape(values.shape, indices, shape, name)
+    for first, second in groups:
+        if not np.array_equal(values, values.swapaxes(first, second)):
+            raise DataError(f"{name}: the array is not symmetric, but the pairs have no order.\n{BOTH_WAYS}")
     bad = ~((values >= 0) & (values < np.inf))
     if bad.any():
         cell = [int(place[0]) for place in np.nonzero(bad)]
@@ -61,7 +71,7 @@ def _check_shape(got: tuple[int, ...], indices: tuple[str, ...], shape: tuple[in
 
 
 def _from_table(
-    exposure: Exposure, indices: tuple[str, ...], shape: tuple[int, ...], data: "Data", name: str
+    exposure: Exposure, indices: tuple[str, ...], shape: tuple[int, ...], data: "Data", name: str, groups: Groups
 ) -> Weights:
     source: TableSource | ArraySource
     if is_sparse(exposure.table):
@@ -79,12 +89,33 @@ def _from_table(
             f"{name}: the table lists {len(entries):,} of {math.prod(shape):,} cells.\n"
             f"Say what the others are: plait.Exposure(table, default=1.0)."
         )
-    return _spread(indices, shape, entries.coords, entries.values, float(exposure.default or 0.0))
+    coords, values = _in_both_ways(entries.coords, entries.values, shape, groups, name)
+    return _spread(indices, shape, coords, values, float(exposure.default or 0.0))
+
+
+def _in_both_ways(
+    coords: Any, values: Any, shape: tuple[int, ...], groups: Groups, name: str
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Sorted coordinates (n, order) and their values with the other way of writing each pair, listed or not."""
+    for first, second in groups:
+        turned = coords.copy()
+        turned[:, [first, second]] = coords[:, [second, first]]
+        both = np.concatenate([coords, turned])
+        keys = pack(columns_of(both), shape, len(both))
+        _, at, which = np.unique(keys, return_index=True, return_inverse=True)
+        twice = np.concatenate([values, values])
+        if not np.array_equal(twice, twice[at][which.reshape(-1)]):
+            raise DataError(f"{name}: a pair has two values, one each way, but pairs have no order.\n{BOTH_WAYS}")
+        coords, values = both[at], twice[at]
+    return coords, values
 
 
 def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, values: Any, default: float) -> Weights:
     cells = np.ascontiguousarray(coords, coordinate_type(shape))
     return Weights.constant(indices, shape, default).replaced(cells, default, values)
+
+
+BOTH_WAYS = "List each pair once, or both ways with one value; or write two factors, U[i, r] V[j, r]."
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +157,10 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
     """Read the given factors without latent indices."""
     model = data.model
     visible = [name for name in fixed if not model.factor(name).latent]
-    bound = {name: bind_exposure(fixed[name], model.factor(name).indices, data, name) for name in visible}
+    bound = {
+        name: bind_exposure(fixed[name], model.factor(name).indices, data, name, _groups(model, name))
+        for name in visible
+    }
     products: dict[str, Weights] = {}
     for equation in model.equations:
         shape = data.relations[equation.relation].shape
@@ -137,6 +171,18 @@ def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
                     here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
                     products[key] = products[key] * here if key in products else here
     return Exposures(frozenset(visible), products)
+
+
+def _groups(model: Model, name: str) -> Groups:
+    """The places of a factor's indices between which pairs have no order."""
+    found = {
+        (occurrence.indices.index(i), occurrence.indices.index(j))
+        for equation in model.equations
+        for occurrence in equation.occurrences
+        for i, j in equation.exchanged
+        if occurrence.factor == name and equation.is_of_pairs(occurrence, (i, j))
+    }
+    return tuple(sorted((min(pair), max(pair)) for pair in found))
 
 
 def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:

@@ -84,6 +84,8 @@ class Momentum:
     def _leap(self, problem: Problem) -> None:
         beta = self.streak / (self.streak + DELAY)
         for name in problem.free:
+            if name not in problem.exposed:  # it waits for its turn
+                continue
             moves = problem.exposed[name].copy()  # what nothing was observed of keeps its prior
             for now, before in zip(problem.parameters(name), self.before[name]):
                 problem.executor.rows(_work(beta, moves, now, before), *now.shape)

@@ -15,6 +15,7 @@ from plait.infer.steps import (
     adapting,
     count,
     ending_warm_up,
+    joining,
     leaping,
     learning,
     pruning,
@@ -26,6 +27,7 @@ Order = Literal["one-pass", "per-factor"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
 WARM_UP = 50  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
+JOIN = 100  # the sweep from which evidence joins; half of all sweeps where they are fewer
 ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: sooner, they learn how sharp EM is
 
 
@@ -42,6 +44,8 @@ class Settings:
     warm_up: int = 0  # sweeps of EM, where the problem that the loop begins with is one of EM
     adapt_after: int = ADAPT_AFTER
     dtype: str = "float64"  # that VB goes on in
+    late: frozenset[str] = frozenset()  # scales of evidence: they join, and priors stay, …
+    join: int = 0  # … from this sweep on (docs/decisions/0020-sums.md)
 
 
 class Outcome(NamedTuple):
@@ -90,9 +94,13 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Step]:
     """The steps from one state to the next, in order."""
-    steps: list[Step] = [learning, sweeping(settings.order), ending_warm_up(settings.dtype)]
+    sweep = sweeping(settings.order, settings.late, settings.join)
+    steps: list[Step] = [learning, sweep, ending_warm_up(settings.dtype)]
+    if settings.late:
+        steps.insert(0, joining(settings.late, settings.join))
     if settings.ties:
-        steps.insert(0, adapting(settings.ties, settings.adapt_after))
+        until = settings.join if settings.late else None
+        steps.insert(0, adapting(settings.ties, settings.adapt_after, until))
     steps.append(leaping(momentum, settings.tol, settings.sweeps) if momentum else count)
     if settings.prune:
         steps.append(pruning(settings.adapt_after, momentum))
@@ -105,7 +113,10 @@ def _stop(state: State, settings: Settings, free: bool) -> str | None:
         return "nothing to update: every factor is given."
     if sweep < 0:
         return None
-    early = sweep <= (settled(settings.ties, settings.adapt_after) + 1 if settings.ties else 0)
+    early = sweep <= max(
+        settled(settings.ties, settings.adapt_after) + 1 if settings.ties else 0,
+        settings.join + 1 if settings.late else 0,
+    )
     if not early and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
         return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
     if sweep >= settings.sweeps:

@@ -15,6 +15,7 @@ Rows = NDArray[np.int64]
 
 NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START = 10.0  # posterior concentration that VB gives to a random start
+FAINT = 1e-6  # of a relation that evidence has before it joins
 TINIEST = 1e-290  # a VB posterior is positive everywhere
 
 
@@ -59,16 +60,17 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
     return np.where(array > 0, inside, 0.0).astype(dtype)
 
 
-def match_totals(problem: Problem, movable: Sequence[str]) -> None:
+def match_totals(problem: Problem, movable: Sequence[str], late: frozenset[str] = frozenset()) -> None:
     """Scale the movable factors so that Σ M·V·Xhat is the events of Σ M·X in every relation, as their sharing allows.
 
-    The terms of a relation begin with equal parts of it.
+    The terms of a relation begin with equal parts of it, those of factors that join late with next to nothing.
     """
     rows, wanted = [], []
     for relation in problem.relations:
-        burst = relation.part.likelihood.bursts(problem.learnt[relation.part.name])[0]
-        part = relation.sums.value / burst / len(relation.members)
+        total = relation.sums.value / relation.part.likelihood.bursts(problem.learnt[relation.part.name])[0]
+        waits = [bool(members) and late.issuperset(member.factor for member in members) for members in relation.members]
         for number, members in enumerate(relation.members):
+            part = total * (FAINT if waits[number] else 1.0 / max(1, waits.count(False)))
             uses = [float(sum(member.factor == name for member in members)) for name in movable]
             own = [term for term in relation.terms if term.number == number]
             rate = sum((term.total(problem.factors) for term in own), 0.0)

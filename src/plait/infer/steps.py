@@ -17,7 +17,7 @@ from plait.infer.counts import Counted
 from plait.infer.hyper import adapt, settled
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
-from plait.infer.start import begin_vb
+from plait.infer.start import begin_vb, match_totals
 from plait.infer.state import Record, State, Trail
 
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
@@ -48,13 +48,14 @@ class Place:
 Step = Callable[[Place], None]
 
 
-def adapting(ties: Mapping[str, str | Sequence[str]], after: int) -> Step:
-    """New priors, from some sweep on."""
+def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Step:
+    """New priors, from some sweep on, and perhaps only until another; of factors that have been updated."""
     whole = settled(ties, after)
 
     def step(place: Place) -> None:
-        if place.sweep >= after:
-            adapt(place.problem, ties, hold=place.sweep < whole)
+        if place.sweep >= after and (until is None or place.sweep < until):
+            own = {name: tie for name, tie in ties.items() if name in place.problem.exposed}
+            adapt(place.problem, own, hold=place.sweep < whole)
 
     return step
 
@@ -73,18 +74,30 @@ def _looks(sweep: int) -> bool:
     return rest == 0 and tens.bit_count() == 1
 
 
-def sweeping(order: str) -> Step:
-    """Every free factor updated once."""
+def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> Step:
+    """Every free factor updated once; late ones only from some sweep on."""
 
     def step(place: Place) -> None:
-        sweep_once(place.problem, place.counted, order)
+        sweep_once(place.problem, place.counted, order, late if place.sweep < join else frozenset())
 
     return step
 
 
-def sweep_once(problem: Problem, counted: Sequence[Counted], order: str) -> None:
-    """Update every free factor once; per factor, with counts taken anew before each."""
-    for position, name in enumerate(problem.free):
+def joining(late: frozenset[str], join: int) -> Step:
+    """Late factors begin: their terms get as large a part of the data as the others, once. The bound may fall there."""
+
+    def step(place: Place) -> None:
+        if place.sweep == join:
+            match_totals(place.problem, [name for name in place.problem.free if name in late])
+            place.problem.measure()
+            place.counted = place.problem.count()
+
+    return step
+
+
+def sweep_once(problem: Problem, counted: Sequence[Counted], order: str, waiting: frozenset[str] = frozenset()) -> None:
+    """Update every free factor that does not wait once; per factor, with counts taken anew before each."""
+    for position, name in enumerate(name for name in problem.free if name not in waiting):
         if position and order == "per-factor":
             counted = [problem.count_one(relation, (name,), bound=False) for relation in problem.relations]
         problem.update(name, counted)

@@ -98,17 +98,31 @@ class Equation:
 
     @property
     def exchanged(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of visible indices whose exchange leaves the equation as it is: the relation is undirected."""
+        """Pairs of visible indices whose exchange leaves the equation as it is: the relation is undirected.
+
+        Where a factor stands twice, with one of them each, a factor over nothing but visible indices that has both is
+        one of pairs: N[i, j] beside U[i, r] U[j, r] is the same as N[j, i].
+        """
         pairs = combinations(self.indices, 2)
-        return tuple((i, j) for i, j in pairs if self._as_set({}) == self._as_set({i: j, j: i}))
+        return tuple((i, j) for i, j in pairs if self._as_set({}, ()) == self._as_set({i: j, j: i}, (i, j)))
+
+    def is_of_pairs(self, occurrence: Occurrence, pair: tuple[str, ...]) -> bool:
+        """Whether a factor is one of the pairs of two visible indices, which have no order then."""
+        own = set(occurrence.indices)
+        return pair in self.doubled and own.issuperset(pair) and own.issubset(self.indices)
 
     def _before(self, index: str, other: str) -> bool:
         return self.indices.index(index) < self.indices.index(other)
 
-    def _as_set(self, names: Mapping[str, str]) -> frozenset[tuple[tuple[str, tuple[str, ...]], ...]]:
-        """The terms, indices renamed; neither their order nor that of factors in them counts."""
+    def _as_set(
+        self, names: Mapping[str, str], pair: tuple[str, ...]
+    ) -> frozenset[tuple[tuple[str, tuple[str, ...]], ...]]:
+        """The terms, indices renamed but in factors of the pair; neither their order nor that in them counts."""
         renamed = (
-            sorted((o.factor, tuple(names.get(i, i) for i in o.indices)) for o in term.occurrences)
+            sorted(
+                (o.factor, o.indices if self.is_of_pairs(o, pair) else tuple(names.get(i, i) for i in o.indices))
+                for o in term.occurrences
+            )
             for term in self.terms
         )
         return frozenset(map(tuple, renamed))
