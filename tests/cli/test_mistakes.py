@@ -60,7 +60,7 @@ CONFIGS = {
     ),
     "likelihood": (
         ('"bernoulli"', '"bernouli"'),
-        'model.toml: [relations.friends]: likelihood = "bernouli" is not known.\n'
+        "model.toml: [relations.friends]: likelihood 'bernouli' is not known.\n"
         "Did you mean 'bernoulli'? There are poisson, bernoulli, negbin, amounts; one of your own is known once the "
         "module with its class is imported.",
     ),

@@ -47,7 +47,7 @@ OPTIONS = {
     ),
     "likelihood": (
         {"likelihood": "gauss"},
-        "Relation: likelihood='gauss' is not known.\nThere are poisson, bernoulli, negbin, amounts; one of your own is "
+        "Relation: likelihood 'gauss' is not known.\nThere are poisson, bernoulli, negbin, amounts; one of your own is "
         "known once the module with its class is imported.",
     ),
     "duplicates": (

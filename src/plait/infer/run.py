@@ -94,11 +94,8 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Step]:
     """The steps from one state to the next, in order."""
-    steps: list[Step] = [
-        learning,
-        sweeping(settings.order, settings.late, settings.join),
-        ending_warm_up(settings.dtype),
-    ]
+    sweep = sweeping(settings.order, settings.late, settings.join)
+    steps: list[Step] = [learning, sweep, ending_warm_up(settings.dtype)]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))
     if settings.ties:

@@ -67,9 +67,8 @@ def match_totals(problem: Problem, movable: Sequence[str], late: frozenset[str] 
     """
     rows, wanted = [], []
     for relation in problem.relations:
+        total = relation.sums.value / relation.part.likelihood.bursts(problem.learnt[relation.part.name])[0]
         waits = [bool(members) and late.issuperset(member.factor for member in members) for members in relation.members]
-        burst = relation.part.likelihood.bursts(problem.learnt[relation.part.name])[0]
-        total = relation.sums.value / burst
         for number, members in enumerate(relation.members):
             part = total * (FAINT if waits[number] else 1.0 / max(1, waits.count(False)))
             uses = [float(sum(member.factor == name for member in members)) for name in movable]

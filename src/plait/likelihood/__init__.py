@@ -45,7 +45,7 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     name = words["name"]
     if not isinstance(name, str) or name not in KNOWN:
         raise SettingError(
-            f"likelihood={name!r} is not known.\n"
+            f"likelihood {name!r} is not known.\n"
             f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the module with its "
             f"class is imported."
         )
@@ -54,7 +54,7 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
         return KNOWN[name](**given)
     except TypeError:
         raise SettingError(
-            f"likelihood={name!r} cannot be made from {given or 'its name alone'}.\n"
+            f"likelihood {name!r} cannot be made from {given or 'its name alone'}.\n"
             f"Give an object: {KNOWN[name].__name__}(…)."
         ) from None
 
