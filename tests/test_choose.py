@@ -86,7 +86,8 @@ WRONG = {
     "init": ({"rank": 2, "init": {}}, "init is for one fit, and plait.choose makes several.\nLeave it out."),
     "links of counts": (
         {"rank": 2, "likelihood": "bernoulli"},
-        "likelihood 'bernoulli' is for links, but X has counts.\nLeave it out, or give the data as 0 and 1.",
+        "likelihood 'bernoulli' is not for X, which has a value of 2.\n"
+        "Links are 0 or 1. Leave it out, or give other data.",
     ),
 }
 

@@ -175,12 +175,6 @@ WRONG = {
         'method="map" needs a concentration of 1 or more for factor A, got 0.5: below 1 the posterior has no mode.\n'
         'Say prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".',
     ),
-    "a forgotten exposure": (
-        EXPOSED,
-        {"rank": 2},
-        "factor V[i, j] has visible indices only and is not given: it would have one free number for every cell.\n"
-        "Give it, fixed={'V': plait.Exposure(table, default=…)}, or let it have a latent index.",
-    ),
     "fixed factor": (
         TEXT,
         {"rank": 2, "fixed": {"V": V}},

@@ -49,6 +49,29 @@ def test_a_given_factor_beside_a_lone_latent_index_is_no_trap():
     assert caught(fitted("X[i, j] = U[i, r] v[j]", {"X": COUNTS}, rank=2, fixed=fixed)) == []
 
 
+@pytest.mark.parametrize(
+    "text", ["X[i, j] = V[i, j] A[i, r] B[j, r]", "X[i, j] = A[i, r] B[j, r] + w[] V[i, j]", "X[i, j] = a[i] V[i, j]"]
+)
+def test_a_factor_of_visible_indices_that_multiplies_unknown_ones_is_perhaps_forgotten(text):
+    rank = 2 if "r]" in text else None
+    found = caught(fitted(text, {"X": COUNTS}, rank=rank))
+    one(found, plait.ForgottenFactorWarning, "V[i, j] has visible indices only", "fixed={'V': …}", "V[i, j, z]")
+    assert caught(fitted(text, {"X": COUNTS}, rank=rank, fixed={"V": np.ones((8, 6))})) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X[i, j] = M[i, j] + A[i, r] B[j, r]",  # a memory of its own
+        "X[i, j] = M[i, j, z] A[i, r] B[j, r]",
+        "X[i, j] = E[i] M[i, j] + A[i, r] B[j, r]",  # a memory under an exposure
+        "X[i, j] = a[i] b[j]",
+    ],
+)
+def test_other_factors_of_visible_indices_are_meant(text):
+    assert list(model_traps(plait.Model(text), ("E",))) == []
+
+
 # --- names
 
 COUPLED = "visits[user, place] = U[user, r] P[place, r]; kinds[place, kind] = P[place, r] K[kind, r]"
@@ -276,6 +299,6 @@ def test_one_kind_can_be_silenced_alone():
 
 def test_every_warning_is_public_and_has_one_base():
     kinds = [getattr(plait, name) for name in plait.__all__ if name.endswith("Warning")]
-    assert len(kinds) == 13
+    assert len(kinds) == 14
     assert all(issubclass(kind, plait.PlaitWarning) for kind in kinds)
     assert issubclass(plait.PlaitWarning, UserWarning)

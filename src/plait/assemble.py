@@ -19,6 +19,7 @@ from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
 from plait.model import Model
+from plait.remembered import refuse_array
 from plait.result import Fit
 from plait.settings import check_factor_names
 
@@ -43,9 +44,15 @@ def make_problem(
     """Everything that the loop works on, at its start."""
     free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
     starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
-    problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest)
+    learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
+    problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest, learnt)
     match_totals(problem, random, late)
     return problem
+
+
+def _learnt(init: Fit, parts: Sequence[Part]) -> dict[str, dict[str, float]]:
+    """What an earlier fit has learnt about the likelihoods that are still the same."""
+    return {part.name: init.learnt[part.name] for part in parts if init.likelihood.get(part.name) == part.likelihood}
 
 
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
@@ -95,6 +102,7 @@ def _start_factors(
         for name in known:
             if name not in free:
                 raise SettingError(f"init names factor {name}, which is given.\nRemove it from init, or from fixed.")
+            refuse_array(layouts[name])
     factors, random = {}, []
     for position, name in enumerate(data.model.factors):
         if name in free:
@@ -110,7 +118,8 @@ def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) 
     for name in names:
         if name in init.factors:
             then, now = init.model.factor(name), layouts[name]
-            if (then.indices, set(then.latent)) != (now.indices, set(now.latent)):
+            indices = now.indices if now.pairs is None else now.pairs.indices
+            if (then.indices, set(then.latent)) != (indices, set(now.latent)):
                 shapes = init.factors[name].mean.shape, now.shape
                 was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
                 raise SettingError(
@@ -149,13 +158,18 @@ def naming_links(data: Data) -> Iterator[None]:
         ) from None
 
 
+def _inside(layout: Layout, prior: Array) -> Array:
+    """An array of a prior as written -> inside."""
+    return layout.moved(prior if layout.pairs is None else layout.pairs.for_rows(prior))
+
+
 def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str]) -> dict[str, Prior]:
     """The priors of an earlier fit, where they still fit the factor's shape."""
     result = {}
     for name in names:
         if name in init.prior and init.same_rows(data, name):
             layout, prior = layouts[name], init.prior[name]
-            A, B = (np.array(layout.moved(np.asarray(array))) for array in (prior.concentration, prior.mean))
+            A, B = (np.array(_inside(layout, np.asarray(array))) for array in (prior.concentration, prior.mean))
             if all(n in (1, size) for array in (A, B) for n, size in zip(array.shape, layout.sizes)):
                 result[name] = Prior(A, B)
     return result

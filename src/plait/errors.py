@@ -11,7 +11,7 @@
      └── ForkError       tables in a process that was forked while polars had threads: it would wait for ever
 
     PlaitWarning         a trap: what is likely a mistake, though it can be computed
-     ├── of the model    LoneLatentWarning
+     ├── of the model    LoneLatentWarning, ForgottenFactorWarning
      ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
      ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning
      ├── of an answer    ClosedWarning
@@ -59,6 +59,10 @@ class PlaitWarning(UserWarning):
 
 class LoneLatentWarning(PlaitWarning):
     """A latent index stands in one factor only, beside a factor that has none: it does nothing."""
+
+
+class ForgottenFactorWarning(PlaitWarning):
+    """A factor of visible indices only multiplies unknown factors and is not given: an exposure, perhaps forgotten."""
 
 
 class NoCommonNamesWarning(PlaitWarning):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.bind import Data
 from plait.data.exposure import Exposures
+from plait.data.keys import columns_of
 from plait.data.known import Known
 from plait.data.labels import Labels
 from plait.data.pairs import Pairs
@@ -23,6 +24,7 @@ from plait.infer.prior import Gamma
 from plait.infer.run import ADAPT_AFTER
 from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 
 Array = NDArray[np.float64]
@@ -36,7 +38,7 @@ class Origin:
     method: str
     seed: int
     labels: Mapping[str, Labels]
-    likelihood: dict[str, str]
+    likelihood: dict[str, Likelihood]
     exposures: Exposures
     known: dict[str, Known]
     settings: dict[str, Any]
@@ -132,13 +134,17 @@ class Fitted:
     history: list[Record]
     stop: str
     seed: int
-    likelihood: dict[str, str]
+    likelihood: dict[str, Likelihood]
     exposures: Exposures
     known: dict[str, Known]
     settings: dict[str, Any] = field(repr=False)
     fingerprint: str = field(repr=False)
     state: State = field(repr=False)
     ensemble: tuple[Self, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
+        object.__setattr__(self, "likelihood", named)
 
     @classmethod
     def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
@@ -168,9 +174,8 @@ class Fitted:
                 factors[name] = _posterior(kept, scales.get(name, 0.0))
             if name in state.priors:
                 layout, prior = state.factors[name].layout, state.priors[name]
-                back = [layout.inside.index(index) for index in layout.indices]
-                mean = prior.mean.transpose(back) * np.exp(scales.get(name, 0.0))
-                priors[name] = Gamma(prior.concentration.transpose(back), mean)
+                mean = _as_written(layout, prior.mean) * np.exp(scales.get(name, 0.0))
+                priors[name] = Gamma(_as_written(layout, prior.concentration), mean)
         return cls(
             origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
             list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
@@ -181,6 +186,11 @@ class Fitted:
     def members(self) -> tuple[Self, ...]:
         """The fits whose mixture answers: those of an ensemble, or this one alone."""
         return self.ensemble or (self,)
+
+    @property
+    def learnt(self) -> dict[str, dict[str, float]]:
+        """By relation its likelihood's own numbers as they were learnt or given; counts and links have none."""
+        return {name: dict(self.state.learnt.get(name, {})) for name in self.likelihood}
 
     @property
     def origin(self) -> Origin:
@@ -199,7 +209,11 @@ class Fitted:
         """Starting points for a fit of other data: rows by name; a new entity starts as the average one."""
         result: dict[str, Any] = {}
         for name, factor in self.factors.items():
-            if name in layouts and factor.pairs is None and layouts[name].indices == factor.indices:
+            now = cast(Pairs | None, layouts[name].pairs) if name in layouts else None
+            if factor.pairs is not None and now is not None:
+                if self.same_rows(data, name) and now.indices == factor.indices:
+                    result[name] = _of_pairs(factor, factor.pairs, now)
+            elif name in layouts and factor.pairs is None and layouts[name].indices == factor.indices:
                 result[name] = factor if self.same_rows(data, name) else self._moved(data, factor)
         return result
 
@@ -210,6 +224,23 @@ class Fitted:
                 rows = self.labels[index].encode(data.labels[index].names, unknown="mark")
                 C, D, mean, geomean = (_rows(array, rows, axis) for array in (C, D, mean, geomean))
         return Posterior(factor.indices, C, D, mean, geomean)
+
+
+def _as_written(layout: Layout, inside: Array) -> Array:
+    """An array of a prior, inside -> with an axis for every index as written, of length 1 where it is tied."""
+    array = inside.transpose([layout.inside.index(index) for index in layout.indices])
+    if layout.pairs is None:
+        return array
+    sizes = dict(zip(layout.indices, array.shape))
+    return array.reshape([sizes.get(index, 1) for index in layout.pairs.indices])
+
+
+def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
+    """The posterior of a factor that remembers other pairs of the same entities: a new one has what it shared."""
+    own = then.find(columns_of(now.coords))
+    rows = np.concatenate([own, np.arange(len(then), then.rows)])
+    C, D, mean, geomean = (a[rows] for a in (factor.concentration, factor.scale, factor.mean, factor.geomean))
+    return Posterior(factor.indices, C, D, mean, geomean, now)
 
 
 def unfinished(last: Record) -> str:

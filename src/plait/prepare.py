@@ -30,6 +30,7 @@ from plait.infer.run import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Setti
 from plait.infer.state import State
 from plait.model import Model
 from plait.model.traps import model_traps
+from plait.remembered import check_joins, check_ties
 from plait.result import Fit
 from plait.store.fingerprint import fingerprint
 from plait.store.folder import manifest
@@ -107,7 +108,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     bound = bound_data(model, data, given.labels)
     pairs = pairs_of(bound, free)
     layouts = settings.layouts(model, bound, ranks, pairs)
-    ties = settings.pair_ties(ties, given.adapt, layouts)
+    check_joins(model, pairs)
+    ties = check_ties(ties, given.adapt, layouts, chosen=given.adapt != settings.AUTO)
     warm = settings.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
     alone = given.method == "vb" and (given.init is None or begun_in(given.init))
@@ -204,8 +206,7 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}
-    links = {n: {i: r.links.column(i) for i in r.indices} for n, r in data.relations.items()}
-    return find_pairs(data.model, links, dict(data.sizes), open_pairs)
+    return find_pairs(data.model, {n: r.links for n, r in data.relations.items()}, data.sizes, open_pairs)
 
 
 def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:

@@ -26,8 +26,9 @@ class Fit(Fitted):
     factors: posteriors by name (a given factor without latent indices is an exposure, not among them). prior: what they
     were fitted under, after adaptation (VB, MAP). labels: names by axis and by index, in row order. bound: the evidence
     bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
-    stop: why it stopped, a sentence. known: the observed links by relation. settings: the arguments of the fit.
-    fingerprint: of the data, equal for equal data. state: what the loop would go on from.
+    stop: why it stopped, a sentence. known: the observed links by relation. likelihood: by relation, an object that
+    equals its name unless anything was given with it; learnt: by relation its own numbers, {"burst": 0.7}. settings:
+    the arguments of the fit. fingerprint: of the data, equal for equal data. state: what the loop would go on from.
 
     members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
     `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,
@@ -46,6 +47,10 @@ class Fit(Fitted):
         Under Bernoulli `mean` is the probability of a link, 1 − e^−rate averaged over the posterior; sd, low and high
         say how unsure that probability is: its standard deviation and a 90 % credible interval. A column `rate` holds
         the expected rate.
+
+        Under "negbin", "amounts" and others in which an event adds more than 1 the mean is that of the value, sd says
+        how unsure that mean is, low and high are a 90 % predictive interval of the value, and `rate` is the number of
+        events.
 
         EM and MAP know no uncertainty: sd is 0, a count has the interval of a Poisson distribution, and a probability
         that of a point.

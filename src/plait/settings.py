@@ -16,6 +16,7 @@ from plait.infer.problem import Method
 from plait.infer.run import Order, Settings
 from plait.machine import memory
 from plait.model import Factor, Model
+from plait.remembered import by_components
 
 Tie = str | Sequence[str]
 
@@ -342,6 +343,8 @@ def _default(model: Model, name: str, default: Gamma) -> Gamma:
 
 def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
     """A prior array that broadcasts to the factor as written -> inside, with an axis for every index."""
+    if layout.pairs is not None:
+        value = by_components(layout.name, layout.pairs, word, value)
     shape = layout.shape
     try:
         np.broadcast_to(value, shape)
@@ -387,22 +390,6 @@ def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
         )
     axes = {model.axis(index) for index in tie}
     return tuple(index for index in factor.indices if model.axis(index) in axes)
-
-
-def pair_ties(
-    ties: Mapping[str, str | Sequence[str]], adapt: Any, layouts: Mapping[str, Layout]
-) -> dict[str, str | Sequence[str]]:
-    """The ties of factors over pairs: one prior for the whole factor, or for a component."""
-    found = dict(ties)
-    for name, tie in ties.items():
-        if layouts[name].pairs is not None and tie not in ("factor", "component"):
-            if adapt != AUTO:
-                raise SettingError(
-                    f"adapt is {tie!r} for factor {name}, whose rows are those of pairs.\n"
-                    f'It adapts by "factor" or "component": adapt={{{name!r}: "factor"}}.'
-                )
-            found[name] = "factor"
-    return found
 
 
 def shared(model: Model, factor: str) -> bool:

@@ -184,8 +184,8 @@ def test_check_warns_of_what_would_spoil_a_fit(scratch):
     result = scratch.plait("check model.toml --no-time")
     assert result.exit_code == 0
     assert result.stderr == (
-        "warning: visits has values up to 5,000, the median is 2: a few large counts dominate. Consider their "
-        "logarithms, or 1 for every link.\n"
+        "warning: visits has values up to 5,000, the median is 2: a few large counts dominate. "
+        'likelihood = "negbin" is made for them.\n'
         'warning: friends has only the values 0 and 1: likelihood = "bernoulli" fits links better.\n'
         "warning: friends has no observed zeros: nothing says which links are improbable.\n"
         "warning: visits shares no factor with another relation: it is fitted by itself.\n"

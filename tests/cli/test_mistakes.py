@@ -60,13 +60,14 @@ CONFIGS = {
     ),
     "likelihood": (
         ('"bernoulli"', '"bernouli"'),
-        "model.toml: [relations.friends]: likelihood is 'bernouli'.\n"
-        "Did you mean 'bernoulli'? It is 'poisson' or 'bernoulli'.",
+        'model.toml: [relations.friends]: likelihood = "bernouli" is not known.\n'
+        "Did you mean 'bernoulli'? There are poisson, bernoulli, negbin, amounts; one of your own is known once the "
+        "module with its class is imported.",
     ),
     "counts as links": (
         (PLAYS, f'{PLAYS}\nlikelihood = "bernoulli"'),
         "visits.csv, line 2, column 'plays': the value is 3, but the likelihood is bernoulli.\n"
-        'Links are 0 or 1; use likelihood = "poisson" for counts.',
+        'Links are 0 or 1. Use likelihood = "poisson" for counts.',
     ),
     "method": (
         ("seed = 0", 'method = "vp"'),

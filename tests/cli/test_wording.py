@@ -33,12 +33,6 @@ CASES = {
         {"been.csv": BEEN},
         "been.csv: the table lists 1 of 18 cells.\nSay what the others are: default = 1.0 in [exposures.V].",
     ),
-    "a factor that is not given": (
-        {"D[day, r]": GIVEN},
-        {},
-        "model.toml: factor V[user, place] has visible indices only and is not given: it would have one free number "
-        "for every cell.\nGive it, [exposures.V] with a source and a default, or let it have a latent index.",
-    ),
     "labels of two kinds": (
         {},
         {"friends.csv": "user,friend\n1,2\n"},

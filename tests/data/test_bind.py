@@ -490,12 +490,12 @@ ERRORS = {
     "count under bernoulli": (
         one(table(value=[1, 0, 3]), likelihood="bernoulli"),
         "X, column 'value', row 2 (counting from 0): the value is 3, but the likelihood is bernoulli.\n"
-        "Links are 0 or 1; use likelihood='poisson' for counts.",
+        "Links are 0 or 1. Use likelihood='poisson' for counts.",
     ),
     "sum above 1 under bernoulli": (
         one(pd.DataFrame({"i": ["a", "a"], "j": [1, 1]}), likelihood="bernoulli", duplicates="sum"),
         "X: the values of i='a', j=1 add up to 2, but the likelihood is bernoulli.\n"
-        "Links are 0 or 1; use likelihood='poisson' for counts.",
+        "Links are 0 or 1. Use likelihood='poisson' for counts.",
     ),
     "missing names a stranger": (
         one(table(), missing=pd.DataFrame({"i": ["a", "q"]})),

@@ -227,7 +227,8 @@ MISTAKES = {
     "weights of links": (
         lambda: bound(weighted(("a", "b", 3)), likelihood="bernoulli"),
         "friends: edge 'a'–'b' has weight 3, but the likelihood is bernoulli.\n"
-        "Use likelihood='poisson' for counts; networkx.set_edge_attributes(graph, 1, 'weight') makes links of them.",
+        "Links are 0 or 1. Use likelihood='poisson' for counts. networkx.set_edge_attributes(graph, 1, 'weight') makes "
+        "links of them.",
     ),
     "parallel edges": (
         lambda: bound(nx.MultiGraph([("b", "a"), ("a", "b")])),

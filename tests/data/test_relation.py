@@ -47,7 +47,8 @@ OPTIONS = {
     ),
     "likelihood": (
         {"likelihood": "gauss"},
-        "Relation: likelihood is 'gauss'.\nIt is 'poisson' or 'bernoulli'.",
+        "Relation: likelihood='gauss' is not known.\nThere are poisson, bernoulli, negbin, amounts; one of your own is "
+        "known once the module with its class is imported.",
     ),
     "duplicates": (
         {"duplicates": "add"},

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 import plait
+from tests.pairs import whole
 
 
 def all_rates(fit, relation):
@@ -25,7 +26,8 @@ def all_rates(fit, relation):
             inputs += [np.ones(size), labels([index])]
         for occurrence in term.occurrences:
             if occurrence.factor in fit.factors:
-                inputs += [fit.factors[occurrence.factor].mean, labels(occurrence.indices)]
+                mean = whole(fit, occurrence.factor, fit.factors[occurrence.factor].mean)
+                inputs += [mean, labels(occurrence.indices)]
         rates += np.einsum(*inputs, labels(equation.indices)) * exposure(fit, relation, number, shape)
     return rates
 

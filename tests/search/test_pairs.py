@@ -1,43 +1,92 @@
-"""`fit.top`, `explain` and `allocate` where a factor over pairs has rows for pairs that occur, and one for others."""
+"""`fit.top` of factors that remember pairs: the best of all cells, those of pairs without a row included."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 import plait
-from plait.data import pairs
-from plait.execute import Reference
+from plait.search import blocks, boxed, branch, form, tree
+from tests.pairs import PAIRS, draw, fit_of, sparse  # noqa: F401
+from tests.search.every_cell import all_rates, allowed, check, subsets
+
+pytestmark = pytest.mark.usefixtures("sparse")
 
 
-@pytest.fixture(params=["M[i,j] A[i,r] B[j,r]", "M[i,j,z] B[j,z] A[i,r] C[j,r]", "A[i,r] B[j,r] + M[j,i]"])
-def fit(request, monkeypatch):
-    monkeypatch.setattr(pairs, "DENSE", 0)
-    X = np.random.default_rng(0).poisson(0.4, (9, 7))
-    rank = dict.fromkeys(plait.Model(f"X[i,j] = {request.param}").latent, 2)
-    fit = plait.fit(f"X[i,j] = {request.param}", {"X": X}, rank=rank, seed=0, sweeps=5, executor=Reference())
-    assert fit.factors["M"].pairs is not None
-    return fit
+@pytest.fixture(params=["arrays", "regions", "general"])
+def way(request, monkeypatch):
+    """Factors over pairs as arrays over all pairs; as regions of listed pairs, a few at a time; by contractions."""
+    monkeypatch.setattr(branch, "LEAF", 1)
+    monkeypatch.setattr(branch, "BATCH", 8)
+    monkeypatch.setattr(branch, "FIRST", 1)
+    monkeypatch.setattr(tree, "FAN", 2)
+    monkeypatch.setattr(boxed, "GATHERED", 40)
+    if request.param != "arrays":
+        monkeypatch.setattr(form, "PAIRS", 0)
+    if request.param == "general":
+        monkeypatch.setattr(form, "ROOM", 0)
+        monkeypatch.setattr(boxed, "as_rows", lambda form: None)
+    return request.param
 
 
-CELLS = {"i": np.repeat(np.arange(9), 7).tolist(), "j": np.tile(np.arange(7), 9).tolist()}
+def fitted(name, method="vb", **settings):
+    model, data, *_ = draw(name)
+    return fit_of(model, data, method, sweeps=6, **settings)
 
 
-def test_the_best_cells_have_the_largest_means(fit):
-    means = fit.predict("X", CELLS).sort("mean", descending=True)
-    np.testing.assert_allclose(fit.top("X", 12, known=True)["mean"], means["mean"][:12], rtol=1e-9)
-    each = fit.top("X", 2, each="i", known=True)
-    for row in range(9):
-        np.testing.assert_allclose(each.filter(each["i"] == row)["mean"], means.filter(means["i"] == row)["mean"][:2])
-        best = fit.top("X", 2, given={"i": row}, known=True)
-        np.testing.assert_allclose(best["mean"], means.filter(means["i"] == row)["mean"][:2])
+def closed_cells(fit, relation):
+    closed, shape = fit.known[relation].closed, fit.known[relation].shape
+    return closed.contain(np.argwhere(np.ones(shape))).reshape(shape) if closed else None
 
 
-def test_pairs_are_explained_and_allocated(fit):
-    table = fit.allocate("X", CELLS)
-    shares = table.group_by("i", "j").agg(pl.col("share").sum())
-    np.testing.assert_allclose(shares["share"], 1.0)
-    for cell in ({"i": 0, "j": 0}, {"i": 3, "j": 2}, {"i": 8, "j": 6}):
-        e = fit.explain("X", cell)
-        assert sum(share.share for share in e.shares) == pytest.approx(1.0)
-        assert "M" in e.evidence["factor"].to_list()
-    assert fit.coupling()["counts"].min() >= 0
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_best_cells_are_those_of_all_cells_whatever_is_given(name, way):
+    fit = fitted(name)
+    for relation in fit.model.relations:
+        scores, closed = all_rates(fit, relation), closed_cells(fit, relation)
+        for n, fixed in enumerate(subsets(fit.model.equation(relation).indices)):
+            check(fit, relation, 4, fixed, known=n % 2 == 0, scores=scores, closed=closed)
+
+
+@pytest.mark.parametrize("name", ["alone", "memory", "two"])
+def test_the_best_cells_of_an_ensemble(name, way):
+    fit = fitted(name, restarts=2, keep="average")
+    assert len(fit.members) == 2
+    check(fit, "X", 6, {})
+    check(fit, "X", 6, {"i": 1}, known=True)
+
+
+@pytest.mark.parametrize("each", ["i", "j"])
+@pytest.mark.parametrize("name", ["lone", "alone", "memory", "two", "woven"])
+def test_the_best_cells_of_each_entity_but_some(name, each, way, monkeypatch):
+    monkeypatch.setattr(blocks, "FEW", 0)
+    fit = fitted(name)
+    indices = fit.model.equation("X").indices
+    hidden = pl.DataFrame({"i": [0, 1, 2], "j": [0, 1, 2]})
+    scores, mask = all_rates(fit, "X"), allowed(fit, "X", False)
+    mask[[0, 1, 2], [0, 1, 2]] = False
+    table = fit.top("X", 3, each=each, exclude=hidden)
+    for row in range(len(fit.labels[each])):
+        here = table.filter(pl.col(each) == row)
+        cells = tuple(here[index].to_numpy() for index in indices)
+        place = tuple(row if index == each else slice(None) for index in indices)
+        wanted = np.sort(scores[place][mask[place]].ravel())[::-1][:3]
+        np.testing.assert_allclose(scores[cells], wanted, rtol=1e-9)
+        assert mask[cells].all()
+
+
+def test_the_best_cells_by_blocks_are_the_same(monkeypatch):
+    fit = fitted("alone")
+    wanted = fit.top("X", 3, each="i")
+    monkeypatch.setattr(blocks, "BLOCK", 7)
+    assert fit.top("X", 3, each="i").equals(wanted)
+
+
+def test_a_memory_under_an_exposure(way):
+    model = plait.Model("X[i,j,k] = V[i,j] M[i,j,z] C[k,z] + M[i,j,z] w[z]")
+    rng = np.random.default_rng(5)
+    X = rng.poisson(0.3, (7, 6, 4))
+    table = pl.DataFrame({"i": rng.integers(0, 7, 9), "j": rng.integers(0, 6, 9)}).unique(maintain_order=True)
+    fixed = {"V": plait.Exposure(table.with_columns(value=pl.lit(3.0)), default=0.5)}
+    fit = fit_of(model, {"X": X}, fixed=fixed)
+    for fixed_rows in subsets(("i", "j", "k")):
+        check(fit, "X", 5, fixed_rows)

@@ -109,9 +109,7 @@ def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
     tables = [pl.DataFrame(part, schema=list(indices)) for part in (seen.links, seen.closed)]
     likelihood = "bernoulli" if np.prod(seen.shape) <= SMALL else "poisson"
     closed = len(seen.closed) and not model.equation("X").doubled  # where the diagonal is missing anyway
-    relation = plait.Relation(
-        tables[0], missing=tables[1] if closed else None, universe="model", likelihood=likelihood
-    )
+    relation = plait.Relation(tables[0], missing=tables[1] if closed else None, universe="model", likelihood=likelihood)
     labels = {index: range(size) for index, size in zip(indices, seen.shape) if model.axis(index) == index}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.PlaitWarning)

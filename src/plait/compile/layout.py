@@ -50,6 +50,9 @@ class Pairs(Protocol):
     def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         """The rows of pairs given by a column for each visible index."""
 
+    def for_rows(self, array: Array) -> Array:
+        """An array that broadcasts to the factor as written, the same for all pairs -> (1, *latent)."""
+
     def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Any:
         """1 at the pairs and 0 elsewhere, as weights of a relation."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from plait.data.arrays import ArraySource
 from plait.data.blocks import compact
 from plait.data.closed import Closed, Tables, close
 from plait.data.columns import quoted
-from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
+from plait.data.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
 from plait.data.fibres import Fibres, distinct
 from plait.data.keys import Array
 from plait.data.labels import Counted, Labels, Seen, build
@@ -35,6 +35,9 @@ from plait.errors import DataError, suggestion
 from plait.forked import is_lost
 from plait.model.model import Equation, Model
 from plait.warn import warn_of
+
+if TYPE_CHECKING:
+    from plait.likelihood import Likelihood
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +69,7 @@ class BoundRelation:
     stored: NDArray[np.floating]
     cell_weights: Floats
     weights: Weights
-    likelihood: str
+    likelihood: "Likelihood"
     observed_cells: int
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
@@ -296,8 +299,8 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         missing, hidden = _together(missing, never, names), _together(hidden, never, names)
         entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
-    if relation.likelihood == "bernoulli":
-        refuse_other_than_links(entries, summed > 0)
+    likelihood = cast("Likelihood", relation.likelihood)  # words were made one
+    refuse_values(entries, likelihood, summed=summed > 0)
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = _unlisted_weight(relation, source)
@@ -317,7 +320,7 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         stored=compact(values),
         cell_weights=cell_weights,
         weights=m.weights,
-        likelihood=relation.likelihood,
+        likelihood=likelihood,
         observed_cells=m.observed_cells,
         seen=seen,
         summed=summed,

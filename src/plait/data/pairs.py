@@ -5,13 +5,14 @@ row for each entity of the first index, behind those of the pairs (MATH.md, "Fre
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.fibres import Fibres
 from plait.data.keys import Array, Keys, columns_of, coordinate_type, find, pack
 from plait.data.weights import Weights
 from plait.errors import DataError
@@ -57,15 +58,37 @@ class Pairs:
         at, there = find(pack(columns, self.sizes, len(columns[0])), self._keys)
         return np.where(there, at, len(self.coords) + columns[0].astype(np.int64))
 
+    def for_rows(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An array that broadcasts to the factor as written, of length 1 along visible indices -> (1, *latent)."""
+        full = array.reshape((1,) * (len(self.indices) - array.ndim) + array.shape)
+        return full.squeeze(tuple(n for n, index in enumerate(self.indices) if index in self.visible))[None]
+
     def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Weights:
         """1 at the pairs and 0 elsewhere, over a relation that calls the factor's visible indices `over`."""
         return Weights.from_table(indices, shape, over, self.coords)
 
 
+def count_joined(first: Pairs, second: Pairs, common: Sequence[tuple[int, int]]) -> int:
+    """How many combinations two sets of pairs make that agree on common indices: Σ_s n₁(s) n₂(s).
+
+    common: the places of these indices in the first and in the second.
+    """
+    if not common:
+        return len(first) * len(second)
+    sizes = [first.sizes[p] for p, _ in common]
+    keys = [
+        pack([pairs.coords[:, places[side]] for places in common], sizes, len(pairs))
+        for side, pairs in enumerate((first, second))
+    ]
+    (left, n), (right, m) = map(_counted, keys)
+    at, there = find(left, right)
+    return int(n[there] @ m[at[there]])
+
+
 def find_pairs(
-    model: Model, links: dict[str, dict[str, Array]], sizes: dict[str, int], free: Iterable[str]
+    model: Model, links: Mapping[str, Fibres], sizes: Mapping[str, int], free: Iterable[str]
 ) -> dict[str, Pairs]:
-    """The pairs of every free factor that needs them, by name; links: columns of row numbers by relation and index."""
+    """The pairs of every free factor that needs them, by name; links: the cells of every relation's."""
     found = {}
     for name in free:
         factor = model.factor(name)
@@ -76,21 +99,36 @@ def find_pairs(
     return found
 
 
-def _distinct(model: Model, name: str, links: dict[str, dict[str, Array]], sizes: tuple[int, ...]) -> Array:
+def _distinct(model: Model, name: str, links: Mapping[str, Fibres], sizes: tuple[int, ...]) -> Array:
     """All pairs that occur in links, each once and in order."""
     if math.prod(sizes) >= 2**63:
         raise DataError(
             f"factor {name} has {math.prod(sizes):.3g} pairs, more than can be numbered.\nLeave one of its indices out."
         )
-    places = [model.factor(name).indices.index(index) for index in model.factor(name).visible]
-    keys = [np.zeros(0, np.uint64)]
-    for equation in model.equations:
-        columns = links[equation.relation]
-        for occurrence in equation.occurrences:
-            if occurrence.factor == name:
-                here = [columns[occurrence.indices[place]] for place in places]
-                keys.append(np.unique(pack(here, sizes, len(here[0]))))
-    return _unpack(np.unique(np.concatenate(keys)), sizes)
+    factor = model.factor(name)
+    uses = {(e.relation, o.indices) for e in model.equations for o in e.occurrences if o.factor == name}
+    found = []
+    for relation, indices in sorted(uses):
+        here = dict(zip(factor.indices, indices))
+        columns = [links[relation].column(here[index]) for index in factor.visible]
+        found.append(_once(pack(columns, sizes, len(columns[0]))))
+    return _unpack(found[0] if len(found) == 1 else _once(np.concatenate(found)), sizes)
+
+
+def _once(keys: Keys) -> Keys:
+    """Keys in order, each once. They often are in order: links are sorted. (np.unique hashes: ten times slower.)"""
+    if not np.all(keys[1:] >= keys[:-1]):
+        keys.sort()
+    first = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return keys if first.all() else keys[first]
+
+
+def _counted(keys: Keys) -> tuple[Keys, NDArray[np.int64]]:
+    """Distinct keys in order, and how often each is there."""
+    keys.sort()
+    first = np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
+    return keys[first], np.diff(first, append=len(keys))
 
 
 def _unpack(keys: Keys, sizes: tuple[int, ...]) -> Array:

@@ -54,13 +54,11 @@ class Member:
         """The factor, or the rows of it that pairs share."""
         return factors[self.factor].shared if self.shared else factors[self.factor]
 
-    def by_rows(self, exposure: Array, columns: int) -> Array:
-        """An exposure of this occurrence for an update of the factor: rows that pairs share have the mean of theirs."""
-        if self.pairs is None or not self.shared:
-            return exposure
-        others, whole = self.pairs.others[:, None], np.zeros((self.pairs.rows, columns))
-        np.divide(exposure, others, out=whole[len(self.pairs) :], where=others > 0)
-        return whole
+    def mean_of_others(self, exposure: Array) -> Array:
+        """The mean exposure of the pairs that share each row, from their sum: 0 where no pair does."""
+        assert self.pairs is not None
+        others = self.pairs.others[:, None]
+        return np.asarray(exposure / np.where(others > 0, others, np.inf))
 
     @property
     def indices(self) -> Indices:

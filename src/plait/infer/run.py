@@ -17,6 +17,7 @@ from plait.infer.steps import (
     ending_warm_up,
     joining,
     leaping,
+    learning,
     pruning,
     recording,
     sweeping,
@@ -93,7 +94,11 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Step]:
     """The steps from one state to the next, in order."""
-    steps: list[Step] = [sweeping(settings.order, settings.late, settings.join), ending_warm_up(settings.dtype)]
+    steps: list[Step] = [
+        learning,
+        sweeping(settings.order, settings.late, settings.join),
+        ending_warm_up(settings.dtype),
+    ]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))
     if settings.ties:

@@ -26,10 +26,15 @@ __all__ = [
 ]
 
 
+OWN = (Poisson.name, Bernoulli.name, Negbin.name, Amounts.name)
+
+
 def as_likelihood(given: Any) -> Likelihood:
-    """A likelihood from its name, or as it is."""
+    """A likelihood from its name, from words such as {"name": "amounts", "shape": 2}, or as it is."""
     if isinstance(given, Likelihood):
         return given
+    if isinstance(given, Mapping) and "name" in given:
+        return from_words(given)
     if isinstance(given, type) and issubclass(given, Likelihood):
         raise SettingError(f"likelihood={given.__name__} is a class.\nGive an object: {given.__name__}(…).")
     return from_words({"name": given})
@@ -41,7 +46,7 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     if not isinstance(name, str) or name not in KNOWN:
         raise SettingError(
             f"likelihood={name!r} is not known.\n"
-            f"{suggestion(name, KNOWN)}There are {', '.join(KNOWN)}; one of your own is known once the module with its "
+            f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the module with its "
             f"class is imported."
         )
     given = {key: value for key, value in words.items() if key != "name"}

@@ -2,13 +2,45 @@
 
 from collections.abc import Collection, Iterator
 
-from plait.errors import LoneLatentWarning
+from plait.errors import ForgottenFactorWarning, LoneLatentWarning
 from plait.model.model import Equation, Model, Occurrence, Summand
 from plait.warn import Trap
 
 
 def model_traps(model: Model, given: Collection[str]) -> Iterator[Trap]:
-    """Factors without their latent index, as in ``U[user, r] P[place]``; given: factors that are not unknown."""
+    """What is hardly meant; given: factors that are not unknown."""
+    yield from _lone_latents(model, given)
+    yield from _forgotten(model, given)
+
+
+def _forgotten(model: Model, given: Collection[str]) -> Iterator[Trap]:
+    """Factors over pairs that multiply unknown ones, as V does in ``V[user, place] U[user, r] P[place, r]``.
+
+    In a term of its own such a factor remembers pairs; with a latent index it can hardly be an exposure.
+    """
+    seen: set[str] = set()
+    for equation in model.equations:
+        for term in equation.terms:
+            free = [occurrence for occurrence in term.occurrences if occurrence.factor not in given]
+            for one in free if len({occurrence.factor for occurrence in free}) > 1 else ():
+                if len(one.indices) > 1 and not _latent(equation, one) and one.factor not in seen:
+                    seen.add(one.factor)
+                    yield _free_pairs(equation, one)
+
+
+def _free_pairs(equation: Equation, one: Occurrence) -> Trap:
+    return Trap(
+        ForgottenFactorWarning,
+        equation.relation,
+        f"{one} has visible indices only and multiplies unknown factors, but is not given: every pair of a link has "
+        "a number of its own, which explains it without them.",
+        f"Give it if it is known: fixed={{{one.factor!r}: …}}. To remember pairs, put it in a term of its own: "
+        f"… + {one}; or give it a latent index: {one.factor}[{', '.join(one.indices)}, z].",
+    )
+
+
+def _lone_latents(model: Model, given: Collection[str]) -> Iterator[Trap]:
+    """Factors without their latent index, as in ``U[user, r] P[place]``."""
     for index in model.latent:
         holders = [name for name in model.factors if index in model.factor(name).latent]
         if len(holders) == 1 and holders[0] not in given and not _woven_with_itself(model, index):

@@ -272,8 +272,8 @@ def _pair_operand(
         tables, at = [table[at] for table in tables], np.arange(len(rows))
     lost = columns[0] < 0
     if lost.any():
-        prior = _prior(fit, occurrence.factor, range(1 + len(latent)))
-        more = [np.broadcast_to(array.mean(axis=0), table.shape[1:])[None] for array, table in zip(prior, tables)]
+        prior = _prior(fit, occurrence.factor, range(len(pairs.indices)))
+        more = [np.broadcast_to(pairs.for_rows(array), (1, *table.shape[1:])) for array, table in zip(prior, tables)]
         at = np.where(lost, len(tables[0]), at)
         tables = [np.concatenate(pair) for pair in zip(tables, more)]
     return Operand(source, at, latent, *tables)

@@ -1,0 +1,124 @@
+"""Which pairs a factor remembers, which rows they have, and what may be said of such a factor."""
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+import plait.remembered
+from plait.data import pairs as stored
+from plait.data.bind import bind
+from plait.data.pairs import Pairs, count_joined
+from plait.errors import SettingError
+from plait.prepare import pairs_of
+from tests.pairs import PAIRS, draw, fit_of, remembered, sparse  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("sparse")
+
+
+@pytest.mark.parametrize("way", ["all", "listed", "missing_cells"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_pairs_are_those_of_links_in_any_relation_sorted(name, way):
+    model, data, X, M = draw(name, way)
+    for factor, pairs in pairs_of(data, model.factors).items():
+        np.testing.assert_array_equal(pairs.coords, np.argwhere(remembered(model, X, M, factor)))
+        assert pairs.rows == len(pairs) + pairs.sizes[0]
+        assert pairs.weights.sum() == np.prod(pairs.sizes)
+
+
+def test_few_pairs_are_an_array(monkeypatch):
+    model, data, *_ = draw("memory")
+    monkeypatch.setattr(stored, "DENSE", 7 * 6)
+    assert pairs_of(data, model.factors) == {}
+    monkeypatch.setattr(stored, "DENSE", 7 * 6 - 1)
+    assert list(pairs_of(data, model.factors)) == ["M"]
+
+
+def random_pairs(rng, sizes, count):
+    coords = np.unique(np.stack([rng.integers(0, size, count) for size in sizes], axis=1), axis=0).astype(np.uint32)
+    names = tuple("uvw"[: len(sizes)])
+    return Pairs((*names, "z"), names, tuple(sizes), coords)
+
+
+def test_a_pair_has_its_own_row_or_that_of_its_first_entity():
+    pairs = random_pairs(np.random.default_rng(0), (9, 7, 3), 40)
+    own = {tuple(pair): n for n, pair in enumerate(pairs.coords.tolist())}
+    cells = np.argwhere(np.ones(pairs.sizes))
+    wanted = [own.get(tuple(cell), len(own) + cell[0]) for cell in cells.tolist()]
+    np.testing.assert_array_equal(pairs.find(list(cells.T)), wanted)
+    np.testing.assert_array_equal(pairs.others, [21 - sum(pair[0] == n for pair in own) for n in range(9)])
+
+
+def test_no_pair_at_all_leaves_the_shared_rows():
+    pairs = Pairs(("u", "v"), ("u", "v"), (4, 3), np.zeros((0, 2), np.uint32))
+    np.testing.assert_array_equal(pairs.find([np.array([0, 3]), np.array([2, 0])]), [0, 3])
+    assert pairs.others.tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("common", [[], [(1, 0)], [(0, 0)], [(0, 1), (1, 0)]])
+def test_a_join_is_counted_without_being_made(common):
+    rng = np.random.default_rng(len(common))
+    first, second = random_pairs(rng, (6, 6), 20), random_pairs(rng, (6, 6), 15)
+    alike = [all(a[p] == b[q] for p, q in common) for a in first.coords.tolist() for b in second.coords.tolist()]
+    assert count_joined(first, second, common) == sum(alike)
+
+
+def test_a_join_larger_than_memory_is_refused_before_it_is_made(monkeypatch):
+    model, data, *_ = draw("two")
+    pairs = pairs_of(data, model.factors)
+    count = count_joined(pairs["M"], pairs["N"], [(1, 0)])
+    monkeypatch.setattr(plait.remembered, "memory", lambda: count * 52.0 - 1)
+    with pytest.raises(
+        SettingError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* meet in {count:,} combinations of i, j, k"
+    ):
+        fit_of(model, data)
+    monkeypatch.setattr(plait.remembered, "memory", lambda: count * 52.0)
+    fit_of(model, data, sweeps=0)
+
+
+# --- what is said of such a factor
+
+
+@pytest.mark.parametrize("adapt", ["entity", "rank-one", ("i",), {"M": ("i", "z")}, {"M": "entity", "A": "factor"}])
+def test_a_prior_for_each_entity_of_a_memory_is_refused_with_a_cure_that_works(adapt):
+    model, data, *_ = draw("memory")
+    with pytest.raises(SettingError, match="factor M, which remembers pairs") as error:
+        fit_of(model, data, adapt=adapt)
+    cure = eval(re.search(r"adapt=(\{.*\})\.", str(error.value)).group(1))
+    assert fit_of(model, data, adapt=cure, sweeps=1).settings["adapt"]["M"] == "factor"
+
+
+@pytest.mark.parametrize("adapt", ["auto", "factor", "component", ("r",), ("z",), {"M": ("z",)}, {"M": None}])
+def test_other_ways_to_adapt_are_as_they_are_for_all_factors(adapt):
+    model, data, *_ = draw("memory")
+    assert np.isfinite(fit_of(model, data, adapt=adapt, sweeps=12).bound)
+
+
+def test_a_prior_is_one_for_all_pairs():
+    model, data, *_ = draw("memory")
+    for shape in ((7, 6, 2), (7, 1, 1), (6, 1), (1, 1, 1, 2)):
+        with pytest.raises(SettingError, match=r"prior of M: mean has shape .* M\[i, j, z\] remembers pairs"):
+            fit_of(model, data, prior={"M": plait.Gamma(0.5, np.ones(shape))})
+    fits = [fit_of(model, data, prior={"M": plait.Gamma(0.5, np.reshape([1.0, 2.0], s))}) for s in ((2,), (1, 1, 2))]
+    assert fits[0].bound == fits[1].bound
+    np.testing.assert_array_equal(fits[0].prior["M"].mean, [[[1.0, 2.0]]])
+    with pytest.raises(SettingError, match="does not broadcast"):
+        fit_of(model, data, prior={"M": plait.Gamma(0.5, np.ones(3))})
+
+
+def test_a_start_of_a_memory_is_no_array():
+    model, data, *_ = draw("memory")
+    with pytest.raises(SettingError, match=r"init names factor M, which remembers pairs.*\n.*init=fit"):
+        fit_of(model, data, init={"M": np.ones((7, 6, 2))})
+
+
+def test_more_pairs_than_numbers_are_refused():
+    names = [f"x{n}" for n in range(7)]
+    table = pl.DataFrame({name: [0] for name in names})
+    text = f"X[{','.join(names)}] = M[{','.join(names)}]"
+    labels = {name: range(1000) for name in names}
+    data = bind(plait.Model(text), {"X": table}, labels)
+    with pytest.raises(plait.DataError, match="more than can be numbered"):
+        pairs_of(data, ["M"])
