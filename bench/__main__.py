@@ -14,6 +14,7 @@ from bench.rows import PARTS, rows
 
 HOME = "benchmarks"
 TABLES = (
+    "bursts",
     "cores",
     "counts",
     "couplings",

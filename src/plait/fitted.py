@@ -23,6 +23,7 @@ from plait.infer.prior import Gamma
 from plait.infer.run import ADAPT_AFTER
 from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 
 Array = NDArray[np.float64]
@@ -36,7 +37,7 @@ class Origin:
     method: str
     seed: int
     labels: Mapping[str, Labels]
-    likelihood: dict[str, str]
+    likelihood: dict[str, Likelihood]
     exposures: Exposures
     known: dict[str, Known]
     settings: dict[str, Any]
@@ -132,13 +133,17 @@ class Fitted:
     history: list[Record]
     stop: str
     seed: int
-    likelihood: dict[str, str]
+    likelihood: dict[str, Likelihood]
     exposures: Exposures
     known: dict[str, Known]
     settings: dict[str, Any] = field(repr=False)
     fingerprint: str = field(repr=False)
     state: State = field(repr=False)
     ensemble: tuple[Self, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
+        object.__setattr__(self, "likelihood", named)
 
     @classmethod
     def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
@@ -181,6 +186,11 @@ class Fitted:
     def members(self) -> tuple[Self, ...]:
         """The fits whose mixture answers: those of an ensemble, or this one alone."""
         return self.ensemble or (self,)
+
+    @property
+    def learnt(self) -> dict[str, dict[str, float]]:
+        """By relation its likelihood's own numbers as they were learnt or given; counts and links have none."""
+        return {name: dict(self.state.learnt.get(name, {})) for name in self.likelihood}
 
     @property
     def origin(self) -> Origin:

@@ -151,7 +151,7 @@ def data_html(data: Any) -> str:
     axes = [(axis, len(data.labels[axis]), _some(data.labels[axis])) for axis in data.model.axes]
     relations = [
         (name, " × ".join(f"{n:,}" for n in r.shape) or "1", len(r.values), float(r.values.sum()), r.observed_zeros,
-         r.missing_cells, r.likelihood)
+         r.missing_cells, str(r.likelihood))
         for name, r in data.relations.items()
     ]  # fmt: skip
     columns = ("relation", "shape", "links", "sum", "observed zeros", "missing cells", "likelihood")

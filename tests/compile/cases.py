@@ -11,6 +11,7 @@ from plait.compile.plan import ALONE, plan_counts
 from plait.compile.source import has_shifts
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, grow
+from plait.likelihood import as_likelihood
 from tests import oracle
 from tests.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS
 
@@ -85,14 +86,15 @@ class Equation:
     def step(self, kind, order, wanted, **more) -> Step:
         ranks = {index: self.size(index) for factor in self.factors for index in factor if index not in self.indices}
         more = {"exposed": self.given if kind != "linear" else (), "terms": self.terms} | more
+        kind = kind if kind == "linear" else as_likelihood(kind)
         return make_step(kind, tuple(order), self.operands, ranks, tuple(wanted), **more)
 
     def plan(self, kind, entries, threads, *, exposed=None):
         sizes = {index: self.size(index) for index in self.indices}
         exposed = self.given if exposed is None else exposed
         return plan_counts(
-            "X", kind, self.indices, sizes, self.operands, self.layouts, entries, threads, exposed=exposed,
-            terms=self.terms,
+            "X", as_likelihood(kind), self.indices, sizes, self.operands, self.layouts, entries, threads,
+            exposed=exposed, terms=self.terms,
         )  # fmt: skip
 
     def cells(self, rng, count, dtype=np.uint32):

@@ -16,7 +16,7 @@ from plait.compile.plan import ALONE
 from plait.data.blocks import Forest
 from plait.execute import Reference, Stats, Threads, threads
 from plait.infer import gamma
-from plait.infer.counts import Counts, Nonzeros
+from plait.infer.counts import Counts, Nonzeros, sum_values
 from plait.infer.rare import ImpossibleLinkError, rare_counts
 from plait.jit import TINY
 from tests.compile.cases import Case, Equation, assert_equal_stats, equations, seeded
@@ -358,13 +358,13 @@ def counted(equation, nonzeros, factors, kind, workers):
     """Counts (inside) from kernels and rare entries together, F, and the stats of the first pass."""
     exposed = tuple(term for term, V in enumerate(nonzeros.exposures) if V is not None)
     plan = equation.plan(kind, len(nonzeros.values), workers, exposed=exposed)
-    relation = Counts(plan, nonzeros, Forest())
-    found = relation(factors, Threads(workers), list(factors), bound=True)
+    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+    found = relation(factors, {}, Threads(workers), list(factors), bound=True)
     counts = {}
     for name, factor in factors.items():
         stored = factor.geomean * found.gradients[name] + found.extras.get(name, 0.0)
         counts[name] = factor.layout.unpack(stored)
-    return counts, found.value - relation.constant
+    return counts, found.value - relation.constant({})
 
 
 RARE_EQUATIONS = {

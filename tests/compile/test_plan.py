@@ -9,7 +9,7 @@ from plait.compile.plan import ALONE, tree_order
 from plait.data.blocks import Forest
 from plait.execute import Threads, threads
 from plait.infer import gamma
-from plait.infer.counts import Counts, Nonzeros
+from plait.infer.counts import Counts, Nonzeros, sum_values
 from tests.compile.cases import Equation, equations, seeded
 
 MATRIX = Equation.read("X[i,j] = A[i,r] B[j,r]")
@@ -88,7 +88,8 @@ def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch):
     for workers, trees in ((1, 1), (2, 2)):
         plan = LONG.plan(kind, len(cells), workers)
         assert len(plan.passes) == trees
-        found.append(Counts(plan, nonzeros, Forest())(factors, Threads(workers), list(factors), bound=True))
+        counts = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+        found.append(counts(factors, {}, Threads(workers), list(factors), bound=True))
     one, two = found
     assert two.value == pytest.approx(one.value, rel=1e-12)
     for name in factors:
@@ -111,10 +112,11 @@ def test_only_the_trees_of_the_wanted_factors_are_walked():
             return super().sum(step, *arguments)
 
     executor = Recorded(2)
-    relation = Counts(LONG.plan("poisson", len(cells), 2), nonzeros, Forest())
-    relation(factors, executor, ["Z1"], bound=False)
+    plan = LONG.plan("poisson", len(cells), 2)
+    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+    relation(factors, {}, executor, ["Z1"], bound=False)
     assert executor.walked == [("j", "k", "i")]
-    relation(factors, executor, ["Z0", "Z1", "Z2"], bound=True)
+    relation(factors, {}, executor, ["Z0", "Z1", "Z2"], bound=True)
     assert executor.walked[1:] == [("i", "k", "j"), ("j", "k", "i")]
 
 
@@ -184,6 +186,7 @@ def test_the_memory_that_a_plan_announces_is_at_most_a_quarter_off(name, kind):
     exposure = np.ones(len(cells)) if kind == "exposed" else None
     likelihood = "poisson" if kind == "poisson" else "bernoulli"
     plan = equation.plan(likelihood, len(cells), 2, exposed=(0,) if kind == "exposed" else ())
-    relation = Counts(plan, Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)), (exposure,)), Forest())
+    nonzeros = Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)), (exposure,))
+    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
     for number, tree in enumerate(relation.trees):
         assert plan.tree_bytes(number) == pytest.approx(tree.nbytes, rel=0.25)

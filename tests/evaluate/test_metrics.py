@@ -13,6 +13,7 @@ from sklearn.metrics import (
 
 from plait.evaluation import metrics
 from plait.evaluation.ranking import count_rivals
+from plait.likelihood import Bernoulli, Poisson
 
 
 @st.composite
@@ -47,7 +48,7 @@ def test_rates_too_large_to_be_squared_are_judged_all_the_same():
     assert metrics.rmse(values, mean) == pytest.approx(1e200 * np.sqrt(10 / 3))
     assert metrics.rmse(values, values) == 0
     none = np.zeros(3)
-    logs = metrics.log_probability(values, mean, none, np.ones(3))
+    logs = metrics.log_probability(values, mean, none, np.ones(3), Poisson(), {})
     assert np.isfinite(logs).all()
 
 
@@ -104,7 +105,7 @@ def test_a_perfectly_calibrated_forecast_has_no_calibration_error():
 def test_a_count_has_the_probability_of_the_negative_binomial_where_p_is_its_closed_form(m, v, x):
     shape = m * m / v
     p = -np.expm1(-shape * np.log1p(v / m))
-    ours = metrics.log_probability(np.array([float(x)]), np.array([m]), np.array([v]), np.array([p]))[0]
+    ours = metrics.log_probability(np.array([float(x)]), np.array([m]), np.array([v]), np.array([p]), Poisson(), {})[0]
     assert ours == pytest.approx(stats.nbinom.logpmf(x, shape, 1 / (1 + v / m)), rel=1e-6, abs=1e-6)
 
 
@@ -112,7 +113,7 @@ def test_a_count_has_the_probability_of_the_negative_binomial_where_p_is_its_clo
 @pytest.mark.parametrize("x", [0, 1, 7, 300])
 def test_a_certain_rate_gives_poisson_counts(x, variance):
     m = np.array([4.0])
-    ours = metrics.log_probability(np.array([float(x)]), m, np.array([variance]), -np.expm1(-m))[0]
+    ours = metrics.log_probability(np.array([float(x)]), m, np.array([variance]), -np.expm1(-m), Poisson(), {})[0]
     assert ours == pytest.approx(stats.poisson.logpmf(x, 4.0), rel=1e-4)
 
 
@@ -120,23 +121,25 @@ def test_a_certain_rate_gives_poisson_counts(x, variance):
 def test_probabilities_of_all_counts_add_up_to_1_whatever_p(p):
     x = np.arange(3000.0)
     full = np.full(len(x), 1.0)
-    log = metrics.log_probability(x, 2.0 * full, 5.0 * full, p * full)
+    log = metrics.log_probability(x, 2.0 * full, 5.0 * full, p * full, Poisson(), {})
     assert np.exp(log).sum() == pytest.approx(1.0)
     assert np.exp(log[0]) == pytest.approx(1 - p)
 
 
 def test_certainty_costs_no_infinity_where_the_rate_is_finite():
     m, one, zero = np.array([800.0]), np.array([1.0]), np.array([0.0])
-    assert metrics.log_probability(zero, m, zero, one)[0] == pytest.approx(-800.0)
-    assert metrics.log_link(np.array([False]), m, zero, one)[0] == pytest.approx(-800.0)
+    assert metrics.log_probability(zero, m, zero, one, Poisson(), {})[0] == pytest.approx(-800.0)
+    assert metrics.log_probability(zero, m, zero, one, Bernoulli(), {})[0] == pytest.approx(-800.0)
 
 
 def test_a_link_where_the_rate_is_0_is_impossible_and_a_zero_certain():
     zero = np.zeros(2)
     np.testing.assert_array_equal(
-        metrics.log_probability(np.array([0.0, 2.0]), zero, zero, zero), np.array([0.0, -np.inf])
+        metrics.log_probability(np.array([0.0, 2.0]), zero, zero, zero, Poisson(), {}), np.array([0.0, -np.inf])
     )
-    np.testing.assert_array_equal(metrics.log_link(np.array([False, True]), zero, zero, zero), [0.0, -np.inf])
+    np.testing.assert_array_equal(
+        metrics.log_probability(np.array([0.0, 1.0]), zero, zero, zero, Bernoulli(), {}), [0.0, -np.inf]
+    )
 
 
 # Ranks by hand. Scores of five candidates, the true one, which are removed, and the rank by counting on the fingers.

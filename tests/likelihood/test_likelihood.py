@@ -75,7 +75,7 @@ def test_words_bring_a_likelihood_back(likelihood):
 def test_likelihoods_differ_by_name_and_settings():
     assert len(set(EVERY)) == len(EVERY)
     assert Negbin(p=0.25) == Negbin(p=0.25) != Negbin(p=0.5)
-    assert Negbin() != "negbin"
+    assert Negbin() == "negbin" != Negbin(p=0.5)
 
 
 def test_a_name_of_plaits_own_cannot_be_taken():

@@ -16,6 +16,7 @@ from plait.data.bind import Data
 from plait.errors import BoundWarning, SettingError, suggestion
 from plait.evaluation import metrics
 from plait.fitting import fit
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 from plait.prepare import Arguments, bound_data, member_seeds
 from plait.progress import as_progress, saying
@@ -28,7 +29,6 @@ Floats = NDArray[np.float64]
 
 WAYS = ("hidden", "bound")
 DRAWS = 100  # of the cells put aside, with replacement, for standard errors of what ranks them
-LIKELIHOODS = ("poisson", "bernoulli")
 
 
 def choose(
@@ -37,7 +37,7 @@ def choose(
     *,
     rank: Any = None,
     adapt: Any = "auto",
-    likelihood: str | Sequence[str] | None = None,
+    likelihood: Any = None,
     seeds: int = 3,
     by: str = "hidden",
     relation: str | None = None,
@@ -48,8 +48,8 @@ def choose(
     """Compare settings in one table, and give back the best one's fit.
 
     rank, adapt, likelihood: lists of what to compare, every combination of them; what is no list is the same for all.
-    rank and adapt: as for `plait.fit`; likelihood: "poisson" or "bernoulli" of the relation that is judged. seeds: how
-    many fits of every setting. by: what is compared.
+    rank and adapt: as for `plait.fit`; likelihood: words or objects, of the relation that is judged. seeds: how many
+    fits of every setting. by: what is compared.
 
     - "hidden": a fraction of the links of a relation (the first one of the model unless `relation` names another), and
       ten zeros for each, are put aside with their mirror images. The best setting has the highest log-likelihood of
@@ -96,7 +96,7 @@ class Setting:
 
     rank: Any
     adapt: Any
-    likelihood: str | None
+    likelihood: Likelihood | None
 
     @property
     def words(self) -> dict[str, Any]:
@@ -161,9 +161,7 @@ def _plan(
     for word in ("init", "checkpoint", "keep"):
         if word in options:
             raise SettingError(f"{word} is for one fit, and plait.choose makes several.\nLeave it out.")
-    likelihoods = _several(likelihood)
-    for one in likelihoods:
-        one_of("likelihood", one, (*LIKELIHOODS, None))
+    likelihoods = [None if one is None else as_likelihood(one) for one in _several(likelihood)]
     plan = list(itertools.starmap(Setting, itertools.product(_several(rank), _several(adapt), likelihoods)))
     if not plan:
         raise SettingError(
@@ -213,15 +211,16 @@ def _aside(data: Data, relation: str, fraction: float, seed: int) -> Aside:
     return aside
 
 
-def _with_likelihood(data: Data, relation: str, likelihood: str | None) -> Data:
+def _with_likelihood(data: Data, relation: str, likelihood: Likelihood | None) -> Data:
     """The data with another likelihood of a relation."""
     bound = data.relations[relation]
     if likelihood is None or likelihood == bound.likelihood:
         return data
-    if likelihood == "bernoulli" and (bound.values != 1.0).any():
+    bad = likelihood.bad(bound.values)
+    if bad.any():
         raise SettingError(
-            f"likelihood 'bernoulli' is for links, but {relation} has counts.\n"
-            "Leave it out, or give the data as 0 and 1."
+            f"likelihood {str(likelihood)!r} is not for {relation}, which has a value of {bound.values[bad][0]:g}.\n"
+            f"{likelihood.wanted}. Leave it out, or give other data."
         )
     return replace(data, relations={**data.relations, relation: replace(bound, likelihood=likelihood)})
 
@@ -250,7 +249,7 @@ def _about(setting: Setting, fitted: Fit) -> dict[str, Any]:
     sizes = set(fitted.settings["rank"].values())
     rank = sizes.pop() if len(sizes) == 1 else ", ".join(f"{i} = {n}" for i, n in fitted.settings["rank"].items())
     return {"rank": rank, "adapt": str(setting.adapt)} | (
-        {"likelihood": setting.likelihood} if setting.likelihood else {}
+        {"likelihood": str(setting.likelihood)} if setting.likelihood else {}
     )
 
 

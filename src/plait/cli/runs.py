@@ -38,7 +38,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
         "seed": fit.seed,
         "axes": {axis: len(fit.labels[axis]) for axis in fit.model.axes},
         "relations": {
-            name: {"likelihood": fit.likelihood[name], "shape": known.shape, "links": len(known)}
+            name: {"likelihood": str(fit.likelihood[name]), "shape": known.shape, "links": len(known)}
             for name, known in fit.known.items()
         },
         "bound": fit.bound,
@@ -88,7 +88,7 @@ def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
     rows = [
         [
             name,
-            fit.likelihood[name],
+            fit.likelihood[name].describe(fit.learnt[name]),
             " × ".join(f"{size:,}" for size in known.shape),
             len(known),
             float(known.values.sum()),

@@ -9,15 +9,13 @@ if TYPE_CHECKING:
 
     from plait.data.bind import BoundRelation, Data
 
-LARGE = 1000.0  # a value from which on a few cells may outweigh all others
-
 
 def relations_table(data: "Data") -> None:
     """Print a line for each relation."""
     from plait.cli.output import grid
 
     rows = [
-        [name, shape_of(r), r.likelihood, len(r.values), r.observed_zeros, r.missing_cells, r.summed]
+        [name, shape_of(r), str(r.likelihood), len(r.values), r.observed_zeros, r.missing_cells, r.summed]
         for name, r in data.relations.items()
     ]
     grid(["relation", "size", "likelihood", "links", "zeros", "missing", "duplicates"], rows, left=3)
@@ -76,22 +74,15 @@ def alone(data: "Data") -> dict[str, dict[str, int]]:
 
 def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]:
     """What a person should look at before fitting; traps: the warnings of the library."""
-    from plait.cli.output import significant
     from plait.errors import NoZerosWarning
 
     found = [str(trap.message) for trap in traps]
     kinds = {trap.category for trap in traps}
     for name, relation in data.relations.items():
-        values = Values.of(relation)
-        if values is None:
+        if len(relation.values) == 0:
             continue
-        if relation.likelihood == "poisson" and values.most >= LARGE and values.most >= 100 * values.median:
-            found.append(
-                f"{name} has values up to {significant(values.most)}, the median is {significant(values.median)}: "
-                "a few large counts dominate. Consider their logarithms, or 1 for every link."
-            )
-        elif relation.likelihood == "poisson" and values.ones == len(relation.values):
-            found.append(f'{name} has only the values 0 and 1: likelihood = "bernoulli" fits links better.')
+        if doubt := relation.likelihood.doubt(relation.values):
+            found.append(f"{name} has {doubt}")
         if relation.observed_zeros == 0 and NoZerosWarning not in kinds:
             found.append(f"{name} has no observed zeros: nothing says which links are improbable.")
     if len(data.relations) > 1:
@@ -124,7 +115,7 @@ def _relation(relation: "BoundRelation") -> dict[str, Any]:
     return {
         "indices": relation.indices,
         "shape": relation.shape,
-        "likelihood": relation.likelihood,
+        "likelihood": str(relation.likelihood),
         "links": len(relation.values),
         "zeros": relation.observed_zeros,
         "missing": relation.missing_cells,

@@ -31,7 +31,7 @@ IN_TOML = (
     (r'\bkeep="best"', 'keep = "best"'),
     (r"\brank=\"(\w+)\"", r'rank = "\1"'),
     (r"name its cell in missing=", 'name its cell in a file, missing = "…" in {table}'),
-    (r"\blikelihood='poisson'", 'likelihood = "poisson"'),
+    (r"\blikelihood='(\w+)'", r'likelihood = "\1"'),
     (r"^labels= ", "[labels] "),
     (r"prior=plait\.Gamma\(concentration=1\.0, mean=…\)", "concentration = 1.0 in [fit.prior]"),
     (r"\bmethod=\"(\w+)\"", r'method = "\1"'),

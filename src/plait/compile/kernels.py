@@ -111,13 +111,15 @@ def forget() -> None:
 
 def _gradients(step: Step, types: Types) -> np.dtype[Any]:
     """Floats where all operands are; but sums of weights stay in doubles, for their differences may be exactly 0."""
-    single = step.kind != "linear" and all(operand == np.float32 for operand in types[2:])
+    single = step.likelihood is not None and all(operand == np.float32 for operand in types[2:])
     return np.dtype(np.float32 if single else np.float64)
 
 
 def _build(step: Step, types: Types) -> Kernel:
     gradients = _gradients(step, types)
     preamble = _PREAMBLE.format(vectors=".singles" if gradients == np.float32 else "")
+    own = step.likelihood.preamble() if step.likelihood else ""
+    preamble += f"{own}\n\n" if own else ""
     named = ", ".join(map(str, types))
     text = f"# {named}; {_toolchain()}\n{preamble}{kernel_source(step)}"
     name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -197,9 +199,11 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
         "starts": _read(np.int64, 1),
         "rows": _read(rows, 1),
         "entries": _read(entries, 1),
+        "values": _read(np.float64, 1),
         "log_exposure": _read(np.float64, 1),
         **{f"z{n}": _read(operand, 2) for n, operand in enumerate(operands)},
         "shift": _read(np.float64, 1),
+        "parameters": _read(np.float64, 1),
         "grad": _written(_gradients(step, types), 2),
         "scratch": _written(np.float64, 2),
         "tiny": numba.float64,

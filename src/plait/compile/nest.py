@@ -69,7 +69,7 @@ class Nest:
         self.step = step
         self.depth = len(step.order)
         self.chains = [chain(step, term) for term in range(step.terms)]
-        self.forward = step.kind != "linear"
+        self.forward = step.likelihood is not None
         self.levels = {level: Level() for level in range(-1, self.depth)}
         self.logged = step.bound and self.forward
         self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with what the bound takes logarithms of

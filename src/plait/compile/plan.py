@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
-from plait.compile.step import Kind, Operand, Step, chain, make_step
+from plait.compile.step import Operand, Step, chain, make_step
+from plait.likelihood import Likelihood
 
 ALONE = "·"  # the index of a relation that has none: one cell
 ENTRY, PLACE = 4, 4  # bytes of an entry that is a count or a link (others have 8), and of its place before sorting
@@ -42,7 +43,7 @@ class Plan:
     """How one relation's sums are computed. `print(plan)` shows trees, buffers, memory and cost."""
 
     relation: str
-    kind: Kind
+    likelihood: Likelihood
     indices: tuple[str, ...]
     sizes: dict[str, int]
     names: tuple[str, ...]
@@ -60,7 +61,14 @@ class Plan:
         """The step of one pass, for some of the operands that it serves."""
         order = self.passes[number].order
         return make_step(
-            self.kind, order, self.operands, self.ranks, wanted, bound=bound, exposed=self.exposed, terms=self.terms
+            self.likelihood,
+            order,
+            self.operands,
+            self.ranks,
+            wanted,
+            bound=bound,
+            exposed=self.exposed,
+            terms=self.terms,
         )
 
     def rows(self, position: int, columns: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int64]:
@@ -74,8 +82,10 @@ class Plan:
         return row
 
     def tree_bytes(self, number: int) -> int:
-        """Bytes of the tree of a pass at rest, about, and of the exposures that the pass reads."""
-        return self._bytes(self.passes[number].order, self.entries) + 8 * self.entries * len(self.exposed)
+        """Bytes of the tree of a pass at rest, about, and of the values and exposures that the pass reads."""
+        return self._bytes(self.passes[number].order, self.entries) + 8 * self.entries * (
+            self.likelihood.beside + len(self.exposed)
+        )
 
     def table_bytes(self, number: int) -> int:
         """Bytes of the tree of a table in the weights, about; a shared one has entries of its own only."""
@@ -111,7 +121,7 @@ class Plan:
         return cost
 
     def __str__(self) -> str:
-        lines = [f"{self.relation}: {self.kind}, {self.entries:,} entries, {self.threads} threads"]
+        lines = [f"{self.relation}: {self.likelihood}, {self.entries:,} entries, {self.threads} threads"]
         for number, part in enumerate(self.passes):
             lines.append(
                 f"  tree {' > '.join(part.order)}: {self.tree_bytes(number) / 1e6:,.1f} MB, "
@@ -131,7 +141,7 @@ class Plan:
 
 def plan_counts(
     relation: str,
-    kind: Kind,
+    likelihood: Likelihood,
     indices: tuple[str, ...],
     sizes: dict[str, int],
     operands: tuple[Operand, ...],
@@ -165,7 +175,7 @@ def plan_counts(
             first = max(operands[far[0]].visible, key=lambda index: sizes[index])
             root = tree_order(indices, sizes, first)
     return Plan(
-        relation, kind, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes),
+        relation, likelihood, indices, sizes, names, operands, layouts, ranks, entries, threads, tuple(passes),
         exposed=exposed, terms=terms,
     )  # fmt: skip
 

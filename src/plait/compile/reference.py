@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.step import Operand, Step, least_rate, padded
+from plait.likelihood import State
 
 Array = NDArray[np.float64]
 Places = tuple[NDArray[np.integer], ...]
@@ -24,12 +25,13 @@ def run(
     shifts: list[Array] | None = None,
     beside: Sequence[Array] = (),
     numbers: Mapping[int, NDArray[np.int64]] | None = None,
-) -> tuple[list[Array], float, NDArray[np.int64]]:
-    """Gradients of the wanted operands (as stored), Σ of the entries' part of the bound, positions of rare entries.
+    state: State | None = None,
+) -> tuple[list[Array], Array, NDArray[np.int64]]:
+    """Gradients of the wanted operands (as stored), Σ of the entries' parts of the bound and of M·E[n], rare entries.
 
     `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales, `beside`
-    the V of exposed terms at the entries (of a single term: log V). numbers: for operands whose rows are listed, the
-    row at every entry.
+    the stored x of the entries, where they are read, and the V of exposed terms (of a single term: log V). numbers: for
+    operands whose rows are listed, the row at every entry. state: of the likelihood.
     """
     numbers = numbers or {}
     stored = [_combined(step, p, sizes, cells, z, numbers[p]) if p in numbers else z for p, z in enumerate(arrays)]
@@ -37,17 +39,20 @@ def run(
     dense = [_dense(step, operand, sizes, np.asarray(z, np.float64)) for operand, z in zip(step.operands, stored)]
     labels = [[letters[index] for index in (*o.visible, *o.latent)] for o in step.operands]
     at, entries = tuple(cells.T), np.asarray(entries, np.float64)
-    V = dict(zip(step.exposed, beside)) if step.terms > 1 else {}
-    weights, value, rare = entries, 0.0, np.zeros(0, np.int64)
-    if step.kind != "linear":
+    exposures = beside[1:] if step.valued else beside
+    V = dict(zip(step.exposed, exposures)) if step.terms > 1 else {}
+    weights, value, rare = entries, np.zeros(2), np.zeros(0, np.int64)
+    if step.likelihood is not None:
         rates = [_rate(step, term, sizes, dense, labels)[at] * V.get(term, 1.0) for term in range(step.terms)]
         xhat, tiny = np.sum(rates, axis=0), least_rate(arrays)
         rare = np.flatnonzero(xhat < tiny)
         fine = np.where(xhat < tiny, 1.0, xhat)
-        log_exposure = beside[0] if beside and step.terms == 1 else None
-        weights, terms = _likelihood(step, sizes, at, entries, fine, shifts, log_exposure, numbers)
-        weights[rare] = 0.0
-        value = float(np.delete(terms, rare).sum())
+        log_rate = np.log(fine) + (exposures[0] if step.exposed and step.terms == 1 else 0.0)
+        log_rate += _log_scale(step, sizes, at, shifts or [], numbers)
+        values = step.likelihood.restored(beside[0]) if step.valued else np.ones(len(entries))
+        expected, terms = step.likelihood.expect(values, log_rate, state or {})
+        weights = np.where(xhat < tiny, 0.0, entries * expected / fine)
+        value = np.array([np.delete(entries * each, rare).sum() for each in (terms, expected)])
     tables = [_table(sizes, at, weights * V.get(term, 1.0)) for term in range(step.terms)]
     gradients = [_gradient(step, p, tables[step.operands[p].term], dense, labels) for p in step.wanted]
     for n, p in enumerate(step.wanted):
@@ -95,29 +100,16 @@ def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) 
     return stored.reshape(*rows, *columns[:-1], padded(columns[-1]))[..., : columns[-1]]
 
 
-def _likelihood(
-    step: Step,
-    sizes: tuple[int, ...],
-    at: Places,
-    entries: Array,
-    xhat: Array,
-    shifts: list[Array] | None,
-    log_exposure: Array | None,
-    numbers: Mapping[int, NDArray[np.int64]],
-) -> tuple[Array, Array]:
-    """What multiplies ∂Xhat, and each entry's part of the bound."""
-    if step.kind == "poisson":
-        return entries / xhat, entries * np.log(xhat)
-    log_rate = np.log(xhat) + (0.0 if log_exposure is None else log_exposure)
-    for position, (operand, shift) in enumerate(zip(step.operands, shifts or [])):
+def _log_scale(
+    step: Step, sizes: tuple[int, ...], at: Places, shifts: list[Array], numbers: Mapping[int, NDArray[np.int64]]
+) -> Array:
+    """The log-scales of the entries' rows, added up."""
+    total = np.zeros(len(at[0]))
+    for position, (operand, shift) in enumerate(zip(step.operands, shifts)):
         levels = [step.order.index(index) for index in operand.visible]
         rows = np.ravel_multi_index([at[n] for n in levels], [sizes[n] for n in levels]) if levels else 0
-        log_rate = log_rate + shift[numbers.get(position, rows)]
-    low = log_rate < -37.0  # there E[n] is 1 to the last digit, and the rate itself may underflow
-    rate = np.exp(np.maximum(log_rate, -37.0))
-    miss = -np.expm1(-rate)
-    expected, terms = np.where(low, 1.0, rate / miss), np.where(low, log_rate, rate + np.log(miss))
-    return entries * expected / xhat, entries * terms
+        total += shift[numbers.get(position, rows)]
+    return total
 
 
 def _gradient(step: Step, position: int, table: Array, dense: list[Array], labels: list[list[int]]) -> Array:

@@ -6,6 +6,7 @@ from plait.compile.nest import Block, Nest
 from plait.compile.products import ProductWriter, Writer, from_row
 from plait.compile.step import Operand, Step
 from plait.jit import LOGS, WIDTH
+from plait.likelihood import Entry, Names
 
 
 def kernel_source(step: Step) -> str:
@@ -18,6 +19,7 @@ def arguments(step: Step) -> list[str]:
     depth, count = len(step.order), len(step.operands)
     names = ["lo", "hi", *(f"size{level}" for level in range(depth))]
     names += [f"starts{level}" for level in range(depth - 1)] + [f"rows{level}" for level in range(depth)] + ["entries"]
+    names += ["values"] if step.valued else []
     if step.terms == 1:
         names += ["log_exposure"] if step.exposed else []
     else:
@@ -25,14 +27,15 @@ def arguments(step: Step) -> list[str]:
     names += [f"number{position}" for position in step.listed]
     names += [f"z{position}" for position in range(count)]
     names += [f"shift{position}" for position in range(count)] if has_shifts(step) else []
+    names += ["parameters"] if step.packed else []
     names += [f"grad{position}" for position in step.wanted] + ["scratch"]
-    names += [] if step.kind == "linear" else ["tiny", "value", "rare"]
+    names += [] if step.likelihood is None else ["tiny", "value", "rare"]
     return names
 
 
 def has_shifts(step: Step) -> bool:
     """Whether a kernel needs the log-scales of its operands' rows, for the true scale matters."""
-    return step.kind == "bernoulli" and step.terms == 1
+    return step.likelihood is not None and step.likelihood.true_scale and step.terms == 1
 
 
 def _shown(operand: Operand) -> str:
@@ -59,11 +62,15 @@ class _Kernel:
         if self.nest.logged:
             self._write_range()
             out("score = 0.0")
+            if self.step.packed:
+                out("events = 0.0")
         self._write_level(-1)
         if self.nest.logged:
             out(f"if last & {LOGS - 1}:")
             out(f"    score += weighted_logs(scratch, entries, max(first, last - (last & {LOGS - 1})), last)")
             out("value[0] += score")
+            if self.step.packed:
+                out("value[1] += events")
         return "\n".join([*self._header(), *out.lines]) + "\n"
 
     def _header(self) -> list[str]:
@@ -123,7 +130,7 @@ class _Kernel:
         return row
 
     def _write_shift(self, level: int) -> None:
-        """Bernoulli needs the true scale: the rows' log-scales are added up on the way down."""
+        """Where the true scale matters, the rows' log-scales are added up on the way down."""
         if not has_shifts(self.step):
             return
         terms = [
@@ -151,28 +158,24 @@ class _Kernel:
 
     def _write_entry(self) -> None:
         """The entry of the table: what multiplies the gradient of Xhat there."""
-        out, kind, entry = self.out, self.step.kind, f"e{self.depth - 1}"
-        if kind == "linear":
+        out, likelihood, entry = self.out, self.step.likelihood, f"e{self.depth - 1}"
+        if likelihood is None:
             out(f"q = item(entries, {entry})")
             return
         xhat = self._write_rate(entry)
+        own = likelihood.entry(self._names(xhat, entry))
         out(f"if {xhat} >= tiny:")
         out.depth += 1
-        logged = xhat
-        if kind == "poisson":
-            out(f"q = item(entries, {entry}) / {xhat}")
-        else:
-            logged = "miss"
-            self._write_link(xhat, entry)
+        self._write_lines(own, xhat)
         out.depth -= 1
         out("else:")
         out("    q = 0.0")
-        out(f"    {logged} = 1.0")
+        out(f"    {own.logged} = 1.0")
         out("    rare[0] += 1")
         out("    if rare[0] < rare.size:")
         out(f"        rare[rare[0]] = {entry}")
         if self.nest.logged:
-            self._write_log(logged, entry)
+            self._write_log(own.logged, entry)
         if self.step.terms > 1:
             for term in self.step.exposed:
                 out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
@@ -206,15 +209,22 @@ class _Kernel:
         self.out(f"xhat = {' + '.join(terms)}")
         return "xhat"
 
-    def _write_link(self, xhat: str, entry: str) -> None:
-        """Bernoulli: expected counts, and the bound's term but for the logarithm of `miss`."""
+    def _names(self, xhat: str, entry: str) -> Names:
+        """What the likelihood is told of an entry."""
         scale = "0.0"
         if has_shifts(self.step):
             scale = f"shift_{self.depth - 1}" + (f" + item(log_exposure, {entry})" if self.step.exposed else "")
-        self.out(f"expected, term, miss = bernoulli_link({xhat}, {scale})")
-        self.out(f"q = item(entries, {entry}) * expected / {xhat}")
-        if self.nest.logged:
-            self.out(f"score += item(entries, {entry}) * term")
+        value = f"item(values, {entry})" if self.step.valued else "1.0"
+        return Names(xhat, scale, f"item(entries, {entry})", value, "parameters")
+
+    def _write_lines(self, own: Entry, xhat: str) -> None:
+        """The likelihood's lines: q, and for the bound its term but for a logarithm."""
+        for line in own.lines:
+            self.out(line)
+        if self.nest.logged and own.score is not None:
+            self.out(own.score)
+        if self.nest.logged and self.step.packed:
+            self.out(f"events += q * {xhat}")
 
     def _write_range(self) -> None:
         """First and last entry of this call: they are numbered through, whatever the tree looks like."""

@@ -4,8 +4,8 @@ For a table Q over visible indices and operands Z_1 … Z_m, each in a term, a s
 
     Δ_a = ∂/∂Z_a  Σ_entries q · Xhat,     Xhat = Σ_terms V_t Σ_latent Π Z        for the wanted operands a
 
-where q is the entry itself ("linear"), x/Xhat ("poisson") or x·E[n]/Xhat ("bernoulli"). A Step says nothing of names,
-sizes or methods: two relations of the same shape share one compiled kernel.
+where q is the entry itself ("linear") or, under a likelihood, M·E[n]/Xhat. A Step says nothing of names, sizes or
+methods: two relations of the same shape share one compiled kernel.
 
 The operands of a single term have rows divided by their maxima, whose logarithms ("shifts") are added up where the true
 scale matters. Several terms are added up at the true scale: their operands are as they are, and there are no shifts.
@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.jit import TINY, TINY_SINGLE, WIDTH
+from plait.likelihood import Likelihood
 
-Kind = Literal["poisson", "bernoulli", "linear"]
+Kind = Likelihood | Literal["linear"]
 
 
 def padded(rank: int) -> int:
@@ -61,6 +62,26 @@ class Step:
     bound: bool = False
     exposed: tuple[int, ...] = ()
     terms: int = 1
+
+    @property
+    def likelihood(self) -> Likelihood | None:
+        """What the entries are values under; None: they are plain numbers."""
+        return self.kind if isinstance(self.kind, Likelihood) else None
+
+    @property
+    def valued(self) -> bool:
+        """Whether a kernel reads x of every entry, beside M."""
+        return self.likelihood is not None and self.likelihood.beside
+
+    @property
+    def packed(self) -> bool:
+        """Whether a kernel reads the state of the likelihood; it then adds up M·E[n] for the next one."""
+        return self.likelihood is not None and self.likelihood.packs
+
+    @property
+    def beside(self) -> int:
+        """How many arrays a kernel reads beside the entries: x and exposures."""
+        return self.valued + len(self.exposed)
 
     def extent(self, index: str) -> int:
         """Number of values that a loop over a latent index visits."""

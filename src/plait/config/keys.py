@@ -43,6 +43,7 @@ NUMBER: Check = (_is_number, "a number")
 NAMES: Check = (is_names, "a list of names")
 TABLE: Check = (is_table, "a table")
 TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
+WORDS: Check = (lambda value: is_text(value) or is_table(value), 'text, or { name = "…", … }')
 FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
 RANK: Check = (
     lambda value: (
@@ -79,7 +80,7 @@ READ: dict[str, Check] = {
     "delimiter": TEXT, "header": FLAG, "text": NAMES, "quoted": FLAG, "name": TEXT, "query": TEXT, "table": TEXT,
 }  # fmt: skip
 RELATION: dict[str, Check] = {
-    "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": TEXT, "missing": SOURCES,
+    "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": WORDS, "missing": SOURCES,
     "columns": COLUMNS, "universe": TEXT, "weight": TEXT_OR_NUMBER, "duplicates": TEXT, "indices": NAMES,
     "ignore": NAMES, "hidden": SOURCES, "diagonal": TEXT,
 }  # fmt: skip

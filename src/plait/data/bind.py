@@ -12,7 +12,7 @@ from plait.data.arrays import ArraySource
 from plait.data.blocks import compact
 from plait.data.closed import Closed, Tables, close
 from plait.data.columns import quoted
-from plait.data.entries import Entries, checked, encode, entries_of, refuse_other_than_links, settled, without_hidden
+from plait.data.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
 from plait.data.fibres import Fibres, distinct
 from plait.data.keys import Array
 from plait.data.labels import Counted, Labels, Seen, build
@@ -33,6 +33,7 @@ from plait.data.undirected import Groups, count_cells, groups_of, mirrored
 from plait.data.weights import Weights
 from plait.errors import DataError, suggestion
 from plait.forked import is_lost
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model.model import Equation, Model
 from plait.warn import warn_of
 
@@ -66,7 +67,7 @@ class BoundRelation:
     stored: NDArray[np.floating]
     cell_weights: Floats
     weights: Weights
-    likelihood: str
+    likelihood: Likelihood
     observed_cells: int
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
@@ -296,8 +297,8 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         missing, hidden = _together(missing, never, names), _together(hidden, never, names)
         entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
-    if relation.likelihood == "bernoulli":
-        refuse_other_than_links(entries, summed > 0)
+    likelihood = as_likelihood(relation.likelihood)
+    refuse_values(entries, likelihood, summed=summed > 0)
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = _unlisted_weight(relation, source)
@@ -317,7 +318,7 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         stored=compact(values),
         cell_weights=cell_weights,
         weights=m.weights,
-        likelihood=relation.likelihood,
+        likelihood=likelihood,
         observed_cells=m.observed_cells,
         seen=seen,
         summed=summed,

@@ -16,6 +16,7 @@ from plait.data.sorting import sort_cells, taken
 from plait.data.tables import TableSource
 from plait.data.undirected import Groups, canonical, writing
 from plait.errors import DataError
+from plait.likelihood import Likelihood
 
 if TYPE_CHECKING:
     import polars as pl
@@ -149,9 +150,9 @@ def _refuse_bad(entries: Entries, numbers: Floats, column: str, noun: str) -> No
     raise DataError(f"{place}: the {noun} is {number:g}.\n{CURES[noun]}")
 
 
-def refuse_other_than_links(entries: Entries, summed: bool) -> None:
-    """Under the Bernoulli likelihood a value is 0 or 1."""
-    bad = (entries.values != 0) & (entries.values != 1)
+def refuse_values(entries: Entries, likelihood: Likelihood, *, summed: bool) -> None:
+    """Values that the likelihood does not know; summed: whether cells listed twice were added up."""
+    bad = likelihood.bad(entries.values)
     if not bad.any():
         return
     entry = int(np.argmax(bad))
@@ -159,8 +160,7 @@ def refuse_other_than_links(entries: Entries, summed: bool) -> None:
     if summed:  # no row has this value
         what = f"{entries.source.name}: the values of {entries.named(entry) or 'the cell'} add up to"
     raise DataError(
-        f"{what} {entries.values[entry]:g}, but the likelihood is bernoulli.\n"
-        f"Links are 0 or 1; use likelihood='poisson' for counts."
+        f"{what} {entries.values[entry]:g}, but the likelihood is {likelihood}.\n{likelihood.wanted}. {likelihood.cure}"
     )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plait.data.columns import label_series, quoted
 from plait.errors import DataError
+from plait.likelihood import Likelihood
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,12 +50,19 @@ def describe_graph(graph: Any) -> str:
 
 
 def read_graph(
-    graph: Any, name: str, indices: Sequence[str], *, one_axis: bool, value: str | None, duplicates: str, binary: bool
+    graph: Any,
+    name: str,
+    indices: Sequence[str],
+    *,
+    one_axis: bool,
+    value: str | None,
+    duplicates: str,
+    likelihood: Likelihood,
 ) -> Graph:
     """Read a graph as the relation ``name``.
 
     indices: of the two ends. one_axis: whether these are the same entities. value: the edge attribute of values, by
-    default "weight" where edges have it. duplicates: what parallel edges are. binary: whether a value can only be 1.
+    default "weight" where edges have it. duplicates: what parallel edges are. likelihood: which values there can be.
     """
     if len(indices) != 2:
         raise DataError(
@@ -67,7 +75,7 @@ def read_graph(
             f"{name}: the graph has {'one node' if nodes else 'no nodes'}.\nA link is between two; add all nodes."
         )
     names, ends = _names(nodes, name), _ends(graph, nodes)
-    values = _values(graph, name, value, binary)
+    values = _values(graph, name, value, likelihood)
     sides = np.zeros(len(nodes), np.int64) if one_axis else _sides(graph, nodes, name, indices)
     if not one_axis:
         _refuse_inside(ends, sides, nodes, name)
@@ -101,7 +109,7 @@ def _ends(graph: Any, nodes: list[Any]) -> Rows:
     return np.fromiter(flat, np.int64, 2 * len(graph.edges)).reshape(-1, 2)
 
 
-def _values(graph: Any, name: str, value: str | None, binary: bool) -> Floats:
+def _values(graph: Any, name: str, value: str | None, likelihood: Likelihood) -> Floats:
     """The values of all edges: of an attribute, or 1."""
     attribute = WEIGHT if value is None else value
     edges = list(graph.edges(data=attribute))
@@ -116,10 +124,10 @@ def _values(graph: Any, name: str, value: str | None, binary: bool) -> Floats:
                 f"{len(edges):,} edges have.\nGive it to all edges, or name another attribute with value=."
             )
         values[k] = _value(number, attribute, f"{name}: edge {_edge(first, second)}")
-        if binary and values[k] != 1:
+        if likelihood.bad(values[k : k + 1])[0]:
             raise DataError(
-                f"{name}: edge {_edge(first, second)} has {attribute} {number}, but the likelihood is bernoulli.\n"
-                f"Use likelihood='poisson' for counts; networkx.set_edge_attributes(graph, 1, {attribute!r}) makes "
+                f"{name}: edge {_edge(first, second)} has {attribute} {number}, but the likelihood is {likelihood}.\n"
+                f"{likelihood.wanted}. {likelihood.cure} networkx.set_edge_attributes(graph, 1, {attribute!r}) makes "
                 f"links of them."
             )
     return values

@@ -12,8 +12,9 @@ from plait.data.columns import quoted
 from plait.data.graphs import describe_graph, is_graph, read_graph
 from plait.data.tables import TableSource, column_names, is_table, read_missing, read_table
 from plait.data.undirected import Groups
-from plait.errors import DataError, suggestion
+from plait.errors import DataError, SettingError, suggestion
 from plait.forked import refuse_in_fork
+from plait.likelihood import DEFAULT, Likelihood, as_likelihood
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +44,8 @@ class Relation:
     missing     a table or several over any of the indices: cells, pairs or whole slices that are not observed; pairs
                 and slices are a rule, so that `top` does not propose links there
     universe    "relation": an entity that no (unhidden) row mentions is missing here; "model": it is zeros
-    likelihood  "poisson" counts, or "bernoulli" links 0 and 1
+    likelihood  "poisson" counts, "bernoulli" links 0 and 1, "negbin" counts with a heavy tail, "amounts" money and
+                durations; or an object of `plait.likelihood`, with given parameters or of one's own
     weight      of the whole relation; a column with the weight of each listed cell; or "auto" (never a column): a fit
                 finds the one with which links put aside from the first relation without it are predicted best
     duplicates  of a cell, or of parallel edges: "error" or "sum"
@@ -64,7 +66,7 @@ class Relation:
     observed: str | float = "all"
     missing: Any = None
     universe: str = "relation"
-    likelihood: str = "poisson"
+    likelihood: str | Mapping[str, Any] | Likelihood = DEFAULT
     weight: float | str = 1.0
     duplicates: str = "error"
     hidden: Any = None
@@ -83,6 +85,7 @@ class Relation:
             raise DataError(f"a relation cannot be read from {type(self.data).__name__}.\n{KINDS}{OR_GRAPH}")
         for option, known in CHOICES.items():
             _check_choice(option, getattr(self, option), known)
+        object.__setattr__(self, "likelihood", _likelihood(self.likelihood))
         _check_observed(self.observed)
         _check_weight(self.weight)
         _check_names(self)
@@ -121,7 +124,7 @@ class Relation:
             one_axis=len({model.axis(index) for index in own}) == 1,
             value=self.value,
             duplicates=self.duplicates,
-            binary=self.likelihood == "bernoulli",
+            likelihood=as_likelihood(self.likelihood),
         )
         named = {(self.columns or {}).get(index, index): labels for index, labels in zip(own, graph.links)}
         value = "value"
@@ -185,7 +188,7 @@ class Relation:
             if tables:
                 lines.append(f"{option:<11} {len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells")
         lines.append(f"universe    {UNIVERSE_WORDS[self.universe]}")
-        lines.append(f"likelihood  {self.likelihood}")
+        lines.append(f"likelihood  {self.likelihood!s}")
         if self.diagonal != "auto":
             lines.append(f"diagonal    {self.diagonal}")
         if self.weight != 1:
@@ -233,7 +236,6 @@ def tables_of(given: Any) -> tuple[Any, ...]:
 
 CHOICES = {
     "universe": ("relation", "model"),
-    "likelihood": ("poisson", "bernoulli"),
     "duplicates": ("error", "sum"),
     "diagonal": ("auto", "missing", "observed"),
 }
@@ -257,6 +259,13 @@ def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         choices = " or ".join(map(repr, known))
         raise DataError(f"Relation: {option} is {value!r}.\n{suggestion(value, known)}It is {choices}.")
+
+
+def _likelihood(given: object) -> Likelihood:
+    try:
+        return as_likelihood(given)
+    except SettingError as error:
+        raise DataError(f"Relation: {error}") from None
 
 
 def _check_observed(observed: object) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.likelihood import Likelihood, State
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -107,44 +109,25 @@ def within(link: Flags, score: Floats, group: NDArray[np.int64]) -> tuple[Floats
     return above / (links[both] * others[both]), precise / links[both]
 
 
-def log_probability(values: Floats, mean: Floats, variance: Floats, probability: Floats) -> Floats:
-    """Log predictive probability of counts; all (n,): values x, mean and variance of the rate, probability P(x > 0).
+def log_probability(
+    values: Floats, mean: Floats, variance: Floats, probability: Floats, likelihood: Likelihood, state: State
+) -> Floats:
+    """Log predictive probability of values x; all (n,): mean and variance of the rate, probability P(x > 0).
 
-    log(1 − p) for x = 0; for x > 0 log p + log NB(x) − log(1 − NB(0)), NB being the negative binomial with the moments
-    of the predictive count (Poisson where the variance is 0). Where p is its closed form, that is NB itself.
+    log(1 − p) for x = 0; for x > 0 log p + log f(x) − log(1 − f(0)), f being the likelihood under a Gamma with the
+    moments of the rate. Where p is its closed form, that is f itself. Of links it is log p.
     """
     # A rate of 0 has no links: the truncated distribution is 0/0 there, and −∞ is all there is to say.
     with np.errstate(divide="ignore", invalid="ignore"):
-        none, zero = _log_zero(mean, variance, probability)
-        some = np.log(probability) + _log_counts(values, mean, variance) - np.log(-np.expm1(none))
-        return np.where(values == 0, zero, np.where(mean > 0, some, -np.inf))
-
-
-def log_link(link: Flags, mean: Floats, variance: Floats, probability: Floats) -> Floats:
-    """Log predictive probability of links 0 and 1: log p or log(1 − p); arguments as in `log_probability`."""
-    with np.errstate(divide="ignore"):
-        return np.where(link, np.log(probability), _log_zero(mean, variance, probability)[1])
-
-
-def _log_zero(mean: Floats, variance: Floats, probability: Floats) -> tuple[Floats, Floats]:
-    """Log P(x = 0): in closed form, and as 1 − probability where that has digits."""
-    none = _log_counts(np.zeros(len(mean)), mean, variance)
-    return none, np.where(probability > NEARLY_SURE, none, np.log1p(-np.minimum(probability, NEARLY_SURE)))
-
-
-def _log_counts(x: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Log of the negative binomial with this mean and Gamma variance of its rate; Poisson where that is 0."""
-    from scipy.special import betaln, gammaln, xlogy
-
-    poisson = xlogy(x, mean) - mean - gammaln(x + 1)
-    spread = (np.sqrt(variance) > 3e-8 * mean) & (mean > 0)  # the mean of an EM fit may have no finite square
-    m, v = np.where(spread, mean, 1.0), np.where(spread, variance, 1.0)
-    k = m * m / v
-    # log Γ(x + k) / Γ(k) by the beta function: a difference of two log Γ would cancel for large k.
-    count = np.where(x > 0, x, 1.0)
-    rising = np.where(x > 0, gammaln(count) - betaln(count, k), 0.0)
-    binomial = rising - gammaln(x + 1) - k * np.log1p(v / m) - x * np.log1p(k / m)
-    return np.where(spread, binomial, poisson)
+        none = likelihood.log_probability_by_moments(np.zeros(len(mean)), mean, variance, state)
+        zero = np.where(probability > NEARLY_SURE, none, np.log1p(-np.minimum(probability, NEARLY_SURE)))
+        some = np.log(probability)
+        if not likelihood.binary:
+            law = np.full(len(mean), -np.inf)
+            at = (values > 0) & (mean > 0)
+            law[at] = likelihood.log_probability_by_moments(values[at], mean[at], variance[at], state)
+            some = np.where(mean > 0, some + law - np.log(-np.expm1(none)), -np.inf)
+        return np.where(values == 0, zero, some)
 
 
 def ranks(above: NDArray[np.int64], tied: NDArray[np.int64]) -> Floats:

@@ -18,6 +18,7 @@ from plait.data.keys import columns_of, pack
 from plait.data.relation import Relation
 from plait.data.undirected import mirrored, writing
 from plait.errors import DataError, suggestion
+from plait.likelihood import DEFAULT, Likelihood
 from plait.predict.cells import as_frame, rows_of
 
 if TYPE_CHECKING:
@@ -149,8 +150,8 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
         wrong = f"weight is {test.weight!r}, but all cells of a test count alike"
     elif not isinstance(test.observed, str):
         wrong = f"observed is {test.observed!r}, but only the listed cells of a test count, zeros as much as links"
-    elif test.likelihood == "bernoulli" != fit.likelihood[relation]:
-        wrong = f"the likelihood is bernoulli, but {relation} was fitted as {fit.likelihood[relation]}"
+    elif test.likelihood not in (DEFAULT, fit.likelihood[relation]):
+        wrong = f"the likelihood is {test.likelihood!s}, but {relation} was fitted as {fit.likelihood[relation]}"
     if wrong is not None:
         raise DataError(f"test: {wrong}.\nLeave it out.")
 
@@ -189,16 +190,14 @@ def _not_tested(fit: "Fit", relation: str, test: Relation, what: str = "test") -
 # --- values
 
 
-def _check_values(values: Floats, likelihood: str, where: str) -> None:
+def _check_values(values: Floats, likelihood: Likelihood, where: str) -> None:
     bad = ~((values >= 0) & (values < np.inf))
-    if likelihood == "bernoulli":
-        bad |= (values != 0) & (values != 1)
+    bad |= likelihood.bad(np.where(bad, 0.0, values))
     if bad.any():
         row = int(np.argmax(bad))
-        wanted = "Links are 0 or 1" if likelihood == "bernoulli" else "Counts are finite numbers, 0 or more"
         raise DataError(
-            f"{where}, row {row} (counting from 0): the value is {values[row]:g}.\n{wanted}; correct it, or remove "
-            f"the row."
+            f"{where}, row {row} (counting from 0): the value is {values[row]:g}.\n{likelihood.wanted}; correct it, "
+            f"or remove the row."
         )
 
 

@@ -110,14 +110,13 @@ class View:
         from plait.predict.chance import columns
 
         first, which = self._once(cells)
-        bernoulli = self.fit.likelihood[self.relation] == "bernoulli"
-        rate = "rate" if bernoulli else "mean"
-        found = columns(self.fit, self.relation, self._own(cells[first]), (rate, "variance", "probability"))
+        likelihood, state = self.fit.likelihood[self.relation], self.fit.learnt[self.relation]
+        wanted = ("rate", "mean", "variance", "probability")
+        found = columns(self.fit, self.relation, self._own(cells[first]), wanted)
         found = {name: column[which] for name, column in found.items()}
-        moments, probability = (found[rate], found["variance"]), found["probability"]
-        if bernoulli:
-            return probability, probability, metrics.log_link(values > 0, *moments, probability)
-        return found["mean"], probability, metrics.log_probability(values, *moments, probability)
+        moments, probability = (found["rate"], found["variance"]), found["probability"]
+        log = metrics.log_probability(values, *moments, probability, likelihood, state)
+        return found["mean"], probability, log
 
     def known(self) -> Rows:
         """The known links (n, order) of the fit, in the test's numbers; those of entities that it lacks left out."""
@@ -137,7 +136,7 @@ class View:
     @property
     def by_rate(self) -> bool:
         """Whether cells are ranked by their mean rate, which costs little."""
-        return self.score == "rate" or (self.score == "mean" and self.fit.likelihood[self.relation] == "poisson")
+        return self.score == "rate" or (self.score == "mean" and not self.fit.likelihood[self.relation].binary)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from plait.compile.step import Step
 from plait.data.blocks import FibreTree
+from plait.likelihood import State
 
 Array = NDArray[np.float64]
 
@@ -19,6 +20,7 @@ class Stats:
 
     `gradients`: one stored array for each wanted operand. `value`: the entries' part of the bound, on the rows' scale.
     Rare entries, whose scaled Xhat underflows, are left out of both and listed by cell (in tree order) instead.
+    `events`: ΣM E[n] beside the value, for likelihoods with a state.
     """
 
     gradients: tuple[Array, ...]
@@ -26,6 +28,7 @@ class Stats:
     rare_cells: NDArray[np.int64]
     rare_entries: Array
     rare_beside: Array  # (rare entries, arrays beside the entries)
+    events: float = 0.0
 
     def __add__(self, other: "Stats") -> "Stats":
         return Stats(
@@ -34,21 +37,23 @@ class Stats:
             np.concatenate([self.rare_cells, other.rare_cells]),
             np.concatenate([self.rare_entries, other.rare_entries]),
             np.concatenate([self.rare_beside, other.rare_beside]),
+            self.events + other.events,
         )
 
     @classmethod
     def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
         """The sum over no block."""
         gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
-        return cls(gradients, 0.0, *_none(step.order, len(step.exposed)))
+        return cls(gradients, 0.0, *_none(step.order, step.beside))
 
     @classmethod
-    def of(cls, gradients: Sequence[Array], value: float, tree: FibreTree, rare: NDArray[np.int64]) -> "Stats":
-        """Sums over one block, whose entries at the positions `rare` were left out."""
+    def of(cls, gradients: Sequence[Array], value: Array, tree: FibreTree, rare: NDArray[np.int64]) -> "Stats":
+        """Sums over one block, whose entries at the positions `rare` were left out; value: that, and the events."""
+        bound, events = value.tolist()
         if len(rare) == 0:  # as nearly always
-            return cls(tuple(gradients), value, *_none(tree.order, len(tree.beside)))
+            return cls(tuple(gradients), bound, *_none(tree.order, len(tree.beside)), events)
         beside = np.array([array[rare] for array in tree.beside]).reshape(len(tree.beside), len(rare)).T
-        return cls(tuple(gradients), value, tree.cells(rare), tree.entries[rare].astype(np.float64), beside)
+        return cls(tuple(gradients), bound, tree.cells(rare), tree.entries[rare].astype(np.float64), beside, events)
 
 
 def _none(order: tuple[str, ...], beside: int) -> tuple[NDArray[np.int64], Array, Array]:
@@ -62,9 +67,17 @@ class Executor(Protocol):
     threads: int
 
     def sum(
-        self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
+        self,
+        step: Step,
+        blocks: Sequence[FibreTree],
+        arrays: Sequence[Array],
+        shifts: Sequence[Array] | None = None,
+        state: State | None = None,
     ) -> Stats:
-        """The sum of a step over all blocks; `arrays` are the stored operands, `shifts` their rows' log-scales."""
+        """The sum of a step over all blocks; `arrays` are the stored operands, `shifts` their rows' log-scales.
+
+        state: of the likelihood, where it has one.
+        """
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run `work(lo, hi)` over ranges that make up 0 … count, and add up what it returns; columns: of a row."""

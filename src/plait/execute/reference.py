@@ -9,6 +9,7 @@ from plait.compile import reference
 from plait.compile.step import Step
 from plait.data.blocks import FibreTree
 from plait.execute.executor import Stats
+from plait.likelihood import State
 
 Array = NDArray[np.float64]
 
@@ -19,17 +20,22 @@ class Reference:
     threads = 1
 
     def sum(
-        self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
+        self,
+        step: Step,
+        blocks: Sequence[FibreTree],
+        arrays: Sequence[Array],
+        shifts: Sequence[Array] | None = None,
+        state: State | None = None,
     ) -> Stats:
         """The sum of a step over all blocks."""
         stats = Stats.zero(step, arrays)
         for tree in blocks:
             cells = tree.cells(np.arange(len(tree)))
-            beside = tree.beside if step.exposed else ()
+            beside = tree.beside if step.beside else ()
             numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
             gradients, value, rare = reference.run(
                 step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), beside,
-                numbers,
+                numbers, state,
             )  # fmt: skip
             stats += Stats.of(gradients, value, tree, rare)
         return stats

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,6 +15,7 @@ from plait.compile.step import Step, least_rate
 from plait.data.blocks import FibreTree
 from plait.execute.executor import Stats
 from plait.execute.room import Room
+from plait.likelihood import Likelihood, State
 from plait.machine import processors
 
 Array = NDArray[np.float64]
@@ -44,26 +45,34 @@ class Threads:
         return [work(0), *(other.result() for other in others)]
 
     def sum(
-        self, step: Step, blocks: Sequence[FibreTree], arrays: Sequence[Array], shifts: Sequence[Array] | None = None
+        self,
+        step: Step,
+        blocks: Sequence[FibreTree],
+        arrays: Sequence[Array],
+        shifts: Sequence[Array] | None = None,
+        state: State | None = None,
     ) -> Stats:
         """The sum of a step over all blocks."""
         if self._process != os.getpid():
             self._begin()
-        stats = [self._block(step, tree, arrays, shifts) for tree in blocks if len(tree)]
+        extra = [*(shifts or [])] if has_shifts(step) else []
+        if step.packed:
+            extra.append(cast(Likelihood, step.likelihood).packed(state or {}))
+        stats = [self._block(step, tree, arrays, extra) for tree in blocks if len(tree)]
         if not stats:
             return Stats.zero(step, arrays)
         for more in stats[1:]:
             stats[0] += more
         return stats[0]
 
-    def _block(self, step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> Stats:
+    def _block(self, step: Step, tree: FibreTree, arrays: Sequence[Array], extra: Sequence[Array]) -> Stats:
         """One block. Threads own disjoint root fibres: operands with the root index share one gradient array."""
         kernel = compiled(step, (tree.rows[0].dtype, tree.entries.dtype, *(array.dtype for array in arrays)))
         shapes = [arrays[position].shape for position in step.wanted]
         columns = max((array.shape[1] for array in arrays), default=1)
         parts = self.threads if len(tree) * columns >= SMALL else 1
         pieces = _pieces(kernel, len(tree), parts, shapes)
-        cuts, call = tree.cuts(parts * pieces), _Call(step, kernel, tree, arrays, shifts)
+        cuts, call = tree.cuts(parts * pieces), _Call(step, kernel, tree, arrays, extra)
         # Floats are added up over a piece only, then in doubles, which no two threads may do in the same array.
         own = [pieces == 1 and step.order[0] in step.operands[position].visible for position in step.wanted]
         numbers = kernel.gradients if pieces == 1 else np.float64
@@ -73,7 +82,7 @@ class Threads:
             for _ in range(1, parts)
         ]
 
-        def run(part: int) -> tuple[list[Array], list[tuple[float, NDArray[np.int64]]]]:
+        def run(part: int) -> tuple[list[Array], list[tuple[Array, NDArray[np.int64]]]]:
             gradients = shared if part == 0 else [_cleared(*buffer) for buffer in buffers[part - 1]]
             if pieces == 1:
                 return gradients, [call(cuts[part], cuts[part + 1], gradients)]
@@ -87,7 +96,7 @@ class Threads:
                     self._add(target, gradient)
         found = [piece for _, some in results for piece in some]
         rare = np.concatenate([positions for _, positions in found])
-        return Stats.of(shared, sum(value for value, _ in found), tree, rare)
+        return Stats.of(shared, sum((value for value, _ in found), np.zeros(2)), tree, rare)
 
     def _zeros(self, shape: tuple[int, ...], numbers: DTypeLike) -> Array:
         array, ready = self._room.array(shape, numbers)
@@ -135,19 +144,19 @@ class _Call:
     """A kernel with its inputs, to be run over ranges of root fibres."""
 
     def __init__(
-        self, step: Step, kernel: Kernel, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None
+        self, step: Step, kernel: Kernel, tree: FibreTree, arrays: Sequence[Array], extra: Sequence[Array]
     ) -> None:
-        self.step, self.kernel, self.inputs = step, kernel, _inputs(step, tree, arrays, shifts)
+        self.step, self.kernel, self.inputs = step, kernel, _inputs(step, tree, arrays, extra)
         self.tiny = least_rate(arrays)
 
-    def __call__(self, lo: int, hi: int, gradients: Sequence[Array]) -> tuple[float, NDArray[np.int64]]:
-        """Add to the gradients; returns the value, and the positions of rare entries."""
+    def __call__(self, lo: int, hi: int, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
+        """Add to the gradients; returns the value and the events, and the positions of rare entries."""
         value, rare = self._run(lo, hi, gradients, RARE)
         if rare[0] > RARE:  # they did not fit: once more, only to list them
             rare = self._run(lo, hi, [np.zeros_like(g) for g in gradients], int(rare[0]))[1]
         return value, rare[1 : rare[0] + 1]
 
-    def flushed(self, lo: int, hi: int, gradients: Sequence[Array]) -> tuple[float, NDArray[np.int64]]:
+    def flushed(self, lo: int, hi: int, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
         """The same by way of arrays of the kernel's own numbers."""
         own = [np.zeros(gradient.shape, self.kernel.gradients) for gradient in gradients]
         result = self(lo, hi, own)
@@ -155,20 +164,21 @@ class _Call:
             gradient += more
         return result
 
-    def _run(self, lo: int, hi: int, gradients: Sequence[Array], room: int) -> tuple[float, NDArray[np.int64]]:
-        value, rare = np.zeros(1), np.zeros(room + 1, np.int64)
+    def _run(self, lo: int, hi: int, gradients: Sequence[Array], room: int) -> tuple[Array, NDArray[np.int64]]:
+        value, rare = np.zeros(2), np.zeros(room + 1, np.int64)
         # Zeros, not empty: a block's padding is read, times 0, but not always written.
         outputs: list[Any] = [*gradients, np.zeros((1, self.kernel.scratch))]
-        outputs += [] if self.step.kind == "linear" else [self.tiny, value, rare]
+        outputs += [] if self.step.likelihood is None else [self.tiny, value, rare]
         self.kernel.run(lo, hi, *self.inputs, *outputs)
-        return float(value[0]), rare
+        return value, rare
 
 
-def _inputs(step: Step, tree: FibreTree, arrays: Sequence[Array], shifts: Sequence[Array] | None) -> list[Any]:
-    """The kernel's arguments between the root range and the gradients (see `plait.compile.source.arguments`)."""
+def _inputs(step: Step, tree: FibreTree, arrays: Sequence[Array], extra: Sequence[Array]) -> list[Any]:
+    """The kernel's arguments between the root range and the gradients (see `plait.compile.source.arguments`).
+
+    extra: the log-scales of the operands' rows and the packed state of the likelihood, where they are read.
+    """
     inputs: list[Any] = [*tree.sizes, *tree.starts, *tree.rows, tree.entries]
-    inputs += tree.beside if step.exposed else ()
+    inputs += tree.beside if step.beside else ()
     inputs += tree.numbers
-    inputs += arrays
-    inputs += list(shifts or []) if has_shifts(step) else []
-    return inputs
+    return [*inputs, *arrays, *extra]

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from plait.explain.latent import latent_sizes, log_rates, operands, rows_at, share, split_indices, terms_at
 from plait.fitted import Fitted
-from plait.likelihood import as_likelihood
 from plait.model import Equation
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, contract, log_contract
@@ -197,8 +196,8 @@ def expected_counts(fit: Fitted, relation: str, values: Array, log_rate: Array) 
 
     Poisson: x and 0. Bernoulli: a Poisson count that is not 0, λ/(1 − e^−λ) and 1 − λ/(e^λ − 1). Of x = 0: 0 and 0.
     """
-    likelihood, some = as_likelihood(fit.likelihood[relation]), values > 0
+    likelihood, state, some = fit.likelihood[relation], fit.learnt[relation], values > 0
     mean, follow = np.zeros(len(values)), np.zeros(len(values))
-    mean[some] = likelihood.expect(values[some], log_rate[some], {})[0]
-    follow[some] = likelihood.follow(values[some], log_rate[some], {})
+    mean[some] = likelihood.expect(values[some], log_rate[some], state)[0]
+    follow[some] = likelihood.follow(values[some], log_rate[some], state)
     return mean, follow

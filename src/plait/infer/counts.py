@@ -2,35 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from plait.compile.plan import ALONE, Plan
 from plait.compile.source import has_shifts
 from plait.data.blocks import FibreTree, Forest, as_fibres, compact
 from plait.data.fibres import Fibres
 from plait.data.ranges import PIECE, by_pieces
-from plait.data.sorting import is_uniform
 from plait.execute import Executor, Stats
 from plait.infer.gamma import Factor, add_up
 from plait.infer.members import numbered
-from plait.infer.rare import rare_counts
+from plait.infer.rare import log_rates, rare_counts
+from plait.likelihood import Likelihood, State, Sums
 
 Array = NDArray[np.float64]
-
-SMALL = 1024
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Sums of one relation: gradients and counts of rare entries by factor, and F (0 if not asked for)."""
+    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for)."""
 
     gradients: dict[str, Array]
     extras: dict[str, Array]
     value: float
+    events: float = 0.0
 
 
 class Nonzeros(NamedTuple):
@@ -45,19 +44,15 @@ class Nonzeros(NamedTuple):
     exposures: tuple[Array | None, ...] = (None,)
 
 
-def _log_factorials(values: NDArray[np.floating], weights: Array) -> float:
-    """Σ M log X!."""
-    parts: dict[int, float] = {}
-    table = gammaln(np.arange(SMALL) + 1.0)  # most counts are small whole numbers
+def sum_values(likelihood: Likelihood, nonzeros: Nonzeros) -> Sums:
+    """What a likelihood needs to know of all values."""
+    parts: dict[int, Sums] = {}
 
     def add(rows: slice) -> None:
-        some = values[rows]
-        whole = np.minimum(some, SMALL - 1).astype(np.int64)
-        logs = table[whole] if np.array_equal(whole, some) else gammaln(some.astype(np.float64) + 1.0)
-        parts[rows.start] = float(weights[rows] @ logs)
+        parts[rows.start] = likelihood.sums(nonzeros.values[rows], nonzeros.weights[rows])
 
-    by_pieces(add, len(values))
-    return sum(parts[start] for start in sorted(parts))
+    by_pieces(add, len(nonzeros.values))
+    return reduce(Sums.__add__, (parts[start] for start in sorted(parts)), Sums(0.0, 0.0, 0.0, 0.0))
 
 
 def _joined(parts: Mapping[str, Sequence[Array]], executor: Executor) -> dict[str, Array]:
@@ -66,33 +61,32 @@ def _joined(parts: Mapping[str, Sequence[Array]], executor: Executor) -> dict[st
 
 
 class Counts:
-    """The nonzeros of one relation in the trees of its plan.
+    """The nonzeros of one relation in the trees of its plan; sums: those of its values.
 
-    Poisson: entries are M·X. Bernoulli: entries are M, and the exposure V at the cells matters.
+    Entries are M, or M·X where a likelihood needs no more. The exposure V at the cells matters where λ's size does.
     """
 
-    def __init__(self, plan: Plan, nonzeros: Nonzeros, forest: Forest) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, nonzeros: Nonzeros, sums: Sums, forest: Forest) -> None:
+        self.plan, self.sums = plan, sums
         cells, values, weights, exposures = nonzeros
-        binary = plan.kind == "bernoulli"
-        plain = is_uniform(weights) and weights[0] == 1
-        entries = weights if binary else values if plain else weights * values
+        entries = plan.likelihood.entries(values, weights)
         stored = compact(entries)
         alone = exposures[0] if plan.terms == 1 else None
         logs = None if alone is None else np.log(alone)
-        beside = [exposures[term] for term in plan.exposed] if plan.terms > 1 else [logs]
+        beside = [plan.likelihood.stored(values).astype(np.float64)] if plan.likelihood.beside else []
+        beside += [cast(Array, exposures[term] if plan.terms > 1 else logs) for term in plan.exposed]
         if plan.indices == (ALONE,):
             cells = np.zeros((len(entries), 1), np.uint32)
         links = as_fibres(plan.indices, plan.sizes, cells)
         self.trees: list[FibreTree] = []
         for part in plan.passes:
             tree = forest.tree(plan.indices, plan.sizes, links, stored, part.order)
-            tree = tree.with_entries(stored, *cast(list[Array], beside)) if plan.exposed else tree
+            tree = tree.with_entries(stored, *beside) if beside else tree
             self.trees.append(replace(tree, numbers=self._numbers(tree)))
-        self.constant = 0.0
+        self.exposed = 0.0  # what the exposure gives to F, where the entries' part does not have it
         self.marginals: list[Array] = []
-        if not binary:
-            self.constant = (0.0 if logs is None else float(entries @ logs)) - _log_factorials(values, weights)
+        if not plan.likelihood.true_scale:
+            self.exposed = 0.0 if logs is None else float(entries @ logs)
             self.marginals = self.marginals_of(links, entries)
 
     def _numbers(self, tree: FibreTree) -> tuple[NDArray[np.uint32], ...]:
@@ -122,38 +116,62 @@ class Counts:
         return total
 
     def __call__(
-        self, factors: Mapping[str, Factor], executor: Executor, wanted: Sequence[str], *, bound: bool
+        self, factors: Mapping[str, Factor], state: State, executor: Executor, wanted: Sequence[str], *, bound: bool
     ) -> Counted:
-        """Gradients of the wanted factors, over all their occurrences, with the bound's part if asked for."""
+        """Gradients of the wanted factors, over all their occurrences, with the bound's part if asked for.
+
+        state: of the likelihood.
+        """
         plan = self.plan
         operands = [factors[name] for name in plan.names]
         gradients: dict[str, list[Array]] = {}
         extras: dict[str, list[Array]] = {}
-        value = 0.0
+        value = np.zeros(2)
         for number, part in enumerate(plan.passes):
             serves = tuple(position for position in part.serves if plan.names[position] in wanted)
             scored = bound and number == 0
             if not serves and not scored:
                 continue
-            stats = self._pass(number, serves, operands, executor, bound=scored)
+            stats = self._pass(number, serves, operands, state, executor, bound=scored)
             for position, gradient in zip(serves, stats.gradients):
                 gradients.setdefault(plan.names[position], []).append(gradient)
-            value += stats.value if scored else 0.0
+            value += (stats.value, stats.events) if scored else 0.0
             if len(stats.rare_entries):
-                counts, more = rare_counts(plan, part.order, stats, operands)
+                counts, more = rare_counts(plan, part.order, stats, operands, state)
                 for position in serves:
                     extras.setdefault(plan.names[position], []).append(counts[position])
                 value += more if scored else 0.0
+        own, events = value.tolist()
         if bound:
-            value += self.constant + sum(
+            own += self.constant(state) + sum(
                 float(np.einsum("n,n->", f.shift, m))
                 for f, m in zip(operands, self.marginals if plan.terms == 1 else ())
             )
-        return Counted(_joined(gradients, executor), _joined(extras, executor), value)
+        return Counted(_joined(gradients, executor), _joined(extras, executor), own, events)
+
+    def constant(self, state: State) -> float:
+        """The part of F that no factor changes."""
+        return self.exposed + self.plan.likelihood.constant(self.sums, state)
 
     def _pass(
-        self, number: int, serves: tuple[int, ...], operands: Sequence[Factor], executor: Executor, *, bound: bool
+        self,
+        number: int,
+        serves: tuple[int, ...],
+        operands: Sequence[Factor],
+        state: State,
+        executor: Executor,
+        *,
+        bound: bool,
     ) -> Stats:
         step = self.plan.step(number, serves, bound=bound)
         shifts = [factor.shift for factor in operands] if has_shifts(step) else None
-        return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], shifts)
+        return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], shifts, state)
+
+    def log_rates(self, nonzeros: Nonzeros, factors: Mapping[str, Factor]) -> Array:
+        """log λ_L of every nonzero."""
+        plan = self.plan
+        alone = plan.indices == (ALONE,)
+        cells = np.zeros((len(nonzeros.values), 1), np.uint32) if alone else nonzeros.cells
+        links = as_fibres(plan.indices, plan.sizes, cells)
+        columns = {index: links.column(index) for index in plan.indices}
+        return log_rates(plan, columns, nonzeros.exposures, [factors[name] for name in plan.names])

@@ -6,7 +6,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.step import Kind
 from plait.data.bind import BoundRelation, Data
 from plait.data.blocks import Forest
 from plait.data.exposure import Exposures
@@ -32,7 +31,7 @@ def go_on(
     """The problem of a loop that was interrupted, at the state it was left in."""
     factors = {name: kept.factor() for name, kept in state.factors.items()}
     method = "em" if state.history[-1].warm_up else method
-    return Problem(method, parts, factors, free, dict(state.priors), executor, forest)
+    return Problem(method, parts, factors, free, dict(state.priors), executor, forest, dict(state.learnt))
 
 
 def part_of(data: Data, name: str, exposures: Exposures) -> Part:
@@ -47,7 +46,7 @@ def part_of(data: Data, name: str, exposures: Exposures) -> Part:
     given = (exposures.of(name, n) for n in numbers)
     return Part(
         name,
-        cast(Kind, relation.likelihood),
+        relation.likelihood,
         relation.indices,
         dict(zip(relation.indices, relation.shape)),
         tuple(_uses(term, exposures) for term in equation.terms),

@@ -2,8 +2,8 @@
 
 For relations of a single term with every factor once. Every factor is then a vector over its visible indices, whose
 counts are the sums of its links, once for all; only the exposures are computed, by the fit's own sums with all
-components but the first at 0. Any state of the smaller model is below its optimum, and under Bernoulli
-log(e^λ − 1) ≥ log λ, so what comes out is never too high.
+components but the first at 0. Any state of the smaller model is below its optimum, and where counts are not known one
+event a link is a lower bound too, so what comes out is never too high.
 """
 
 from collections.abc import Collection
@@ -22,6 +22,7 @@ from plait.infer.state import State
 Array = NDArray[np.float64]
 
 FRESH = -2  # a version that no factor of a fit has; those of later sweeps are below
+LOW = -600.0  # log λ at which a link is one event
 SWEEPS, WITH_TABLES = 25, 4  # how many are made; fewer where exposures take a pass over listed cells
 
 
@@ -30,6 +31,7 @@ class Popularity:
 
     def __init__(self, problem: Problem, method: Method, state: State, adapted: Collection[str]) -> None:
         self.problem, self.method, self.adapted = problem, method, adapted
+        self.learnt = state.learnt
         self.relations = [relation for relation in problem.relations if relation.names]
         self.marginals = [relation.marginals() for relation in self.relations]
         layouts = {name: problem.factors[name].layout for name in problem.free}
@@ -86,12 +88,24 @@ class Popularity:
         total = sum(self.divergences.values())
         for relation, sums in zip(self.relations, self.marginals):
             name = next(reversed(sums))
-            total += _constant(relation) - float(np.sum(self.means[name] * self._exposure(relation, name)))
+            total += self._constant(relation) - float(np.sum(self.means[name] * self._exposure(relation, name)))
             total += sum(float(n[n > 0] @ self.logs[other][n > 0]) for other, n in sums.items())
         for relation in self.problem.relations:
             if not relation.names:  # nothing unknown in it
-                total += relation.count({}, (), bound=True).value - relation.rate({})
+                total += self.problem.count_one(relation, (), bound=True).value - relation.rate({})
         return total
+
+    def _constant(self, relation: Relation) -> float:
+        """What F has besides the logarithms of the factors; where counts are not known, if each link is one event."""
+        counts, likelihood = relation.counts, relation.part.likelihood
+        _, values, weights, (exposure,) = relation.part.nonzeros
+        assert counts is not None
+        state = self.learnt.get(relation.part.name, {})
+        if not likelihood.true_scale:
+            return counts.constant(state)
+        low = np.full(len(values), LOW)
+        own = likelihood.expect(values, low, state)[1] - low + (0.0 if exposure is None else np.log(exposure))
+        return counts.constant(state) + float(weights @ own)
 
 
 def popularity_bound(problem: Problem, method: Method, state: State, adapted: Collection[str]) -> float:
@@ -105,15 +119,6 @@ def popularity_bound(problem: Problem, method: Method, state: State, adapted: Co
     for number in range(WITH_TABLES if tables else SWEEPS):
         model.sweep(adapt=number > 0)
     return model.bound()
-
-
-def _constant(relation: Relation) -> float:
-    """What F has besides the logarithms of the factors."""
-    counts, (_, _, weights, (exposure,)) = relation.counts, relation.part.nonzeros
-    assert counts is not None
-    if relation.part.kind == "bernoulli":
-        return 0.0 if exposure is None else float(weights @ np.log(exposure))
-    return counts.constant
 
 
 def _first(layout: Layout, prior: Prior) -> tuple[Array, Array]:

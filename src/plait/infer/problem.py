@@ -9,15 +9,14 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from plait.compile.layout import Layout
 from plait.compile.plan import Listed, Plan, plan_counts
-from plait.compile.step import Kind, Operand
+from plait.compile.step import Operand
 from plait.data.blocks import FibreTree, Forest
 from plait.data.weights import Weights
 from plait.execute import Executor
-from plait.infer.counts import Counted, Counts, Nonzeros
+from plait.infer.counts import Counted, Counts, Nonzeros, sum_values
 from plait.infer.exposure import Exposure
 from plait.infer.gamma import (
     Evidence,
@@ -37,6 +36,8 @@ from plait.infer.gamma import (
 from plait.infer.members import Indices, Member
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
+from plait.likelihood import Likelihood
+from plait.likelihood import State as Learnt
 
 Array = NDArray[np.float64]
 Method = Literal["vb", "em", "map"]
@@ -48,7 +49,7 @@ class Part:
     """One relation as inference needs it: the factors of every term, the nonzeros, and every term's weights M·V."""
 
     name: str
-    kind: Kind
+    likelihood: Likelihood
     indices: tuple[str, ...]
     sizes: dict[str, int]  # of its visible indices
     terms: tuple[Uses, ...]
@@ -107,7 +108,8 @@ class Relation:
             for number, (members, M) in enumerate(zip(self.members, part.weights))
             for own, weights in _parted(part, members, M)
         ]
-        self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.names else None
+        self.sums = sum_values(part.likelihood, part.nonzeros)
+        self.counts = Counts(self._plan(part), part.nonzeros, self.sums, forest) if self.names else None
 
     @property
     def plan(self) -> Plan | None:
@@ -129,31 +131,41 @@ class Relation:
         layouts = tuple(member.layout for member, _ in members)
         given = tuple(term for term, V in enumerate(part.nonzeros.exposures) if V is not None)
         # Of a single term the exposure cancels in the counts, unless the true scale matters.
-        exposed = given if len(part.terms) > 1 or part.kind == "bernoulli" else ()
+        exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
         return plan_counts(
-            part.name, part.kind, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
+            part.name, part.likelihood, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
             self.executor.threads, exposed=exposed, terms=len(part.terms),
         )  # fmt: skip
 
-    def count(self, factors: Mapping[str, Factor], wanted: Sequence[str], *, bound: bool) -> Counted:
-        """Gradients of F for the wanted factors, and F itself if asked for."""
+    def count(self, factors: Mapping[str, Factor], state: Learnt, wanted: Sequence[str], *, bound: bool) -> Counted:
+        """Gradients of F for the wanted factors, and F itself if asked for; state: of the likelihood."""
         if self.counts is None:
-            return Counted({}, {}, self._known() if bound else 0.0)
-        return self.counts(factors, self.executor, wanted, bound=bound)
+            return self._known(state) if bound else Counted({}, {}, 0.0)
+        return self.counts(factors, state, self.executor, wanted, bound=bound)
+
+    def choose(self, factors: Mapping[str, Factor], state: Learnt) -> dict[str, float]:
+        """The state that the likelihood takes after a look at the rate of every nonzero."""
+        nonzeros = self.part.nonzeros
+        logs = self._log_known() if self.counts is None else self.counts.log_rates(nonzeros, factors)
+        return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, logs)
+
+    def start(self) -> dict[str, float]:
+        """The state that the likelihood begins with."""
+        return self.part.likelihood.start(self.sums)
 
     def rate(self, factors: Mapping[str, Factor]) -> float:
         """G of all terms."""
         return sum(term.total(factors) for term in self.terms)
 
     def marginals(self) -> dict[str, Array]:
-        """Σ M X over the links of every row, by factor; a link of Bernoulli is one count.
+        """Events over the links of every row, by factor: Σ M X where these are the counts, else one a link.
 
         A row that a link uses in several terms, or in one of several places, has it once.
         """
         if self.counts is None:
             return {}
         cells, _, weights, _ = self.part.nonzeros
-        known, plan = self.part.kind != "bernoulli", self.counts.plan
+        known, plan = not self.part.likelihood.true_scale, self.counts.plan
         found = self.counts.marginals if known else self.counts.marginals_of(cells, weights)
         distinct = {(name, o.visible): m for name, o, m in zip(plan.names, plan.operands, found)}
         result: dict[str, Array] = {}
@@ -161,14 +173,16 @@ class Relation:
             result[name] = result[name] + marginal if name in result else marginal
         return result
 
-    def _known(self) -> float:
+    def _known(self, state: Learnt) -> Counted:
         """F of a relation whose factors are all exposures: nothing latent is left."""
-        _, stored, weights, exposures = self.part.nonzeros
-        values = stored.astype(np.float64)
-        rate = sum((np.ones(1) if V is None else V for V in exposures), np.zeros(len(values)))
-        if self.part.kind == "bernoulli":
-            return float(weights @ (rate + np.log(-np.expm1(-rate))))
-        return float(weights @ (values * np.log(rate) - gammaln(values + 1.0)))
+        likelihood, nonzeros = self.part.likelihood, self.part.nonzeros
+        expected, term = likelihood.expect(nonzeros.values, self._log_known(), state)
+        value = float(nonzeros.weights @ term) + likelihood.constant(self.sums, state)
+        return Counted({}, {}, value, float(nonzeros.weights @ expected))
+
+    def _log_known(self) -> Array:
+        exposures, count = self.part.nonzeros.exposures, len(self.part.nonzeros.values)
+        return np.log(sum((np.ones(1) if V is None else V for V in exposures), np.zeros(count)))
 
 
 def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Member]:
@@ -205,10 +219,12 @@ class Problem:
     priors: dict[str, Prior]
     executor: Executor
     forest: Forest = field(default_factory=Forest)
+    learnt: dict[str, dict[str, float]] = field(default_factory=dict)  # by relation the state of its likelihood
 
     def __post_init__(self) -> None:
         layouts = {name: factor.layout for name, factor in self.factors.items()}
         self.relations = [Relation(part, layouts, self.executor, self.forest) for part in self.parts]
+        self.learnt = {r.part.name: self.learnt.get(r.part.name) or r.start() for r in self.relations}
         self.terms = [term for relation in self.relations for term in relation.terms]
         self.rates = [0.0] * len(self.terms)  # G of every term, as of the end of the last sweep
         self._first = [next((f for f in self.free if f in term.uses), None) for term in self.terms]
@@ -298,7 +314,7 @@ class Problem:
         """All that changes in the loop, as it stands."""
         factors, priors = {name: Kept.of(factor) for name, factor in self.factors.items()}, dict(self.priors)
         rates, divergences, exposed = list(self.rates), dict(self.divergences), dict(self.exposed)
-        return State(factors, priors, rates, divergences, exposed, history, pause, trail)
+        return State(factors, priors, rates, divergences, exposed, history, pause, trail, dict(self.learnt))
 
     def recall(self, state: State) -> None:
         """Set what was computed on the way to a state; its factors and priors are this problem's already."""
@@ -306,11 +322,35 @@ class Problem:
 
     def count(self, *, bound: bool = True) -> list[Counted]:
         """One counts pass over every relation, for all free factors."""
-        return [relation.count(self.factors, self.free, bound=bound) for relation in self.relations]
+        return [self.count_one(relation, self.free, bound=bound) for relation in self.relations]
+
+    def count_one(self, relation: Relation, wanted: Sequence[str], *, bound: bool) -> Counted:
+        """The counts of one relation."""
+        return relation.count(self.factors, self.learnt[relation.part.name], wanted, bound=bound)
+
+    def learn(self, counted: Sequence[Counted]) -> None:
+        """The likelihoods' own numbers that are best at fixed counts: the bound does not fall."""
+        for relation, sums in zip(self.relations, counted):
+            name = relation.part.name
+            self.learnt[name] = relation.part.likelihood.update(self.learnt[name], relation.sums, sums.events)
+
+    def choose(self) -> bool:
+        """The same among numbers that need a look at every nonzero, at fixed factors; whether any has changed."""
+        before = dict(self.learnt)
+        for relation in self.relations:
+            name, likelihood = relation.part.name, relation.part.likelihood
+            if likelihood.chooses:
+                self.learnt[name] = relation.choose(self.factors, self.learnt[name])
+        return self.learnt != before
 
     def bound(self, counted: Sequence[Counted]) -> float:
         """𝓑 of the state at which the counts were taken (EM: log-likelihood, MAP: log joint)."""
         return sum(c.value for c in counted) - sum(self.rates) + sum(self.divergences.values())
+
+    @property
+    def by_unit(self) -> float:
+        """What the bound has by the unit of values only, which says nothing of how large a change is."""
+        return sum(relation.part.likelihood.by_unit(relation.sums) for relation in self.relations)
 
     def update(self, name: str, counted: Sequence[Counted]) -> None:
         """One coordinate update: the factor's new posterior, its KL, and G of the terms it is the last of."""

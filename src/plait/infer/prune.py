@@ -80,7 +80,9 @@ def without(problem: Problem, index: str, gone: NDArray[np.integer]) -> Problem:
     }
     factors = {name: _cut(factor, along[name], gone) for name, factor in problem.factors.items()}
     priors = {name: _cut_prior(prior, along[name], gone) for name, prior in problem.priors.items()}
-    smaller = Problem(problem.method, problem.parts, factors, problem.free, priors, problem.executor, problem.forest)
+    smaller = Problem(
+        problem.method, problem.parts, factors, problem.free, priors, problem.executor, problem.forest, problem.learnt
+    )
     smaller.exposed = dict(problem.exposed)
     return smaller
 

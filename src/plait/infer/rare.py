@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from plait.compile.plan import Plan
 from plait.execute import Stats
 from plait.infer.gamma import Factor
+from plait.likelihood import State
 
 Array = NDArray[np.float64]
 
@@ -31,44 +32,80 @@ class ImpossibleLinkError(Exception):
 
 
 def rare_counts(
-    plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[Factor]
-) -> tuple[list[Array], float]:
-    """Counts of the rare entries for every operand (stored arrays), and their part of the bound.
+    plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[Factor], state: State | None = None
+) -> tuple[list[Array], Array]:
+    """Counts of the rare entries for every operand (stored arrays), and their part of the bound and of ΣM E[n].
 
-    Where there is a single term that is on the rows' scale.
+    Where there is a single term the bound's is on the rows' scale, unless the likelihood needs the true one.
     """
     counts = [np.zeros(operand.mean.shape) for operand in operands]
     terms = [_Term(plan, term, operands) for term in range(plan.terms)]
-    rooms = max(CHUNK // sum(term.size for term in terms), 1)
-    value = 0.0
-    for at in range(0, len(stats.rare_entries), rooms):
-        value += _chunk(plan, order, terms, stats, slice(at, at + rooms), counts)
+    value = np.zeros(2)
+    for piece in _pieces(terms, len(stats.rare_entries)):
+        value += _chunk(plan, order, terms, stats, piece, counts, state or {})
     return counts, value
 
 
+def log_rates(
+    plan: Plan,
+    columns: Mapping[str, NDArray[np.integer]],
+    exposures: Sequence[Array | None],
+    operands: Sequence[Factor],
+) -> Array:
+    """log λ_L at cells given by columns, (n,); exposures: V of every term there."""
+    terms, count = [_Term(plan, term, operands) for term in range(plan.terms)], len(next(iter(columns.values())))
+    found = np.empty(count)
+    for piece in _pieces(terms, count):
+        some = {index: column[piece].astype(np.int64) for index, column in columns.items()}
+        logs = [term.logs(some, len(found[piece])) for term in terms]
+        with np.errstate(divide="ignore"):
+            for own, V in zip(logs, exposures):
+                own += 0.0 if V is None else np.log(V[piece])[:, None]
+        found[piece] = np.logaddexp.reduce([_log_sum(own) for own in logs], axis=0)
+    return found
+
+
+def _pieces(terms: "Sequence[_Term]", count: int) -> list[slice]:
+    room = max(CHUNK // sum(term.size for term in terms), 1)
+    return [slice(at, at + room) for at in range(0, count, room)]
+
+
+def _log_sum(logs: Array) -> Array:
+    peak = logs.max(axis=1)
+    return np.asarray(peak + np.log(np.exp(logs - peak[:, None]).sum(axis=1)))
+
+
 def _chunk(
-    plan: Plan, order: Sequence[str], terms: "Sequence[_Term]", stats: Stats, piece: slice, counts: list[Array]
-) -> float:
-    cells, entries, beside = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_beside[piece]
-    columns = dict(zip(order, cells.T))
+    plan: Plan,
+    order: Sequence[str],
+    terms: "Sequence[_Term]",
+    stats: Stats,
+    piece: slice,
+    counts: list[Array],
+    state: State,
+) -> Array:
+    cells, entries, beside = stats.rare_cells[piece], stats.rare_entries[piece], stats.rare_beside[piece].T
+    likelihood, columns = plan.likelihood, dict(zip(order, cells.T))
+    values = likelihood.restored(beside[0]) if likelihood.beside else np.ones(len(cells))
+    exposures = beside[1:] if likelihood.beside else beside
     logs = [term.logs(columns, len(cells)) for term in terms]
     scale = np.zeros(len(cells))
-    if plan.terms == 1:  # on the rows' scale, which only Bernoulli needs
+    if plan.terms == 1:  # relative to the rows' scale, where kernels are
         shift = terms[0].shifts(columns, len(cells))
         logs[0] -= shift[:, None]
-        scale += shift + beside.sum(axis=1)
+        scale += shift + exposures.sum(axis=0) if likelihood.true_scale else 0.0
     else:
         with np.errstate(divide="ignore"):
-            for term, V in zip(plan.exposed, beside.T):
+            for term, V in zip(plan.exposed, exposures):
                 logs[term] += np.log(V)[:, None]
     peak = np.max([flat.max(axis=1) for flat in logs], axis=0)
     _check_possible(plan, order, cells, peak)
     shares = [np.exp(flat - peak[:, None]) for flat in logs]
     whole = np.sum([share.sum(axis=1) for share in shares], axis=0)
-    expected, values = _likelihood(plan, peak + np.log(whole), scale)
+    expected, found = likelihood.expect(values, peak + np.log(whole) + scale, state)
     for own, share in zip(terms, shares):
         own.scatter(share * (entries * expected / whole)[:, None], columns, counts)
-    return float(entries @ values)
+    return np.array([entries @ found, entries @ expected])
 
 
 class _Term:
@@ -99,17 +136,6 @@ class _Term:
         share = share.reshape(len(share), *self.shape)
         for p in self.positions:
             _scatter(self.plan, p, self.latent, share, self.plan.rows(p, columns), self.operands[p], counts[p])
-
-
-def _likelihood(plan: Plan, log_xhat: Array, scale: Array) -> tuple[Array | float, Array]:
-    """E[n] beside x = 1 and the entry's term of the bound (Poisson: on the rows' scale)."""
-    if plan.kind == "poisson":
-        return 1.0, log_xhat
-    log_rate = log_xhat + scale
-    rate = np.exp(np.clip(log_rate, -37.0, 700.0))
-    miss = -np.expm1(-rate)
-    low = log_rate < -37.0
-    return np.where(low, 1.0, rate / miss), np.where(low, log_rate, rate + np.log(miss))
 
 
 def _blocks(operand: Factor, rows: NDArray[np.int64]) -> Array:

@@ -16,6 +16,7 @@ from plait.infer.steps import (
     count,
     ending_warm_up,
     leaping,
+    learning,
     pruning,
     recording,
     sweeping,
@@ -89,7 +90,7 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Step]:
     """The steps from one state to the next, in order."""
-    steps: list[Step] = [sweeping(settings.order), ending_warm_up(settings.dtype)]
+    steps: list[Step] = [learning, sweeping(settings.order), ending_warm_up(settings.dtype)]
     if settings.ties:
         steps.insert(0, adapting(settings.ties, settings.adapt_after))
     steps.append(leaping(momentum, settings.tol, settings.sweeps) if momentum else count)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.infer.gamma import Factor, posterior
-from plait.infer.problem import Problem, Relation
+from plait.infer.problem import Problem
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -39,7 +39,9 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
     factors = dict(problem.factors)
     for name in problem.free:
         factors[name] = around(factors[name].layout, factors[name].mean, dtype)
-    return Problem("vb", problem.parts, factors, problem.free, problem.priors, problem.executor, problem.forest)
+    return Problem(
+        "vb", problem.parts, factors, problem.free, problem.priors, problem.executor, problem.forest, problem.learnt
+    )
 
 
 def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> Factor:
@@ -58,13 +60,14 @@ def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def match_totals(problem: Problem, movable: Sequence[str]) -> None:
-    """Scale the movable factors so that Σ M·V·Xhat is Σ M·X in every relation, as well as their sharing allows.
+    """Scale the movable factors so that Σ M·V·Xhat is the events of Σ M·X in every relation, as their sharing allows.
 
     The terms of a relation begin with equal parts of it.
     """
     rows, wanted = [], []
     for relation in problem.relations:
-        part = _total(relation) / len(relation.members)
+        burst = relation.part.likelihood.bursts(problem.learnt[relation.part.name])[0]
+        part = relation.sums.value / burst / len(relation.members)
         for number, members in enumerate(relation.members):
             uses = [float(sum(member.factor == name for member in members)) for name in movable]
             own = [term for term in relation.terms if term.number == number]
@@ -77,8 +80,3 @@ def match_totals(problem: Problem, movable: Sequence[str]) -> None:
     logs, *_ = np.linalg.lstsq(np.array(rows), np.array(wanted), rcond=None)
     for name, log_scale in zip(movable, logs):
         problem.rescale(name, float(log_scale))
-
-
-def _total(relation: Relation) -> float:
-    nonzeros = relation.part.nonzeros
-    return float(nonzeros.weights @ nonzeros.values)

@@ -1,7 +1,7 @@
 """Everything the loop needs to go on from where it stands, so that an interrupted fit ends like one that was not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +78,7 @@ class State:
     """A loop between two sweeps. The arrays are those of the fit itself: valid until its next update.
 
     rates: G of every relation; divergences: −KL of every free factor; exposed: rows that any observed cell depends on;
-    pause: sweeps until components are tried for removal again.
+    pause: sweeps until components are tried for removal again; learnt: by relation its likelihood's own numbers.
     """
 
     factors: Mapping[str, Kept]
@@ -89,6 +89,7 @@ class State:
     history: Sequence[Record]
     pause: int
     trail: Trail
+    learnt: Mapping[str, dict[str, float]] = field(default_factory=dict)
 
     def copy(self) -> "State":
         """The same in arrays of its own, which no update changes."""

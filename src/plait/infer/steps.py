@@ -21,6 +21,7 @@ from plait.infer.start import begin_vb
 from plait.infer.state import Record, State, Trail
 
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
+LOOK = 10  # sweeps to the first choice of a likelihood's own numbers that needs all nonzeros
 
 
 @dataclass
@@ -58,6 +59,20 @@ def adapting(ties: Mapping[str, str | Sequence[str]], after: int) -> Step:
     return step
 
 
+def learning(place: Place) -> None:
+    """The likelihoods' own numbers anew; where one was chosen by a look at all nonzeros, the counts too."""
+    if _looks(place.sweep) and place.problem.choose():
+        place.counted = place.problem.count()
+    else:
+        place.problem.learn(place.counted)
+
+
+def _looks(sweep: int) -> bool:
+    """Whether it is sweep 10, 20, 40, 80, … of the warm-up's end or of the fit: a look costs as much as some sweeps."""
+    tens, rest = divmod(abs(sweep), LOOK)
+    return rest == 0 and tens.bit_count() == 1
+
+
 def sweeping(order: str) -> Step:
     """Every free factor updated once."""
 
@@ -71,7 +86,7 @@ def sweep_once(problem: Problem, counted: Sequence[Counted], order: str) -> None
     """Update every free factor once; per factor, with counts taken anew before each."""
     for position, name in enumerate(problem.free):
         if position and order == "per-factor":
-            counted = [relation.count(problem.factors, (name,), bound=False) for relation in problem.relations]
+            counted = [problem.count_one(relation, (name,), bound=False) for relation in problem.relations]
         problem.update(name, counted)
 
 
@@ -141,7 +156,8 @@ def _record(
             f"Values or weights beyond what {problem.numbers} can hold? Scale them down."
         )
     compares = history and (sweep != 0 or not history[-1].warm_up)
-    change = (bound - history[-1].bound) / (abs(bound) or 1.0) if compares else math.inf
+    size = abs(bound - problem.by_unit) or 1.0
+    change = (bound - history[-1].bound) / size if compares else math.inf
     rank = {
         i: n for f in problem.factors.values() for i, n in zip(f.layout.inside, f.layout.sizes) if i in f.layout.latent
     }

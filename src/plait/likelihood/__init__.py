@@ -10,7 +10,10 @@ from plait.likelihood.likelihood import KNOWN, Entry, Likelihood, Names, State, 
 from plait.likelihood.negbin import Negbin
 from plait.likelihood.poisson import Poisson
 
+DEFAULT = Poisson.name  # of a relation that says nothing
+
 __all__ = [
+    "DEFAULT",
     "Amounts",
     "Bernoulli",
     "Entry",
@@ -27,9 +30,11 @@ __all__ = [
 
 
 def as_likelihood(given: Any) -> Likelihood:
-    """A likelihood from its name, or as it is."""
+    """A likelihood from its name, from words such as {"name": "amounts", "shape": 2}, or as it is."""
     if isinstance(given, Likelihood):
         return given
+    if isinstance(given, Mapping) and "name" in given:
+        return from_words(given)
     if isinstance(given, type) and issubclass(given, Likelihood):
         raise SettingError(f"likelihood={given.__name__} is a class.\nGive an object: {given.__name__}(…).")
     return from_words({"name": given})

@@ -70,6 +70,10 @@ class Amounts(Likelihood):
         """log x."""
         return np.log(np.asarray(values, np.float64))
 
+    def restored(self, stored: Floats) -> Floats:
+        """e^stored."""
+        return np.exp(np.asarray(stored, np.float64))
+
     def start(self, sums: Sums) -> dict[str, float]:
         """As if each nonzero were a single amount: κ by the likelihood of a Gamma, θ from the mean."""
         if not sums.weight > 0:
@@ -85,6 +89,11 @@ class Amounts(Likelihood):
         if not (expected > 0 and sums.value > 0):
             return dict(state)
         return {"shape": state["shape"], "scale": sums.value / (state["shape"] * expected)}
+
+    @property
+    def chooses(self) -> bool:
+        """Unless κ was given."""
+        return self.shape is None
 
     def choose(self, state: State, values: Floats, weights: Floats, log_rate: Array) -> dict[str, float]:
         """κ and θ with the largest bound at these λ, unless κ was given."""
@@ -141,6 +150,10 @@ class Amounts(Likelihood):
     def fixed(self, values: Floats) -> Array:
         """−log x."""
         return -np.log(np.asarray(values, np.float64))
+
+    def by_unit(self, sums: Sums) -> float:
+        """−ΣM log x: the rest of the bound is that of log x, whose unit moves it and stretches nothing."""
+        return sums.fixed
 
     def tilt(self, state: State) -> float:
         """−1/θ."""

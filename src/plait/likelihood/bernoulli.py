@@ -20,6 +20,8 @@ class Bernoulli(Likelihood):
     wanted = "Links are 0 or 1"
     cure = "Use likelihood='poisson' for counts."
     beside = False
+    packs = False
+    binary = True
     link = bernoulli_link
 
     def bad(self, values: Floats) -> NDArray[np.bool_]:

@@ -123,7 +123,8 @@ class Likelihood:
 
     name: the word for it. wanted, cure: sentences for values that are not allowed. true_scale: whether the size of λ
     matters, or only proportions. beside: whether kernels read x beside M (else M·x, or M, is all they need).
-    whole: whether values are whole numbers. columns: what a prediction has.
+    packs: whether kernels read the packed state. binary: whether a value says no more than n ≥ 1. plain: whether it is
+    n itself. whole: whether values are whole numbers. columns: what a prediction has.
     """
 
     name: ClassVar[str]
@@ -132,6 +133,9 @@ class Likelihood:
     link: ClassVar[Callable[..., tuple[float, float, float]]]
     true_scale: ClassVar[bool] = True
     beside: ClassVar[bool] = True
+    packs: ClassVar[bool] = True
+    binary: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
     whole: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "rate")
 
@@ -151,10 +155,16 @@ class Likelihood:
         return {}
 
     def __eq__(self, other: object) -> bool:
+        """Equal to what is made from the same words; a name alone is such words."""
+        if isinstance(other, str):
+            return self.to_words() == {"name": other}
         return isinstance(other, Likelihood) and self.to_words() == other.to_words()
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(sorted(self.settings().items()))))
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v:g}' for k, v in self.settings().items())})"
@@ -173,6 +183,10 @@ class Likelihood:
         """Which of finite values, 0 or more, are not allowed."""
         return np.zeros(np.shape(values), np.bool_)
 
+    def doubt(self, values: Floats) -> str:
+        """Why another likelihood may be better for these values > 0, in a sentence; nothing: it is not."""
+        return ""
+
     def entries(self, values: Floats, weights: Floats) -> Floats:
         """What kernels multiply logarithms and E[n] by: M, for most."""
         return weights
@@ -180,6 +194,10 @@ class Likelihood:
     def stored(self, values: Floats) -> Floats:
         """What kernels read in place of x, if anything."""
         return values
+
+    def restored(self, stored: Floats) -> Floats:
+        """x from what is stored of it."""
+        return stored
 
     # --- its own numbers
 
@@ -194,6 +212,11 @@ class Likelihood:
     def choose(self, state: State, values: Floats, weights: Floats, log_rate: Array) -> dict[str, float]:
         """The state that is best among those that need a look at every entry; log λ of each is given and held."""
         return dict(state)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether `choose` does anything."""
+        return type(self).choose is not Likelihood.choose
 
     def packed(self, state: State) -> Array:
         """The state as kernels read it: doubles in one block, not to be written to."""
@@ -240,6 +263,10 @@ class Likelihood:
         """ΣM (fixed(x) + x · tilt): the part of the bound that no λ changes."""
         return sums.fixed + sums.value * self.tilt(state)
 
+    def by_unit(self, sums: Sums) -> float:
+        """The part of `constant` that is there because values have a unit: another unit changes the bound by it."""
+        return 0.0
+
     # --- prediction
 
     def bursts(self, state: State) -> tuple[float, float]:
@@ -274,7 +301,12 @@ class Likelihood:
 
     def quantiles(self, rates: Array, level: float, state: State) -> Array:
         """The smallest value v with P(x ≤ v) ≥ level, (n,), where rates (n, points) are equally probable."""
-        return predictive.quantiles(self, rates, level, state)
+
+        def below(rows: NDArray[np.int64], values: Array) -> Array:
+            return self.below(values, rates[rows], state)
+
+        scale = self.bursts(state)[0]
+        return predictive.quantiles(below, scale, scale * rates.max(axis=1), level, whole=self.whole)
 
     # --- kernels
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammaln, polygamma
+from scipy.special import betainc, polygamma
 
 from plait.errors import SettingError
 from plait.jit import inlined, item, outlined, rate_of
 from plait.likelihood.likelihood import Array, Floats, Likelihood, State, Sums
+from plait.likelihood.poisson import log_factorials
 
 FEW = 16  # values up to this are summed one by one
 NEAR = 1e-8  # c x/λ below which two terms of a series in c are exact
@@ -114,7 +115,7 @@ class Negbin(Likelihood):
 
     def fixed(self, values: Floats) -> Array:
         """−log Γ(x + 1)."""
-        return np.asarray(-gammaln(np.asarray(values, np.float64) + 1.0))
+        return -log_factorials(values)
 
     def tilt(self, state: State) -> float:
         """log(p/c) = log((1 − e^−c)/c), from c = 0 on."""

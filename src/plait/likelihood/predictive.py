@@ -97,17 +97,20 @@ def _normal(likelihood: "Likelihood", value: float, rates: Array, state: "State"
     return float(ndtr((value + 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-300))).mean())
 
 
-def quantiles(likelihood: "Likelihood", rates: Array, level: float, state: "State") -> Array:
-    """The smallest value with P(x ≤ value) ≥ level, (n,): whole numbers, or real ones to nine digits."""
-    found, scale = np.zeros(len(rates)), likelihood.bursts(state)[0]
+def quantiles(below: "Short", scale: float, about: Array, level: float, *, whole: bool) -> Array:
+    """The smallest value with P(x ≤ value) ≥ level, (n,): whole numbers, or real ones to nine digits.
+
+    below: P(x ≤ value) of some cells, by their numbers; scale: of a single event; about: where to begin, (n,).
+    """
+    found = np.zeros(len(about))
 
     def short(rows: NDArray[np.int64], values: Array) -> Array:
         """How much is missing to the level."""
-        return level - likelihood.below(values, rates[rows], state)
+        return level - below(rows, values)
 
-    rows = np.flatnonzero(short(np.arange(len(rates)), found) > 0)
-    high = np.maximum(scale * rates[rows].max(axis=1), scale)
-    if likelihood.whole:
+    rows = np.flatnonzero(short(np.arange(len(about)), found) > 0)
+    high = np.maximum(about[rows], scale)
+    if whole:
         found[rows] = _whole(short, rows, np.ceil(high))
     else:
         found[rows] = _real(short, rows, high)

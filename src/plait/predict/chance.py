@@ -39,17 +39,18 @@ BLOCK = 1 << 20  # cells whose row numbers and moments are held at a time
 
 
 def names(fit: Fitted, relation: str) -> tuple[str, ...]:
-    """The columns of a prediction in order; under Bernoulli the rate is one of them."""
-    return (*COLUMNS, "rate") if fit.likelihood[relation] == "bernoulli" else COLUMNS
+    """The columns of a prediction in order; where the mean is not the rate, the rate is one of them."""
+    return fit.likelihood[relation].columns
 
 
 def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
     """Columns of a prediction at cells given by row numbers (n, order), by name, each (n,); all if none are named.
 
-    probability: P(x > 0). mean: E[x]. rate: E[λ]. Under Poisson the mean is the rate, sd its standard deviation; low
-    and high are quantiles 0.05 and 0.95 of the count x, whole numbers. Under Bernoulli the mean is the probability
-    E[1 − e^−λ]; sd, low and high are those of 1 − e^−λ. `variance`, that of the rate, comes only if it is asked for.
-    Of an ensemble all are those of the mixture of its members.
+    probability: P(x > 0). mean: E[x] = μ₁ E[λ], μ₁ being what an event adds on average (Poisson: 1). rate: E[λ]. sd: of
+    μ₁ λ, which is how uncertain the mean is; low and high are quantiles 0.05 and 0.95 of the value x, whole numbers
+    where values are. Under Bernoulli the mean is the probability E[1 − e^−λ]; sd, low and high are those of 1 − e^−λ.
+    `variance`, that of the rate, comes only if it is asked for. Of an ensemble all are those of the mixture of its
+    members.
     """
     wanted = names(fit, relation) if wanted is None else wanted
     rows = fit.known[relation].canonical(rows)  # to the last bit the same, in whichever way a cell is written
@@ -63,27 +64,29 @@ def columns(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str] | None
 
 
 def _block(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
-    bernoulli = fit.likelihood[relation] == "bernoulli"
-    if set(wanted) <= ({"rate"} if bernoulli else {"rate", "mean"}):
+    likelihood = fit.likelihood[relation]
+    if set(wanted) <= ({"rate", "mean"} if likelihood.plain else {"rate"}):
         rate = mean_rate(fit, relation, rows)
         return dict.fromkeys(wanted, rate)
     if len(fit.members) > 1:
-        needed = mixture.needed(wanted, bernoulli)
+        needed = mixture.needed(wanted, likelihood)
         parts = [_block(member, relation, rows, needed) for member in fit.members]
         return mixture.columns(fit.members, relation, rows, parts, wanted)
     rate, variance = moments(fit, relation, rows)
-    found: dict[str, NDArray[Any]] = {"mean": rate, "rate": rate, "variance": variance}
-    if set(wanted) & {"probability", "low", "high", *(("mean",) if bernoulli else ())}:
+    burst = likelihood.bursts(fit.learnt[relation])[0]
+    found: dict[str, NDArray[Any]] = {"mean": burst * rate, "rate": rate, "variance": variance}
+    if set(wanted) & {"probability", "low", "high", *(("mean",) if likelihood.binary else ())}:
         miss = _misses(fit, relation, rows, rate, variance)
         found["probability"] = -np.expm1(-miss)
-    if bernoulli:
+    if likelihood.binary:
         found["mean"] = found.get("probability", rate)
         if set(wanted) & {"sd", "low", "high"}:
             found["sd"], found["low"], found["high"] = intervals.of_links(fit, relation, rows, rate, variance)
     else:
-        found["sd"] = np.sqrt(variance)
+        found["sd"] = burst * np.sqrt(variance)
         if set(wanted) & {"low", "high"}:
-            found["low"], found["high"] = intervals.of_counts(fit, relation, rows, rate, variance, miss)
+            of = intervals.of_counts if likelihood.plain else intervals.of_values
+            found["low"], found["high"] = of(fit, relation, rows, rate, variance, miss)
     return {name: found[name] for name in wanted}
 
 

@@ -1,4 +1,4 @@
-"""Intervals of predictions: of the count under Poisson, of the probability under Bernoulli.
+"""Intervals of predictions: of the count under Poisson, of the probability under Bernoulli, else of the value.
 
 Three ways, each where it is good. A rate that is hardly more skewed than a Gamma with its mean and variance is one; the
 count is then a negative binomial. A narrow rate is expanded about a normal from three cumulants. All others are put on
@@ -6,7 +6,7 @@ a logarithmic grid (`grid`), from which quantiles are read (`ends`). By the same
 equally probable points, of which mixtures are made (`mixture`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,7 @@ WIDE = 0.5  # relative variance from which on two moments say little about the l
 NARROW = 1 / 8  # relative variance below which a rate may be too narrow for the grid
 SKEWED = 1.2  # skewness up to which an expansion about a normal is good
 PIECE = 1 << 13  # cells that a thread takes at a time
+FEW = 1 << 7  # the same where each takes long
 STRATA = (
     30  # points of a rate, at (j + ½)/STRATA: 1 − LEVEL and LEVEL are among them, so members that agree lose nothing
 )
@@ -57,6 +58,32 @@ def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Arr
     low[some], high[some] = np.maximum(low[some], 1), np.maximum(high[some], 1)
     low[nothing >= 1 - LEVEL] = 0
     return low, high
+
+
+def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Any, Any]:
+    """Quantiles 1 − LEVEL and LEVEL of a value that is made of events, (n,) each; arguments as in `of_counts`."""
+    likelihood, state = fit.likelihood[relation], fit.learnt[relation]
+
+    def quantiles(cells: Rows, level: float) -> Array:
+        points = link_strata(fit, relation, rows[cells], mean[cells], variance[cells])[0]
+        found = np.empty(len(cells))
+
+        def work(lo: int, hi: int) -> None:
+            found[lo:hi] = likelihood.quantiles(points[lo:hi], level, state)
+
+        in_pieces(work, len(cells), FEW)
+        return found
+
+    return value_ends(np.exp(-miss), quantiles, whole=likelihood.whole)
+
+
+def value_ends(nothing: Array, quantiles: Callable[[Rows, float], Array], *, whole: bool) -> tuple[Any, Any]:
+    """The ends of intervals of values, (n,) each; nothing: P(x = 0), by which they are 0 or not."""
+    low, high = np.zeros(len(nothing)), np.zeros(len(nothing))
+    for end, level in ((low, 1 - LEVEL), (high, LEVEL)):
+        cells = np.flatnonzero(nothing < level)
+        end[cells] = np.maximum(quantiles(cells, level), 1.0 if whole else 0.0)
+    return (low.astype(np.int64), high.astype(np.int64)) if whole else (low, high)
 
 
 def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.fitted import Fitted
+from plait.likelihood import Likelihood, predictive
 from plait.predict import counts, intervals
 from plait.predict.intervals import LEVEL, STRATA
 from plait.predict.moments import average, pooled
@@ -28,9 +29,9 @@ ROOM = 1 << 22  # points held at a time
 PIECE = 1 << 9  # cells that a thread takes at a time
 
 
-def needed(wanted: Sequence[str], bernoulli: bool) -> tuple[str, ...]:
+def needed(wanted: Sequence[str], likelihood: Likelihood) -> tuple[str, ...]:
     """The columns of each member that the wanted ones of their mixture are made of."""
-    by_moments = {"rate", "variance"} if bernoulli else {"rate", "variance", "mean", "sd"}
+    by_moments = {"rate", "variance"} if likelihood.binary else {"rate", "variance", "mean", "sd"}
     return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability")
 
 
@@ -38,20 +39,23 @@ def columns(
     members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
 ) -> Columns:
     """The wanted columns of the mixture at cells given by row numbers; parts: what is `needed` of its members."""
-    bernoulli = members[0].likelihood[relation] == "bernoulli"
+    likelihood = members[0].likelihood[relation]
+    bursts = [likelihood.bursts(member.learnt[relation])[0] for member in members]
     rate, variance = pooled((part["rate"], part["variance"]) for part in parts)
-    found: Columns = {"mean": rate, "rate": rate, "variance": variance}
+    mean, square = pooled((b * part["rate"], b * b * part["variance"]) for b, part in zip(bursts, parts))
+    found: Columns = {"mean": mean, "rate": rate, "variance": variance}
     if "probability" in parts[0]:
         found["probability"] = average(part["probability"] for part in parts)
-    if bernoulli:
+    if likelihood.binary:
         found["mean"] = found.get("probability", rate)
         if set(wanted) & {"sd", "low", "high"}:
             found["sd"], found["low"], found["high"] = _of_links(members, relation, rows, parts)
     else:
-        found["sd"] = np.sqrt(variance)
+        found["sd"] = np.sqrt(square)
         if set(wanted) & {"low", "high"}:
             nothing = 1 - found["probability"]
-            found["low"], found["high"] = _of_counts(members, relation, rows, parts, nothing)
+            of = _of_counts if likelihood.plain else _of_values
+            found["low"], found["high"] = of(members, relation, rows, parts, nothing)
     return {name: found[name] for name in wanted}
 
 
@@ -65,6 +69,29 @@ def _of_counts(
         low[cells], high[cells] = (np.maximum(end, 1) for end in _count_ends(points, about))
     low[nothing >= 1 - LEVEL] = 0
     return low, high
+
+
+def _of_values(
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+) -> tuple[Any, Any]:
+    """The same of a value that is made of events, under each member's own numbers."""
+    likelihood, states = members[0].likelihood[relation], [member.learnt[relation] for member in members]
+    scale = max(likelihood.bursts(state)[0] for state in states)
+
+    def quantiles(cells: Rows, level: float) -> Array:
+        found = np.empty(len(cells))
+        for some in _pieces(np.arange(len(cells)), members):
+            points = _points(members, relation, rows, parts, cells[some], intervals.link_strata)[0]
+
+            def below(own: Rows, values: Array, points: Array = points) -> Array:
+                each = (likelihood.below(values, points[own, n], state) for n, state in enumerate(states))
+                return average(each)
+
+            about = scale * points.max(axis=(1, 2))
+            found[some] = predictive.quantiles(below, scale, about, level, whole=likelihood.whole)
+        return found
+
+    return intervals.value_ends(nothing, quantiles, whole=likelihood.whole)
 
 
 def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:

@@ -7,7 +7,7 @@ from itertools import permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, xlogy
+from scipy.special import logsumexp
 
 from plait.data.bind import BoundRelation, Data
 from plait.data.fibres import Fibres
@@ -142,21 +142,11 @@ def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
 
 
 def log_chance(fit: Fit, relation: str, cells: Cells, values: Array, links_only: bool = False) -> Array:
-    """Log predictive probability of values at cells, (n,): Bernoulli, or a negative binomial of matched moments."""
-    if links_only or fit.likelihood[relation] == "bernoulli":
+    """Log predictive probability of values at cells, (n,): of the link, or of the value under matched moments."""
+    likelihood = fit.likelihood[relation]
+    if links_only or likelihood.binary:
         chance = columns(fit, relation, cells, ("probability",))["probability"]
         return np.asarray(np.log(np.maximum(np.where(values > 0, chance, 1.0 - chance), LEAST)))
-    found = columns(fit, relation, cells, ("mean", "variance"))
-    return _log_counts(values, np.maximum(found["mean"], LEAST), found["variance"])
-
-
-def _log_counts(values: Array, mean: Array, variance: Array) -> Array:
-    """Log-probability of counts whose rate is a Gamma of these moments; Poisson where it is certain."""
-    certain = variance <= 1e-12 * mean**2
-    shape = np.where(certain, 1.0, mean**2 / np.where(certain, 1.0, variance))
-    mixed = (
-        gammaln(values + shape) - gammaln(shape) - shape * np.log1p(mean / shape)
-        + xlogy(values, mean / shape) - values * np.log1p(mean / shape)
-    )  # fmt: skip
-    plain = xlogy(values, mean) - mean
-    return np.asarray(np.where(certain, plain, mixed) - gammaln(values + 1.0))
+    found = columns(fit, relation, cells, ("rate", "variance"))
+    rate = np.maximum(found["rate"], LEAST)
+    return likelihood.log_probability_by_moments(values, rate, found["variance"], fit.learnt[relation])

@@ -76,9 +76,11 @@ def top(
     axes = _axes(fit, equation, given)
     candidates = Candidates(fit, relation, axes, known, read_excluded(fit, relation, exclude), places)
     scored: Score | None = None
-    if score == "probability" or (score == "mean" and fit.likelihood[relation] == "bernoulli"):
+    if score == "probability" or (score == "mean" and fit.likelihood[relation].binary):
         scored = partial(score_of, fit, relation, by=score)
     rows, scores = _found(fit, equation, candidates, places, k, scored)
+    if score == "mean" and not (fit.likelihood[relation].binary or fit.likelihood[relation].plain):
+        scores = score_of(fit, relation, rows, by=score)  # they were ranked by the rate, of which it is a multiple
     if k and not len(rows):
         _explain_nothing(relation, candidates)
     return _table(fit, equation, rows, scores, score, places)

@@ -44,7 +44,8 @@ def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.floa
         # The hash of polars depends on its version; the text of the names does not.
         yield f"labels {axis} {len(names)}", "\0".join(map(str, names.to_list())).encode("utf-8", "surrogatepass")
     for name, relation in data.relations.items():
-        yield f"relation {name} {relation.likelihood} {relation.shape}", b""
+        likelihood = f"{relation.likelihood}{relation.likelihood.settings() or ''}"
+        yield f"relation {name} {likelihood} {relation.shape}", b""
         yield from _fibres(relation.links)
         yield from map(_bytes, (relation.stored, relation.cell_weights))
         yield from _weights("weights", relation.weights, relation.links)

@@ -20,11 +20,12 @@ from plait.data.pairs import Pairs
 from plait.data.terms import Table, Term
 from plait.data.undirected import groups_of
 from plait.data.weights import Weights
-from plait.errors import PlaitError, StoreError
+from plait.errors import PlaitError, SettingError, StoreError
 from plait.fitted import Member, Origin
 from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
+from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 from plait.model.model import Equation
 from plait.store.folder import MANIFEST, intact, manifest
@@ -59,8 +60,9 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
         links = _known(path, equation, tuple(len(labels[i]) for i in equation.indices))
         known[equation.relation] = _with_rules(links, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
+    likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
     origin = Origin(
-        model, header["method"], header["seed"], labels, header["likelihood"], exposures, known, header["settings"],
+        model, header["method"], header["seed"], labels, likelihood, exposures, known, header["settings"],
         header["fingerprint"],
     )  # fmt: skip
     members = []
@@ -69,6 +71,13 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
         state = _state(model, _arrays(intact(place, header, name)), course, sizes)
         members.append(Member(course["seed"], state, course["stop"]))
     return origin, members, header["stop"]
+
+
+def _likelihood(words: Any, place: Path) -> Likelihood:
+    try:
+        return as_likelihood(words)
+    except SettingError as error:
+        raise StoreError(f"{place}: {error}") from None
 
 
 def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -169,7 +178,8 @@ def _state(model: Model, arrays: Arrays, course: Mapping[str, Any], extents: Map
     loop = course["loop"]
     history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in course["history"]]
     trail = _trail(factors, arrays, loop)
-    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail)
+    learnt = loop.get("learnt", {})  # runs of earlier versions have likelihoods without numbers of their own
+    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt)
 
 
 def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any]) -> Trail:

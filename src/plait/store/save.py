@@ -18,6 +18,7 @@ from plait.errors import SettingError
 from plait.fitted import Member, Origin
 from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
+from plait.likelihood import Likelihood
 from plait.store.folder import File, publish
 
 
@@ -51,7 +52,7 @@ def _header(
         "method": origin.method,
         "seed": origin.seed,
         "stop": stop,
-        "likelihood": origin.likelihood,
+        "likelihood": {name: _words(likelihood) for name, likelihood in origin.likelihood.items()},
         "relations": {name: _remembered(known) for name, known in origin.known.items()},
         "settings": origin.settings,
         "fingerprint": origin.fingerprint,
@@ -62,6 +63,11 @@ def _header(
         "members": [_course(member) for member in members],
         "extra": dict(extra or {}),
     }
+
+
+def _words(likelihood: Likelihood) -> str | dict[str, Any]:
+    """A likelihood in JSON: its name, with what was given where anything was."""
+    return likelihood.to_words() if likelihood.settings() else likelihood.name
 
 
 def _course(member: Member) -> dict[str, Any]:
@@ -77,6 +83,7 @@ def _course(member: Member) -> dict[str, Any]:
             "pause": state.pause,
             "streak": state.trail.streak,
             "leapt": state.trail.leapt,
+            "learnt": dict(state.learnt),
         },
     }
 
