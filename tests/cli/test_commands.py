@@ -154,7 +154,8 @@ def test_check_as_json_has_everything_that_it_prints(world):
     assert found["relations"]["visits"] == {
         "indices": ["user", "place", "day"], "shape": [6, 3, 3], "likelihood": "poisson", "links": 14, "zeros": 31,
         "missing": 9, "duplicates": 0, "unseen": {"user": 1, "place": 0, "day": 0},
-        "diagonal": None, "values": {"least": 1.0, "median": 2.0, "mean": 30 / 14, "most": 5.0, "ones": 5},
+        "diagonal": None, "self_links_dropped": 0, "undirected": [],
+        "values": {"least": 1.0, "median": 2.0, "mean": 30 / 14, "most": 5.0, "ones": 5},
     }  # fmt: skip
     assert found["relations"]["friends"]["diagonal"] == "observed"
     assert found["links_in_one_relation_only"]["user"] == {"visits": 0, "friends": 1}
