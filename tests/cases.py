@@ -76,11 +76,23 @@ def make(name, way="all", likelihood="poisson", *, exposed=False):
     rng = np.random.default_rng(zlib.crc32(f"{name} {way} {likelihood} {exposed}".encode()))
     given = [factor for factor in oracle.factor_indices(plain) if factor in GIVEN]
     drawn = oracle.instance(plain, SIZES | RANKS, rng, likelihood=likelihood, missing=0.0, given=given)
+    drawn = replace(drawn, given=without_order(model, dict(drawn.given)))
     data, M = {}, {}
     for relation in oracle.relations_of(plain):
         data[relation], M[relation] = seen(way, model.equation(relation), drawn.X[relation], likelihood, rng)
     bound = model.bind(data, labels={axis: range(SIZES[axis]) for axis in model.axes})
     return Case(model, bound, replace(drawn, M=M), dict(drawn.given) or None)
+
+
+def without_order(model, given):
+    """Given factors, symmetric where they are those of pairs that have no order."""
+    for equation in model.equations:
+        for use in equation.occurrences:
+            for pair in equation.exchanged:
+                if use.factor in given and equation.is_of_pairs(use, pair):
+                    array = given[use.factor]
+                    given[use.factor] = (array + array.swapaxes(*(use.indices.index(index) for index in pair))) / 2
+    return given
 
 
 def seen(way, equation, X, likelihood, rng):
