@@ -46,9 +46,9 @@ def rare(monkeypatch):
     """How many entries took the log-sum-exp path, pass by pass."""
     seen, original = [], plait.infer.counts.rare_counts
 
-    def counted(plan, order, stats, operands):
+    def counted(plan, order, stats, *others):
         seen.append(len(stats.rare_entries))
-        return original(plan, order, stats, operands)
+        return original(plan, order, stats, *others)
 
     monkeypatch.setattr(plait.infer.counts, "rare_counts", counted)
     return seen

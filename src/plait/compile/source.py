@@ -181,10 +181,19 @@ class _Kernel:
                 out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
 
     def _spread_terms(self) -> frozenset[str]:
-        """The terms of a sum that are added up as vectors: one sum over a vector costs as much as many products."""
-        ends = zip(self.nest.results, self.nest.chains)
-        last = [block.name for block, links in ends if block is not None and links[-1].level == self.depth - 1]
-        return frozenset(last if self.step.terms > 1 else ())
+        """The terms of a sum that are added up as vectors: one sum over a vector costs as much as many products.
+
+        Not terms of one shape: vectors are added with fewer roundings, and so their order would be seen.
+        """
+        shapes = [
+            sorted((operand.visible, operand.latent) for operand in self.step.operands if operand.term == term)
+            for term in range(self.step.terms)
+        ]
+        found = set()
+        for block, links, shape in zip(self.nest.results, self.nest.chains, shapes):
+            if block is not None and links[-1].level == self.depth - 1 and shapes.count(shape) == 1:
+                found.add(block.name)
+        return frozenset(found if self.step.terms > 1 else ())
 
     def _write_rate(self, entry: str) -> str:
         """The name of Xhat at an entry."""
