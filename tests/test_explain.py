@@ -365,9 +365,9 @@ def test_the_mean_falls_by_about_the_responsibility_when_the_link_is_a_zero_and_
 @pytest.mark.parametrize("right", ["A[i,r] B[j,r] + a[i] b[j]", "A[i,r] B[j,r] + w[] N[i,j]",
                                    "A[i,p] G[p,q] A[j,q] + w[] N[i,j]"])  # fmt: skip
 def test_sums_fitted_again_without_a_link_lose_about_its_responsibility(right, likelihood):
-    """As near as single products of the same data: half of the ratios lie within 0.7 and 1.2, about 1."""
+    """Half of the ratios lie within 0.7 and 1.4, about 1; those of links beside evidence scatter most."""
     text, ratios = f"X[i,j] = {right}; j: i", []
-    for seed in (4, 5):
+    for seed in range(4, 8):
         X = planted(likelihood, seed, (30, 30)) * (1 - np.eye(30))
         data = {"X": plait.Relation(X, likelihood=likelihood)}
         given = {"fixed": {"N": (X @ X.T + 0.1) * (1 - np.eye(30))}} if "N" in right else {}
@@ -376,9 +376,9 @@ def test_sums_fitted_again_without_a_link_lose_about_its_responsibility(right, l
         for cell in [(1, 2), (9, 17)]:
             reasons = fit.explain("X", dict(zip("ij", cell)), top=3, exact=True, data=data).reasons
             ratios += [reason.exact / reason.responsibility for reason in reasons]
-    assert len(ratios) == 12
+    assert len(ratios) == 24
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-    assert 0.7 < low < high < 1.2
+    assert 0.7 < low < high < 1.4
     assert 0.85 < middle < 1.1
 
 
