@@ -6,7 +6,7 @@ row for each entity of the first index, behind those of the pairs (MATH.md, "Fre
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,7 @@ class Pairs:
     indices: tuple[str, ...]  # of the factor as written, latent ones too
     visible: tuple[str, ...]
     sizes: tuple[int, ...]
-    coords: Array
+    coords: Array = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.coords)
