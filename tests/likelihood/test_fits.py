@@ -263,3 +263,9 @@ def test_a_likelihood_from_outside_is_fitted_saved_and_asked(tmp_path):
 def test_values_that_a_likelihood_does_not_know_are_refused_with_a_cure():
     with pytest.raises(plait.DataError, match=r"1\.5, but the likelihood is negbin\.\nCounts are whole .*'amounts'"):
         plait.fit(TEXT, {"X": plait.Relation(drawn("negbin") * 1.5, likelihood="negbin")}, rank=2)
+
+
+def test_a_term_that_em_took_to_nothing_leaves_no_nan_where_a_shape_is_chosen():
+    relation = plait.Relation(np.array([[0, 10.5], [3.2, 0]]), likelihood="amounts")
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r] + c[]", {"X": relation}, rank=1, seed=0, sweeps=30)  # warnings are errors
+    assert np.isfinite([record.bound for record in fit.history]).all()

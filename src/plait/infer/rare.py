@@ -15,6 +15,7 @@ from plait.compile.plan import Plan
 from plait.execute import Stats
 from plait.infer.gamma import Factor
 from plait.likelihood import State
+from plait.model.network import log_sum
 
 Array = NDArray[np.float64]
 
@@ -61,18 +62,13 @@ def log_rates(
         with np.errstate(divide="ignore"):
             for own, V in zip(logs, exposures):
                 own += 0.0 if V is None else np.log(V[piece])[:, None]
-        found[piece] = np.logaddexp.reduce([_log_sum(own) for own in logs], axis=0)
+        found[piece] = log_sum(np.stack([log_sum(own, axis=1) for own in logs]), axis=0)
     return found
 
 
 def _pieces(terms: "Sequence[_Term]", count: int) -> list[slice]:
     room = max(CHUNK // sum(term.size for term in terms), 1)
     return [slice(at, at + room) for at in range(0, count, room)]
-
-
-def _log_sum(logs: Array) -> Array:
-    peak = logs.max(axis=1)
-    return np.asarray(peak + np.log(np.exp(logs - peak[:, None]).sum(axis=1)))
 
 
 def _chunk(
