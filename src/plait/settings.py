@@ -234,15 +234,14 @@ def layouts(
     model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, Pairs] | None = None
 ) -> dict[str, Layout]:
     """The layout of every factor; pairs: those over pairs, by name."""
-    result = {}
+    result, unscaled = {}, model.unscaled({name: own.likelihood for name, own in data.relations.items()})
     for name in model.factors:
-        factor = model.factor(name)
+        factor, scaled = model.factor(name), name not in unscaled
         if pairs and name in pairs:
-            own, scaled = tuple(ranks[index] for index in factor.latent), name not in model.added
+            own = tuple(ranks[index] for index in factor.latent)
             result[name] = Layout.of_pairs(name, pairs[name], factor.latent, own, scaled)
             continue
         sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
-        scaled = name not in model.added
         result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes, scaled)
     return result
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from plait.compile.layout import Layout
 from plait.compile.plan import ALONE, plan_counts
-from plait.compile.source import has_shifts
 from plait.compile.step import Operand, Step, make_step
 from plait.data.blocks import FibreTree, grow
 from plait.likelihood import as_likelihood
@@ -108,20 +107,15 @@ class Equation:
         sizes = {index: self.size(index) for index in self.order}
         return grow(self.order, sizes, cells, entries, tuple(order)).with_entries(entries, *beside)
 
-    def arrays(self, rng):
-        """Stored operands as inference has them (rows scaled to maximum 1, padding 0), and the rows' log-scales.
-
-        Where terms are added up, rows are as they are.
-        """
-        arrays, shifts = [], []
+    def arrays(self, rng, scaled=True):
+        """Stored operands as inference has them: rows scaled to maximum 1, or as they are; padding 0."""
+        arrays = []
         for layout in self.layouts:
             inside = rng.gamma(0.7, 1.0, layout.sizes) + 1e-3
             over = tuple(range(len(layout.visible), inside.ndim))
             largest = inside.max(axis=over, keepdims=True) if over else inside
-            largest = largest if self.single else np.ones_like(largest)
-            arrays.append(layout.pack(inside / largest))
-            shifts.append(np.log(largest).reshape(layout.rows) - 0.5)
-        return arrays, shifts
+            arrays.append(layout.pack(inside / largest if scaled else inside))
+        return arrays
 
 
 def seeded(*parts):
@@ -137,25 +131,29 @@ class Case:
     step: Step
     cells: np.ndarray  # in the order of the relation's indices
     entries: np.ndarray
-    beside: tuple[np.ndarray, ...]  # log V of a single term, V of every exposed one of several
+    beside: tuple[np.ndarray, ...]  # what kernels read in place of x, then V of every exposed term
     arrays: list[np.ndarray]
-    shifts: list[np.ndarray] | None
+    state: dict[str, float]
 
     @classmethod
     def draw(cls, equation, step, rng, count=400, dtype=np.uint32):
         cells = equation.cells(rng, count, dtype)
-        arrays, shifts = equation.arrays(rng)
+        arrays = equation.arrays(rng, equation.single and not (step.likelihood and step.likelihood.true_scale))
         entries = rng.gamma(2.0, 1.0, len(cells))
-        logs = tuple(rng.normal(size=len(cells)) for _ in step.exposed)
-        beside = logs if equation.single else tuple(np.exp(log) for log in logs)
-        return cls(equation, step, cells, entries, beside, arrays, shifts if has_shifts(step) else None)
+        beside = tuple(np.exp(rng.normal(size=len(cells))) for _ in step.exposed)
+        state = {}
+        if step.valued:
+            values = rng.geometric(0.2, len(cells)).astype(float)
+            beside = (step.likelihood.stored(values), *beside)
+            state = step.likelihood.start(step.likelihood.sums(values, entries))
+        return cls(equation, step, cells, entries, beside, arrays, state)
 
     def tree(self, chosen=slice(None)):
         beside = [array[chosen] for array in self.beside]
         return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, beside)
 
     def sum(self, executor, blocks=None):
-        return executor.sum(self.step, [self.tree()] if blocks is None else blocks, self.arrays, self.shifts)
+        return executor.sum(self.step, [self.tree()] if blocks is None else blocks, self.arrays, self.state)
 
     def with_entries(self, entries):
         return replace(self, entries=entries)

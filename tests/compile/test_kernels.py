@@ -105,6 +105,15 @@ def test_bernoulli_counts_without_exposure_equal_the_reference(name, bound):
     equals_reference(equation, equation.step("bernoulli", equation.order, every(equation), bound=bound))
 
 
+@pytest.mark.parametrize("kind", ["negbin", "amounts"])
+@pytest.mark.parametrize(("name", "exposed"), [("cp3", ()), ("tucker", (0,)), ("bias", (0,)), ("pairwise", ())])
+def test_counts_of_bursts_and_of_amounts_equal_the_reference(name, exposed, kind, always_cut):
+    equation = EQUATIONS[name]
+    step = equation.step(kind, planned(equation), every(equation), bound=True, exposed=exposed)
+    for workers in (1, 2):
+        equals_reference(equation, step, workers)
+
+
 @pytest.mark.parametrize("name", ["cp3", "tucker", "train", "block_term"])
 def test_linear_gradients_of_all_factors_equal_the_reference(name):
     equation = EQUATIONS[name]
@@ -290,13 +299,14 @@ def test_padding_never_leaks_into_a_gradient():
 # conservation and rare entries --------------------------------------------------------------------------------------
 
 
-def peaked(equation, rng, low=1e-3):
+def peaked(equation, rng, low=1e-3, kind="poisson"):
     """Posteriors whose rows have their weight in a few components each: other products of them underflow.
 
     ψ(1e-3) is about −1000; log L of every component is kept in the log domain by the factor.
     """
     factors, logs = {}, {}
     for layout in equation.layouts:
+        layout = replace(layout, scaled=layout.scaled and kind == "poisson")
         concentration = np.where(rng.random(layout.sizes) < 0.3, rng.gamma(2.0, 1.0, layout.sizes) + 0.1, low)
         scale = rng.gamma(2.0, 1.0, layout.sizes) + 0.1
         factors[layout.name] = gamma.posterior(layout, layout.pack(concentration), layout.pack(scale))
@@ -309,7 +319,7 @@ def log_domain(equation, cells, entries, logs, kind, exposures):
     rows = {index: cells[:, n].astype(np.int64) for n, index in enumerate(equation.indices)}
     terms = [_log_term(equation, term, rows, len(cells), logs, V) for term, V in enumerate(exposures)]
     log_xhat = np.logaddexp.reduce([logsumexp(total, axis=_latent_axes(total)) for _, total, _ in terms])
-    fast = logsumexp(terms[0][2], axis=_latent_axes(terms[0][2])) if equation.single else log_xhat
+    fast = logsumexp(terms[0][2], axis=_latent_axes(terms[0][2])) if equation.single and kind == "poisson" else log_xhat
     expected, values = np.ones(len(cells)), log_xhat
     if kind == "bernoulli":
         rate = np.exp(np.maximum(log_xhat, -40.0))
@@ -398,7 +408,7 @@ def exposures(equation, rng, count, *, exposed=False):
 @pytest.mark.parametrize(("name", "kind"), RARE_CASES)
 def test_counts_and_bound_with_underflowing_entries_equal_the_log_domain(name, kind):
     equation, rng = RARE_EQUATIONS[name], seeded(name, "rare")
-    factors, logs = peaked(equation, rng)
+    factors, logs = peaked(equation, rng, kind=kind)
     cells = equation.cells(rng, 200)
     cells = cells if equation.indices else np.zeros((1, 0), np.uint32)
     weights = rng.gamma(2.0, 1.0, len(cells))

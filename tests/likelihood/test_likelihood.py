@@ -87,12 +87,12 @@ def test_a_name_of_plaits_own_cannot_be_taken():
 
 def test_text_of_kernels_stays_what_it_is():
     poisson, bernoulli = (GOLDEN / name for name in ("cp3_poisson_bound.txt", "matrix_bernoulli_exposed.txt"))
-    own = Poisson().entry(Names("t2", "", "item(entries, e2)", "", ""))
+    own = Poisson().entry(Names("t2", "item(entries, e2)", "", ""))
     lines = [line.strip() for line in poisson.read_text().splitlines()]
     assert set(own.lines) <= set(lines)
     assert f"put(scratch, e2 & 255, {own.logged})" in lines
     assert own.score is None
-    own = Bernoulli().entry(Names("t1", "shift_1 + item(log_exposure, e1)", "item(entries, e1)", "", ""))
+    own = Bernoulli().entry(Names("xhat", "item(entries, e1)", "", ""))
     lines = [line.strip() for line in bernoulli.read_text().splitlines()]
     at = lines.index(own.lines[0])
     assert lines[at : at + 3] == [*own.lines, own.score]
@@ -101,8 +101,8 @@ def test_text_of_kernels_stays_what_it_is():
 
 @pytest.mark.parametrize("likelihood", [Negbin(), Amounts(), Geometric(0.4)], ids=repr)
 def test_text_for_kernels_computes_what_numpy_does(likelihood):
-    entry = likelihood.entry(Names("xhat[n]", "scale[n]", "entries[n]", "values[n]", "parameters"))
-    text = f"{likelihood.preamble()}\ndef run(entries, values, xhat, scale, parameters, out):\n    score = 0.0\n"
+    entry = likelihood.entry(Names("xhat[n]", "entries[n]", "values[n]", "parameters"))
+    text = f"{likelihood.preamble()}\ndef run(entries, values, xhat, parameters, out):\n    score = 0.0\n"
     text += "    for n in range(len(values)):\n"
     text += textwrap.indent("\n".join([*entry.lines, entry.score, "out[n] = q"]), " " * 8)
     text += f"\n        score += entries[n] * math.log({entry.logged})\n    return score\n"
@@ -110,12 +110,12 @@ def test_text_for_kernels_computes_what_numpy_does(likelihood):
     exec(text, scope)
     rng = np.random.default_rng(0)
     x, M = rng.poisson(6.0, 200) + 1.0, rng.uniform(0.5, 2.0, 200)
-    xhat, scale = rng.gamma(1.0, 1.0, 200), rng.normal(0, 2, 200)
+    xhat = np.exp(rng.normal(0.0, 3.0, 200))
     state, out = likelihood.start(likelihood.sums(x, M)), np.empty(200)
     packed = likelihood.packed(state)
     stored = likelihood.stored(x)
-    score = jit.uncached(scope["run"])(likelihood.entries(x, M), stored, xhat, scale, packed, out)
-    expected, term = likelihood.expect(x, np.log(xhat) + scale, state)
+    score = jit.uncached(scope["run"])(likelihood.entries(x, M), stored, xhat, packed, out)
+    expected, term = likelihood.expect(x, np.log(xhat), state)
     np.testing.assert_allclose(out, M * expected / xhat, rtol=1e-11)
     assert score == pytest.approx(M @ term, rel=1e-11)
     assert packed.flags.c_contiguous

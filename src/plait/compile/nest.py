@@ -92,7 +92,7 @@ class Nest:
 
     def outer(self, term: int) -> str:
         """What multiplies the gradient of a term at an entry."""
-        return f"q{term}" if self.step.terms > 1 and term in self.step.exposed else "q"
+        return f"q{term}" if term in self.step.exposed else "q"
 
     def _plan(self, term: int) -> None:
         """The products of one term; the names of their blocks go on from those of the terms before."""

@@ -22,16 +22,15 @@ def run(
     cells: NDArray[np.integer],
     entries: Array,
     arrays: list[Array],
-    shifts: list[Array] | None = None,
     beside: Sequence[Array] = (),
     numbers: Mapping[int, NDArray[np.int64]] | None = None,
     state: State | None = None,
 ) -> tuple[list[Array], Array, NDArray[np.int64]]:
     """Gradients of the wanted operands (as stored), Σ of the entries' parts of the bound and of M·E[n], rare entries.
 
-    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `shifts` their rows' log-scales, `beside`
-    the stored x of the entries, where they are read, and the V of exposed terms (of a single term: log V). numbers: for
-    operands whose rows are listed, the row at every entry. state: of the likelihood.
+    `cells` (n, levels) are in the step's order; `arrays` are stored operands, `beside` the stored x of the entries,
+    where they are read, and the V of exposed terms. numbers: for operands whose rows are listed, the row at every
+    entry. state: of the likelihood.
     """
     numbers = numbers or {}
     stored = [_combined(step, p, sizes, cells, z, numbers[p]) if p in numbers else z for p, z in enumerate(arrays)]
@@ -40,17 +39,15 @@ def run(
     labels = [[letters[index] for index in (*o.visible, *o.latent)] for o in step.operands]
     at, entries = tuple(cells.T), np.asarray(entries, np.float64)
     exposures = beside[1:] if step.valued else beside
-    V = dict(zip(step.exposed, exposures)) if step.terms > 1 else {}
+    V = dict(zip(step.exposed, exposures))
     weights, value, rare = entries, np.zeros(2), np.zeros(0, np.int64)
     if step.likelihood is not None:
         rates = [_rate(step, term, sizes, dense, labels)[at] * V.get(term, 1.0) for term in range(step.terms)]
         xhat, tiny = np.sum(rates, axis=0), least_rate(arrays)
         rare = np.flatnonzero(xhat < tiny)
         fine = np.where(xhat < tiny, 1.0, xhat)
-        log_rate = np.log(fine) + (exposures[0] if step.exposed and step.terms == 1 else 0.0)
-        log_rate += _log_scale(step, sizes, at, shifts or [], numbers)
         values = step.likelihood.restored(beside[0]) if step.valued else np.ones(len(entries))
-        expected, terms = step.likelihood.expect(values, log_rate, state or {})
+        expected, terms = step.likelihood.expect(values, np.log(fine), state or {})
         weights = np.where(xhat < tiny, 0.0, entries * expected / fine)
         value = np.array([np.delete(entries * each, rare).sum() for each in (terms, expected)])
     tables = [_table(sizes, at, weights * V.get(term, 1.0)) for term in range(step.terms)]
@@ -98,18 +95,6 @@ def _dense(step: Step, operand: Operand, sizes: tuple[int, ...], stored: Array) 
     if not columns:
         return stored.reshape(rows)
     return stored.reshape(*rows, *columns[:-1], padded(columns[-1]))[..., : columns[-1]]
-
-
-def _log_scale(
-    step: Step, sizes: tuple[int, ...], at: Places, shifts: list[Array], numbers: Mapping[int, NDArray[np.int64]]
-) -> Array:
-    """The log-scales of the entries' rows, added up."""
-    total = np.zeros(len(at[0]))
-    for position, (operand, shift) in enumerate(zip(step.operands, shifts)):
-        levels = [step.order.index(index) for index in operand.visible]
-        rows = np.ravel_multi_index([at[n] for n in levels], [sizes[n] for n in levels]) if levels else 0
-        total += shift[numbers.get(position, rows)]
-    return total
 
 
 def _gradient(step: Step, position: int, table: Array, dense: list[Array], labels: list[list[int]]) -> Array:

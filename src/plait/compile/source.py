@@ -20,22 +20,13 @@ def arguments(step: Step) -> list[str]:
     names = ["lo", "hi", *(f"size{level}" for level in range(depth))]
     names += [f"starts{level}" for level in range(depth - 1)] + [f"rows{level}" for level in range(depth)] + ["entries"]
     names += ["values"] if step.valued else []
-    if step.terms == 1:
-        names += ["log_exposure"] if step.exposed else []
-    else:
-        names += [f"given{term}" for term in step.exposed]
+    names += [f"given{term}" for term in step.exposed]
     names += [f"number{position}" for position in step.listed]
     names += [f"z{position}" for position in range(count)]
-    names += [f"shift{position}" for position in range(count)] if has_shifts(step) else []
     names += ["parameters"] if step.packed else []
     names += [f"grad{position}" for position in step.wanted] + ["scratch"]
     names += [] if step.likelihood is None else ["tiny", "value", "rare"]
     return names
-
-
-def has_shifts(step: Step) -> bool:
-    """Whether a kernel needs the log-scales of its operands' rows, for the true scale matters."""
-    return step.likelihood is not None and step.likelihood.true_scale and step.terms == 1
 
 
 def _shown(operand: Operand) -> str:
@@ -51,6 +42,7 @@ class _Kernel:
         self.nest = Nest(step)
         self.depth = self.nest.depth
         self.out = Writer()
+        self.takes_logs = step.likelihood is not None and step.likelihood.takes_logs
         self.product = ProductWriter(step, self.out, self._spread_terms())
 
     def text(self) -> str:
@@ -60,14 +52,16 @@ class _Kernel:
         out.depth = 1
         out("zero = splat(0.0)")
         if self.nest.logged:
-            self._write_range()
+            if self.takes_logs:
+                self._write_range()
             out("score = 0.0")
             if self.step.packed:
                 out("events = 0.0")
         self._write_level(-1)
-        if self.nest.logged:
+        if self.nest.logged and self.takes_logs:
             out(f"if last & {LOGS - 1}:")
             out(f"    score += weighted_logs(scratch, entries, max(first, last - (last & {LOGS - 1})), last)")
+        if self.nest.logged:
             out("value[0] += score")
             if self.step.packed:
                 out("value[1] += events")
@@ -77,8 +71,7 @@ class _Kernel:
         s = self.step
         terms = [[o for o in s.operands if o.term == term] for term in range(s.terms)]
         shown = [" ".join(map(_shown, term)) or "1" for term in terms]
-        given = s.exposed if s.terms > 1 else ()
-        spec = " + ".join(f"given{n} {text}" if n in given else text for n, text in enumerate(shown))
+        spec = " + ".join(f"given{n} {text}" if n in s.exposed else text for n, text in enumerate(shown))
         sizes = " ".join(f"{index}={extent}" for index, extent in s.extents)
         return [
             f"# {s.kind} over the tree {' > '.join(s.order)}: {spec}  {sizes}  gradients of {list(s.wanted)}",
@@ -94,7 +87,6 @@ class _Kernel:
         if level >= 0:
             out(f"v{level} = item(rows{level}, e{level})")
             self._write_rows(level)
-        self._write_shift(level)
         for block in plan.loads:
             self._write_load(block)
         for product in plan.down:
@@ -129,16 +121,6 @@ class _Kernel:
             row = f"({row}) * size{self.step.order.index(index)} + {index}"
         return row
 
-    def _write_shift(self, level: int) -> None:
-        """Where the true scale matters, the rows' log-scales are added up on the way down."""
-        if not has_shifts(self.step):
-            return
-        terms = [
-            f"item(shift{p}, {self._row(p)})" for p in range(len(self.step.operands)) if self.step.level(p) == level
-        ]
-        above = ["0.0"] if level < 0 else [f"shift_{level - 1}" if level else "shift_top"]
-        self.out(f"shift_{level if level >= 0 else 'top'} = {' + '.join(above + terms)}")
-
     def _write_load(self, block: Block) -> None:
         if block.scalar:
             self.out(f"{block.name} = item({block.array}, {block.row or '0'})")
@@ -170,15 +152,15 @@ class _Kernel:
         out.depth -= 1
         out("else:")
         out("    q = 0.0")
-        out(f"    {own.logged} = 1.0")
+        if self.takes_logs:
+            out(f"    {own.logged} = 1.0")
         out("    rare[0] += 1")
         out("    if rare[0] < rare.size:")
         out(f"        rare[rare[0]] = {entry}")
-        if self.nest.logged:
+        if self.nest.logged and self.takes_logs:
             self._write_log(own.logged, entry)
-        if self.step.terms > 1:
-            for term in self.step.exposed:
-                out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
+        for term in self.step.exposed:
+            out(f"{self.nest.outer(term)} = q * item(given{term}, {entry})")
 
     def _spread_terms(self) -> frozenset[str]:
         """The terms of a sum that are added up as vectors: one sum over a vector costs as much as many products.
@@ -198,7 +180,7 @@ class _Kernel:
     def _write_rate(self, entry: str) -> str:
         """The name of Xhat at an entry."""
         results = self.nest.results
-        if self.step.terms == 1:
+        if self.step.terms == 1 and not self.step.exposed:
             (result,), (links,) = results, self.nest.chains
             assert result is not None
             if links[-1].level == self.depth - 1:
@@ -220,11 +202,8 @@ class _Kernel:
 
     def _names(self, xhat: str, entry: str) -> Names:
         """What the likelihood is told of an entry."""
-        scale = "0.0"
-        if has_shifts(self.step):
-            scale = f"shift_{self.depth - 1}" + (f" + item(log_exposure, {entry})" if self.step.exposed else "")
         value = f"item(values, {entry})" if self.step.valued else "1.0"
-        return Names(xhat, scale, f"item(entries, {entry})", value, "parameters")
+        return Names(xhat, f"item(entries, {entry})", value, "parameters")
 
     def _write_lines(self, own: Entry, xhat: str) -> None:
         """The likelihood's lines: q, and for the bound its term but for a logarithm."""

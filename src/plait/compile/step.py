@@ -7,8 +7,8 @@ For a table Q over visible indices and operands Z_1 … Z_m, each in a term, a s
 where q is the entry itself ("linear") or, under a likelihood, M·E[n]/Xhat. A Step says nothing of names, sizes or
 methods: two relations of the same shape share one compiled kernel.
 
-The operands of a single term have rows divided by their maxima, whose logarithms ("shifts") are added up where the true
-scale matters. Several terms are added up at the true scale: their operands are as they are, and there are no shifts.
+Where a likelihood needs proportions only, the operands of a single term have rows divided by their maxima. Several
+terms are added up at the true scale, and other likelihoods need it: operands are as they are there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ class Operand:
 class Step:
     """What a kernel is compiled from. `order` is the fibre tree's, root first; `extents` are the latent sizes.
 
-    exposed: the terms whose V is given entry by entry. Of a single term that is its logarithm.
+    exposed: the terms whose V is given entry by entry.
     """
 
     kind: Kind

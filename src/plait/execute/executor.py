@@ -71,10 +71,9 @@ class Executor(Protocol):
         step: Step,
         blocks: Sequence[FibreTree],
         arrays: Sequence[Array],
-        shifts: Sequence[Array] | None = None,
         state: State | None = None,
     ) -> Stats:
-        """The sum of a step over all blocks; `arrays` are the stored operands, `shifts` their rows' log-scales.
+        """The sum of a step over all blocks; `arrays` are the stored operands.
 
         state: of the likelihood, where it has one.
         """

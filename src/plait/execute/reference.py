@@ -24,7 +24,6 @@ class Reference:
         step: Step,
         blocks: Sequence[FibreTree],
         arrays: Sequence[Array],
-        shifts: Sequence[Array] | None = None,
         state: State | None = None,
     ) -> Stats:
         """The sum of a step over all blocks."""
@@ -34,7 +33,7 @@ class Reference:
             beside = tree.beside if step.beside else ()
             numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
             gradients, value, rare = reference.run(
-                step, tree.sizes, cells, tree.entries, list(arrays), None if shifts is None else list(shifts), beside,
+                step, tree.sizes, cells, tree.entries, list(arrays), beside,
                 numbers, state,
             )  # fmt: skip
             stats += Stats.of(gradients, value, tree, rare)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from plait.compile.kernels import Kernel, compiled
-from plait.compile.source import has_shifts
 from plait.compile.step import Step, least_rate
 from plait.data.blocks import FibreTree
 from plait.execute.executor import Stats
@@ -49,15 +48,12 @@ class Threads:
         step: Step,
         blocks: Sequence[FibreTree],
         arrays: Sequence[Array],
-        shifts: Sequence[Array] | None = None,
         state: State | None = None,
     ) -> Stats:
         """The sum of a step over all blocks."""
         if self._process != os.getpid():
             self._begin()
-        extra = [*(shifts or [])] if has_shifts(step) else []
-        if step.packed:
-            extra.append(cast(Likelihood, step.likelihood).packed(state or {}))
+        extra = [cast(Likelihood, step.likelihood).packed(state or {})] if step.packed else []
         stats = [self._block(step, tree, arrays, extra) for tree in blocks if len(tree)]
         if not stats:
             return Stats.zero(step, arrays)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.plan import ALONE, Plan
-from plait.compile.source import has_shifts
 from plait.data.blocks import FibreTree, Forest, as_fibres, compact
 from plait.data.fibres import Fibres
 from plait.data.ranges import PIECE, by_pieces
@@ -71,10 +70,8 @@ class Counts:
         cells, values, weights, exposures = nonzeros
         entries = plan.likelihood.entries(values, weights)
         stored = compact(entries)
-        alone = exposures[0] if plan.terms == 1 else None
-        logs = None if alone is None else np.log(alone)
         beside = [plan.likelihood.stored(values).astype(np.float64)] if plan.likelihood.beside else []
-        beside += [cast(Array, exposures[term] if plan.terms > 1 else logs) for term in plan.exposed]
+        beside += [cast(Array, exposures[term]) for term in plan.exposed]
         if plan.indices == (ALONE,):
             cells = np.zeros((len(entries), 1), np.uint32)
         links = as_fibres(plan.indices, plan.sizes, cells)
@@ -86,7 +83,8 @@ class Counts:
         self.exposed = 0.0  # what the exposure gives to F, where the entries' part does not have it
         self.marginals: list[Array] = []
         if not plan.likelihood.true_scale:
-            self.exposed = 0.0 if logs is None else float(entries @ logs)
+            alone = exposures[0] if plan.terms == 1 else None
+            self.exposed = 0.0 if alone is None else float(entries @ np.log(alone))
             self.marginals = self.marginals_of(links, entries)
 
     def _numbers(self, tree: FibreTree) -> tuple[NDArray[np.uint32], ...]:
@@ -164,8 +162,7 @@ class Counts:
         bound: bool,
     ) -> Stats:
         step = self.plan.step(number, serves, bound=bound)
-        shifts = [factor.shift for factor in operands] if has_shifts(step) else None
-        return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], shifts, state)
+        return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], state)
 
     def log_rates(self, nonzeros: Nonzeros, factors: Mapping[str, Factor]) -> Array:
         """log λ_L of every nonzero."""

@@ -37,7 +37,7 @@ def rare_counts(
 ) -> tuple[list[Array], Array]:
     """Counts of the rare entries for every operand (stored arrays), and their part of the bound and of ΣM E[n].
 
-    Where there is a single term the bound's is on the rows' scale, unless the likelihood needs the true one.
+    The bound's is on the rows' scale; where the true one matters, that is the same.
     """
     counts = [np.zeros(operand.mean.shape) for operand in operands]
     terms = [_Term(plan, term, operands) for term in range(plan.terms)]
@@ -85,20 +85,16 @@ def _chunk(
     values = likelihood.restored(beside[0]) if likelihood.beside else np.ones(len(cells))
     exposures = beside[1:] if likelihood.beside else beside
     logs = [term.logs(columns, len(cells)) for term in terms]
-    scale = np.zeros(len(cells))
     if plan.terms == 1:  # relative to the rows' scale, where kernels are
-        shift = terms[0].shifts(columns, len(cells))
-        logs[0] -= shift[:, None]
-        scale += shift + exposures.sum(axis=0) if likelihood.true_scale else 0.0
-    else:
-        with np.errstate(divide="ignore"):
-            for term, V in zip(plan.exposed, exposures):
-                logs[term] += np.log(V)[:, None]
+        logs[0] -= terms[0].shifts(columns, len(cells))[:, None]
+    with np.errstate(divide="ignore"):
+        for term, V in zip(plan.exposed, exposures):
+            logs[term] += np.log(V)[:, None]
     peak = np.max([flat.max(axis=1) for flat in logs], axis=0)
     _check_possible(plan, order, cells, peak)
     shares = [np.exp(flat - peak[:, None]) for flat in logs]
     whole = np.sum([share.sum(axis=1) for share in shares], axis=0)
-    expected, found = likelihood.expect(values, peak + np.log(whole) + scale, state)
+    expected, found = likelihood.expect(values, peak + np.log(whole), state)
     for own, share in zip(terms, shares):
         own.scatter(share * (entries * expected / whole)[:, None], columns, counts)
     return np.array([entries @ found, entries @ expected])

@@ -5,7 +5,7 @@ from plait.jit.flat import item, load_at, put, store_at
 from plait.jit.functions import digamma_lgamma8, exp8, log_any8
 from plait.jit.policy import FLAGS, OWN_TEXT, exact_kernel, inlined, intrinsic, kernel, outlined, uncached
 from plait.jit.special import LOGS, TINY, TINY_SINGLE, bernoulli_link, log_minus_digamma, rate_of, weighted_logs
-from plait.jit.vectors import WIDTH, add, fma, load, log8, mul, splat, store, total, vector
+from plait.jit.vectors import WIDTH, add, fma, load, log1, log8, mul, splat, store, total, vector
 
 __all__ = [
     "FLAGS",
@@ -29,6 +29,7 @@ __all__ = [
     "largest",
     "load",
     "load_at",
+    "log1",
     "log8",
     "log_any8",
     "log_minus_digamma",

@@ -18,7 +18,6 @@ WIDTH = 8
 
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 _SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
-_LONGS = ir.VectorType(ir.IntType(64), WIDTH)
 _make_array: Any = make_array
 
 
@@ -80,7 +79,7 @@ def store(typingctx: Any, array: Any, row: Any, column: Any, value: Any) -> Any:
 
 
 def _constant(kind: Any, value: Any) -> Any:
-    return ir.Constant(kind, [value] * WIDTH)
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 
 
 @intrinsic
@@ -161,26 +160,30 @@ LOG_POLYNOMIAL = (
 
 
 def exponent_mantissa(builder: Any, value: Any) -> tuple[Any, Any]:
-    """e and m with value = 2^e m, e as doubles, m from √½ to √2; for positive, finite, normal doubles."""
+    """e and m with value = 2^e m, e as doubles, m from √½ to √2; for positive, finite, normal doubles, or one."""
+    doubles, longs = value.type, ir.IntType(64)
+    if isinstance(doubles, ir.VectorType):
+        longs = ir.VectorType(longs, doubles.count)
 
     def long(value: int) -> Any:
-        return _constant(_LONGS, value)
+        return _constant(longs, value)
 
     # Adding the distance of √½ to 1 carries into the exponent exactly when it must.
-    shifted = builder.add(builder.bitcast(value, _LONGS), long(0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
+    shifted = builder.add(builder.bitcast(value, longs), long(0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
     exponent = builder.lshr(shifted, long(52))
     mantissa = builder.add(builder.and_(shifted, long(0x000FFFFFFFFFFFFF)), long(0x3FE6A09E667F3BCD))
     # Integer to double by its bits: 2^52 + e, minus 2^52 and the bias. (Exact only where floats are not reassociated.)
-    biased = builder.bitcast(builder.or_(exponent, long(0x4330000000000000)), _DOUBLES)
-    e = builder.fsub(biased, _constant(_DOUBLES, 4503599627370496.0 + 1023.0))
-    return e, builder.bitcast(mantissa, _DOUBLES)
+    biased = builder.bitcast(builder.or_(exponent, long(0x4330000000000000)), doubles)
+    e = builder.fsub(biased, _constant(doubles, 4503599627370496.0 + 1023.0))
+    return e, builder.bitcast(mantissa, doubles)
 
 
 def log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The LLVM code of `log8`."""
+    """The LLVM code of `log8` and `log1`."""
+    kind = args[0].type
 
     def double(value: float) -> Any:
-        return _constant(_DOUBLES, value)
+        return _constant(kind, value)
 
     e, mantissa = exponent_mantissa(builder, args[0])
     f = builder.fsub(mantissa, double(1.0))
@@ -208,3 +211,9 @@ def log_codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def log8(typingctx: Any, x: Any) -> Any:
     """Natural logarithms of WIDTH positive, finite, normal doubles; exact to an ulp inside an `inlined` function."""
     return vector(x), log_codegen
+
+
+@intrinsic
+def log1(typingctx: Any, x: Any) -> Any:
+    """The same of one double. A call of log would have the kernel around it save its registers."""
+    return types.float64(types.float64), log_codegen

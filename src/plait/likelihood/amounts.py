@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import gammainc, gammaln
 
 from plait.errors import SettingError
-from plait.jit import first, inlined, item, log8, splat
+from plait.jit import inlined, item, log1
 from plait.likelihood import series
 from plait.likelihood.likelihood import Array, Floats, Likelihood, State, Sums
 
@@ -49,6 +49,7 @@ class Amounts(Likelihood):
     wanted = "Amounts are finite numbers, 0 or more"
     cure = "Leave such rows out, or put the cells into missing=."
     whole = False
+    takes_logs = False
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape
@@ -180,9 +181,7 @@ class Amounts(Likelihood):
     @inlined
     def link(x: float, xhat: float, log_scale: float, parameters: Any) -> tuple[float, float, float]:
         """x is the logarithm of the value, see `stored`."""
-        log_z = (
-            first(log8(splat(xhat))) + log_scale + item(parameters, series.SHAPE) * x - item(parameters, series.OFFSET)
-        )
+        log_z = log1(xhat) + log_scale + item(parameters, series.SHAPE) * x - item(parameters, series.OFFSET)
         expected, term = series.events(log_z, parameters)
         return expected, term, 1.0
 

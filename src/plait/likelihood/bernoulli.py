@@ -71,9 +71,9 @@ class Bernoulli(Likelihood):
             return np.where(values > 0, np.log(-np.expm1(log_miss)), log_miss)
 
     def entry(self, names: Names) -> Entry:
-        """A link needs no x: `bernoulli_link(Xhat, log-scale)`."""
+        """A link needs no x: `bernoulli_link(Xhat, 0)`."""
         lines = (
-            f"expected, term, miss = bernoulli_link({names.xhat}, {names.log_scale})",
+            f"expected, term, miss = bernoulli_link({names.xhat}, 0.0)",
             f"q = {names.entry} * expected / {names.xhat}",
         )
         return Entry(lines, f"score += {names.entry} * term", "miss")

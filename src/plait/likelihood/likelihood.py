@@ -101,10 +101,9 @@ class Sums(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a kernel calls the things of an entry: Xhat, the log of λ/Xhat, M (or M·x), x, the packed state."""
+    """What a kernel calls the things of an entry: Xhat, M (or M·x), x, the packed state."""
 
     xhat: str
-    log_scale: str
     entry: str
     value: str
     parameters: str
@@ -123,8 +122,9 @@ class Likelihood:
 
     name: the word for it. wanted, cure: sentences for values that are not allowed. true_scale: whether the size of λ
     matters, or only proportions. beside: whether kernels read x beside M (else M·x, or M, is all they need).
-    packs: whether kernels read the packed state. binary: whether a value says no more than n ≥ 1. plain: whether it is
-    n itself. whole: whether values are whole numbers. columns: what a prediction has.
+    packs: whether kernels read the packed state. takes_logs: whether the third number of `link` is ever not 1. binary:
+    whether a value says no more than n ≥ 1. plain: whether it is n itself. whole: whether values are whole numbers.
+    columns: what a prediction has.
     """
 
     name: ClassVar[str]
@@ -134,6 +134,7 @@ class Likelihood:
     true_scale: ClassVar[bool] = True
     beside: ClassVar[bool] = True
     packs: ClassVar[bool] = True
+    takes_logs: ClassVar[bool] = True
     binary: ClassVar[bool] = False
     plain: ClassVar[bool] = False
     whole: ClassVar[bool] = True
@@ -312,7 +313,7 @@ class Likelihood:
 
     def entry(self, names: Names) -> Entry:
         """The text of a kernel for an entry whose Xhat can be divided by."""
-        called = f"{self.name}_link({names.value}, {names.xhat}, {names.log_scale}, {names.parameters})"
+        called = f"{self.name}_link({names.value}, {names.xhat}, 0.0, {names.parameters})"
         lines = f"expected, term, logged = {called}", f"q = {names.entry} * expected / {names.xhat}"
         return Entry(lines, f"score += {names.entry} * term", "logged")
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from plait.jit import inlined, item, outlined
+from plait.jit import fma, inlined, item, outlined
 
 Array = NDArray[np.float64]
 
@@ -112,10 +112,17 @@ def events(t: float, packed: Array) -> tuple[float, float]:
     number = int(u)
     u -= number
     at = HEAD + (DEGREE + 1) * number
-    value, slope = item(packed, at + DEGREE), 0.0
-    for power in range(DEGREE - 1, -1, -1):
-        slope = slope * u + value
-        value = value * u + item(packed, at + power)
+    # Pairs of powers at once: three steps instead of seven, each of which would wait for the one before.
+    c0, c1, c2, c3 = item(packed, at), item(packed, at + 1), item(packed, at + 2), item(packed, at + 3)
+    c4, c5, c6, c7 = item(packed, at + 4), item(packed, at + 5), item(packed, at + 6), item(packed, at + 7)
+    square = u * u
+    fourth = square * square
+    value = fma(fma(fma(c7, u, c6), square, fma(c5, u, c4)), fourth, fma(fma(c3, u, c2), square, fma(c1, u, c0)))
+    slope = fma(
+        fma(7.0 * c7, square, fma(6.0 * c6, u, 5.0 * c5)),
+        fourth,
+        fma(fma(4.0 * c4, u, 3.0 * c3), square, fma(2.0 * c2, u, c1)),
+    )
     return 1.0 + STEPS * slope, t - item(packed, LGAMMA) + value
 
 

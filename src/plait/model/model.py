@@ -259,10 +259,10 @@ class Model:
         R.flags.writeable = False
         return R
 
-    @cached_property
-    def added(self) -> frozenset[str]:
-        """The factors that stand in an equation of several terms, which are added up at their true scale."""
-        return frozenset(name for e in self.equations if len(e.terms) > 1 for name in e.factors)
+    def unscaled(self, likelihoods: Mapping[str, Any]) -> frozenset[str]:
+        """The factors whose scale matters: those of sums, and of relations whose likelihood needs the true one."""
+        exact = [e for e in self.equations if len(e.terms) > 1 or likelihoods[e.relation].true_scale]
+        return frozenset(name for equation in exact for name in equation.factors)
 
     def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Any:
         """Check data against the model: labels, sizes and weights of every relation.

@@ -68,7 +68,7 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     members = []
     for name, course in courses(header).items():
         sizes = {index: len(labels[index]) for index in model.visible}
-        state = _state(model, _arrays(intact(place, header, name)), course, sizes)
+        state = _state(model, likelihood, _arrays(intact(place, header, name)), course, sizes)
         members.append(Member(course["seed"], state, course["stop"]))
     return origin, members, header["stop"]
 
@@ -157,13 +157,19 @@ def _terms(name: str, outline: list[dict[str, Any]], arrays: Arrays) -> tuple[Te
     return tuple(terms)
 
 
-def _state(model: Model, arrays: Arrays, course: Mapping[str, Any], extents: Mapping[str, int]) -> State:
-    factors, priors, exposed = {}, {}, {}
+def _state(
+    model: Model,
+    likelihoods: Mapping[str, Likelihood],
+    arrays: Arrays,
+    course: Mapping[str, Any],
+    extents: Mapping[str, int],
+) -> State:
+    factors, priors, exposed, unscaled = {}, {}, {}, model.unscaled(likelihoods)
     for name in model.factors:
         parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
         if parts:
             factor, sizes = model.factor(name), next(iter(parts.values())).shape
-            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes, name not in model.added)
+            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes, name not in unscaled)
             if f"{name}/pairs" in arrays:
                 own = tuple(extents[index] for index in factor.visible)
                 pairs = Pairs(factor.indices, factor.visible, own, arrays[f"{name}/pairs"])
