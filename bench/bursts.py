@@ -8,8 +8,8 @@ import polars as pl
 import plait
 from bench import data, measure
 from bench.sources import SHARED
+from plait.answer.predict.prediction import columns
 from plait.evaluation import metrics
-from plait.predict.chance import columns
 
 TEXT = "plays[user, artist] = U[user, r] A[artist, r]"
 RANK, ZEROS, SEEDS = 20, 200_000, range(3)

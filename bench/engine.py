@@ -4,9 +4,9 @@ import polars as pl
 
 import plait
 from bench.data import Case
-from plait.data.bind import Data
+from plait.data.bound import Data
+from plait.fitting.begin import Arguments, prepare
 from plait.infer.steps import sweep_once
-from plait.prepare import Arguments, prepare
 
 
 def relations(case: Case) -> dict[str, plait.Relation]:

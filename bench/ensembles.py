@@ -13,9 +13,9 @@ from scipy.optimize import minimize
 import plait
 from bench import links, measure
 from bench.orders import SHARED
-from plait.data.bind import Data
-from plait.data.resample import reweighed
-from plait.predict.chance import columns
+from plait.answer.predict.prediction import columns
+from plait.data.binding.resample import reweighed
+from plait.data.bound import Data
 
 SEEDS = range(5)
 BINS, ENOUGH = 15, 50  # bins of equally many cells; links that a bin must have for its ratio to be shown

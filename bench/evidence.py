@@ -15,7 +15,7 @@ from bench import measure
 from bench.quality import judge
 from bench.quality.data import SOURCES
 from bench.quality.methods.plait_ import Fitted
-from plait import settings
+from plait.fitting import checks
 
 COMPONENTS, EVIDENCE = "U[a,r] U[b,r]", "w[] N[a,b]"
 DATA = ("USAir", "Celegans", "communities")
@@ -57,10 +57,10 @@ def judged(name: str, split: int, text: str, late: bool) -> tuple[float, float]:
 @contextmanager
 def joining(late: bool) -> Iterator[None]:
     """Whether evidence waits for components."""
-    kept = settings.late_factors
+    kept = checks.late_factors
     if not late:
-        settings.late_factors = lambda *arguments: frozenset()
+        checks.late_factors = lambda *arguments: frozenset()
     try:
         yield
     finally:
-        settings.late_factors = kept
+        checks.late_factors = kept

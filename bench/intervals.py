@@ -6,8 +6,8 @@ import numpy as np
 
 import plait
 from bench import measure
-from plait.fitted import Posterior
-from plait.predict.chance import columns
+from plait.answer.predict.prediction import columns
+from plait.run.record import Posterior
 
 EQUATION = ("X[i] =", "A[i,r]", "B[i,r]", "C[i,r]", "D[i,r]", "F[i,r]")
 DECADES = [(-6, -3), (-3, 0), (0, 2), (2, 4), (4, 6)]

@@ -12,8 +12,8 @@ import numpy as np
 
 import plait
 from bench import measure
-from plait.fitted import Posterior
-from plait.predict.chance import columns
+from plait.answer.predict.prediction import columns
+from plait.run.record import Posterior
 
 MODELS = {
     "CP-3, R = 10": ("X[i,j,k] = A[i,r] B[j,r] C[k,r]", 10),

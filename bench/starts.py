@@ -4,7 +4,7 @@ import warnings
 from statistics import mean
 
 import plait
-import plait.prepare
+import plait.fitting.begin
 from bench import links, measure
 
 STARTS = {"random": (0, 10), "EM 10": (10, 30), "EM 30": (30, 30), "EM 50": (50, 30), "EM 100": (100, 30),
@@ -33,12 +33,12 @@ def _figures(case: links.Case, fits: list[plait.Fit]) -> list[str]:
 
 
 def fit_from(model: plait.Model, data: object, rank: int, seed: int, sweeps: int, adapt_after: int) -> plait.Fit:
-    before = plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM
-    plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM = sweeps, adapt_after
+    before = plait.fitting.begin.WARM_UP, plait.fitting.begin.ADAPT_WARM
+    plait.fitting.begin.WARM_UP, plait.fitting.begin.ADAPT_WARM = sweeps, adapt_after
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", plait.PlaitWarning)
             start = "em" if sweeps else "random"
             return plait.fit(model, data, rank=rank, seed=seed, start=start, progress=False)
     finally:
-        plait.prepare.WARM_UP, plait.prepare.ADAPT_WARM = before
+        plait.fitting.begin.WARM_UP, plait.fitting.begin.ADAPT_WARM = before

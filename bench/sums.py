@@ -11,8 +11,8 @@ import polars as pl
 
 import plait
 from bench import measure
+from plait.fitting.begin import Arguments, prepare
 from plait.infer.steps import sweep_once
-from plait.prepare import Arguments, prepare
 
 RANK = 20
 TERMS = ("A[i,r] B[j,r] C[k,r]", "D[i,s] E[j,s]", "F[j,t] G[k,t]", "H[i,q] I[k,q]", "a[i] b[j] c[k]")

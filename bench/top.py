@@ -12,10 +12,10 @@ import numpy as np
 
 import plait
 from bench import measure
-from plait.data.known import Known
-from plait.data.labels import Labels
-from plait.fitted import Posterior
+from plait.data.binding.known import Known
+from plait.data.labels.names import Labels
 from plait.result import Fit
+from plait.run.record import Posterior
 
 SIZES = {"user": 9583, "story": 44005, "comment": 241_800}
 RANK = 20

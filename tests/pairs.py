@@ -13,9 +13,9 @@ import pytest
 from scipy.special import gammaln, psi, xlogy
 
 import plait
-from plait.data import pairs as stored
+from plait.data.observing import pairs as stored
 from plait.execute import Reference
-from plait.fitted import Posterior
+from plait.run.record import Posterior
 from tests.observed import observe
 
 PAIRS: dict[str, str] = {

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 import plait
-from plait.data.exposure import bind_exposures
+from plait.data.binding.given import bind_exposures
 from plait.execute import Reference
 from tests.models import RANKS, SIZES
 

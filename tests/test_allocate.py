@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.explain import allocate as module
+from plait.answer.explain import allocate as module
 from tests.cases import make
 from tests.sums import SUMS, sum_fit
 

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import plait
-from plait.data.resample import reweighed
-from plait.explain.exact import losses
+from plait.answer.explain.refit import losses
+from plait.data.binding.resample import reweighed
 from tests.cases import bits
 
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"

@@ -12,7 +12,7 @@ import pytest
 
 import plait
 from plait.config import Config, read_config
-from plait.config.keys import READ
+from plait.config.schema import READ
 
 MODEL = 'model = "X[i, j] = A[i, r] B[j, r]"\n'
 X = '[relations.X]\nsource = "x.csv"\n'

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.explain import coupling as module
+from plait.answer.explain import coupling as module
 from tests.cases import make
 from tests.sums import SUMS, sum_fit
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import plait
-from plait.fitted import Member
-from plait.store.save import save
+from plait.run.record import Member
+from plait.run.save import save
 from tests.cases import bits, make
 from tests.search.every_cell import all_rates, check
 
@@ -72,7 +72,7 @@ def test_the_best_one_can_be_kept_alone(ensemble):
 
 
 def test_large_members_run_one_after_another_with_the_same_answer(monkeypatch, ensemble):
-    monkeypatch.setattr("plait.ensemble.SMALL", 0)
+    monkeypatch.setattr("plait.fitting.members.SMALL", 0)
     for member, other in zip(fitted(threads=2).members, ensemble.members):
         assert member.bound == pytest.approx(other.bound, rel=1e-9)
 

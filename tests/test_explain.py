@@ -15,14 +15,14 @@ from rich.cells import cell_len
 from scipy.special import digamma, polygamma
 
 import plait
-from plait.data.known import Known
-from plait.data.labels import Labels
-from plait.explain.entities import _largest
-from plait.explain.latent import components, name_terms
-from plait.explain.report import Share
-from plait.explain.text import component as text_of
-from plait.fitted import Posterior
+from plait.answer.explain.entities import _largest
+from plait.answer.explain.explanation import Share
+from plait.answer.explain.latent import components, name_terms
+from plait.answer.explain.text import component as text_of
+from plait.data.binding.known import Known
+from plait.data.labels.names import Labels
 from plait.model.network import Block
+from plait.run.record import Posterior
 from tests.cases import make
 from tests.models import MODELS
 from tests.sums import GIVEN, SUMS, sum_fit
@@ -102,7 +102,7 @@ def settled(share, C, stiff, whole, own, lost):
     """What counts lost by a row of C take from the mean, once the row stands still again.
 
     whole, own: the Jacobians in C of the row's update, and of the counts of the link that loses them, which is taken to
-    have rank one. No direction settles more slowly than 0.1 (`plait.explain.response`).
+    have rank one. No direction settles more slowly than 0.1 (`plait.answer.explain.response`).
     """
     values, vectors = np.linalg.eig(np.eye(len(C)) - whole)
     inverse = (vectors @ np.diag(1 / np.maximum(values.real, 0.1)) @ np.linalg.inv(vectors)).real

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.infer.run import ADAPT_WARM
+from plait.infer.loop import ADAPT_WARM
 from tests.cases import assert_same, bits, make
 
 VISITS = pl.DataFrame(

@@ -157,7 +157,9 @@ def test_a_narrow_bar_cuts_no_number(columns):
 
 @pytest.mark.parametrize(("seconds", "sweeps"), [("5.0", [12]), ("0.0", range(13))])
 def test_a_terminal_that_cannot_move_gets_plain_lines_every_so_often(seconds, sweeps):
-    seen = on_a_terminal(f"import plait.progress; plait.progress.SECONDS = {seconds}" + SCRIPT % "", "dumb").decode()
+    seen = on_a_terminal(
+        f"import plait.fitting.progress; plait.fitting.progress.SECONDS = {seconds}" + SCRIPT % "", "dumb"
+    ).decode()
     lines = [line for line in seen.splitlines() if line != "\x1b[0m"]  # numba's, when Python ends
     warm_up = [line for line in lines if re.match(r"warm-up -\d", line)]
     assert lines[: len(warm_up)] == warm_up
@@ -174,7 +176,7 @@ def test_a_bar_can_be_forced_and_does_not_touch_stdout(capfd):
 
 @pytest.mark.parametrize("short", [0.0, 60.0])
 def test_a_bar_of_counted_work_appears_where_it_takes_long_only(monkeypatch, capsys, short):
-    from plait import progress
+    from plait.fitting import progress
 
     monkeypatch.setattr(progress, "SHORT", short)
     monkeypatch.setenv("TERM", "xterm")
@@ -188,7 +190,7 @@ def test_a_bar_of_counted_work_appears_where_it_takes_long_only(monkeypatch, cap
 
 
 def test_counted_work_says_nothing_in_a_pipe(monkeypatch, capsys):
-    from plait import progress
+    from plait.fitting import progress
 
     monkeypatch.setattr(progress, "SHORT", 0.0)
     for show in (None, False):

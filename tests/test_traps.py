@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.model.traps import model_traps
+from plait.model.lone_latent import model_traps
 from tests.caught import bound_to, caught, fitted, one
 from tests.models import MODELS
 

@@ -12,7 +12,7 @@ import polars as pl
 import plait
 from bench import data, measure
 from bench.engine import Engine
-from plait.prepare import Arguments, prepare
+from plait.fitting.begin import Arguments, prepare
 
 MODEL = plait.Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")
 
@@ -65,7 +65,7 @@ def _grown(given: Any) -> Any:
 
 def encode(count: int, labels: str, distinct: int) -> dict[str, Any]:
     """Rows a second of one column of labels, so many different ones: found and sorted, and every row numbered."""
-    from plait.data.labels import Seen, build
+    from plait.data.labels.names import Seen, build
 
     column = pl.Series("i", np.random.default_rng(0).integers(0, distinct, count))
     column = column if labels == "integers" else pl.select(pl.format("user-{}", column)).to_series()

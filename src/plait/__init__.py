@@ -33,21 +33,21 @@ from plait.errors import (
 from plait.model import Model
 
 if TYPE_CHECKING:
+    from plait.answer.explain import Explanation
     from plait.choosing import Choice, choose
     from plait.data import Exposure, Relation
-    from plait.data.features import Features, features
-    from plait.data.paths import paths
+    from plait.data.evidence.features import Features, features
+    from plait.data.evidence.paths import paths
     from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
-    from plait.explain import Explanation
     from plait.files import read, write
-    from plait.fitted import Posterior
-    from plait.fitting import fit
+    from plait.fitting.fit import fit
+    from plait.fitting.progress import Progress
     from plait.infer.prior import Gamma
-    from plait.progress import Progress
     from plait.result import Fit, load
-    from plait.store.checkpoint import Checkpoint
+    from plait.run.checkpoint import Checkpoint
+    from plait.run.record import Posterior
 
-__version__ = "0.1.0.dev0"
+from plait.version import __version__ as __version__
 
 __all__ = [
     "BoundWarning",
@@ -99,28 +99,28 @@ __all__ = [
 
 # Loaded when first used: numba and polars take longer to import than `plait --help` should.
 _LAZY = {
-    "Checkpoint": "plait.store.checkpoint",
+    "Checkpoint": "plait.run.checkpoint",
     "Comparison": "plait.evaluation",
-    "Explanation": "plait.explain",
+    "Explanation": "plait.answer.explain",
     "Exposure": "plait.data",
-    "Features": "plait.data.features",
+    "Features": "plait.data.evidence.features",
     "Choice": "plait.choosing",
     "Fit": "plait.result",
     "Gamma": "plait.infer.prior",
     "LeakWarning": "plait.evaluation",
     "Metrics": "plait.evaluation",
-    "Posterior": "plait.fitted",
-    "Progress": "plait.progress",
+    "Posterior": "plait.run.record",
+    "Progress": "plait.fitting.progress",
     "Relation": "plait.data",
     "Split": "plait.evaluation",
     "compare": "plait.evaluation",
     "choose": "plait.choosing",
     "evaluate": "plait.evaluation",
-    "features": "plait.data.features",
-    "fit": "plait.fitting",
+    "features": "plait.data.evidence.features",
+    "fit": "plait.fitting.fit",
     "hide": "plait.evaluation",
     "load": "plait.result",
-    "paths": "plait.data.paths",
+    "paths": "plait.data.evidence.paths",
     "read": "plait.files",
     "write": "plait.files",
 }

@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from plait.data.bind import Data
-from plait.fitted import Fitted, Member
+from plait.data.bound import Data
+from plait.run.record import Fitted, Member
+from plait.types import Array
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from plait.explain import Explanation
-
-Array = NDArray[np.float64]
+    from plait.answer.explain import Explanation
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +51,7 @@ class Fit(Fitted):
         EM and MAP know no uncertainty: sd is 0, a count has the interval of a Poisson distribution, and a probability
         that of a point.
         """
-        from plait.predict.chance import predict
+        from plait.answer.predict.prediction import predict
 
         return predict(self, relation, cells, unknown=unknown)
 
@@ -76,7 +72,7 @@ class Fit(Fitted):
         observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
         leave nothing of what is asked for, a `plait.ClosedWarning` says so.
         """
-        from plait.search.top import top
+        from plait.answer.search.top import top
 
         return top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
 
@@ -96,7 +92,7 @@ class Fit(Fitted):
         with the link an observed zero, "missing" with the link not observed. data: what was given to `plait.fit`,
         which a fit does not keep; only needed for exact.
         """
-        from plait.explain import explain
+        from plait.answer.explain import explain
 
         return explain(self, relation, cell, top=top, exact=exact, data=data)
 
@@ -108,7 +104,7 @@ class Fit(Fitted):
         component explains of the relation's known links, weights included. share: of the relation's counts. sd: of
         counts, from not knowing which component each link comes from. An ensemble shows its best member.
         """
-        from plait.explain.coupling import coupling
+        from plait.answer.explain.coupling import coupling
 
         return coupling(self)
 
@@ -126,19 +122,19 @@ class Fit(Fitted):
         predicted mean, and expected is empty. An ensemble has a column `member`: its members share each cell by what
         they add to the mean.
         """
-        from plait.explain.allocate import allocate
+        from plait.answer.explain.allocate import allocate
 
         return allocate(self, relation, cells, most=most)
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
-        from plait.predict.samples import samples
+        from plait.answer.predict.samples import samples
 
         return samples(self, n, seed)
 
     def to_xarray(self) -> Any:
         """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'plait[xarray]')."""
-        from plait.labelled import to_xarray
+        from plait.answer.labelled import to_xarray
 
         return to_xarray(self)
 
@@ -147,7 +143,7 @@ class Fit(Fitted):
 
         extra: anything that JSON can hold, kept beside it.
         """
-        from plait.store.save import save
+        from plait.run.save import save
 
         members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
         save(folder, self.origin, members, self.stop, extra=extra)
@@ -183,6 +179,6 @@ def load(folder: str | PathLike[str]) -> Fit:
 
     A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=folder)` goes on with it.
     """
-    from plait.store.load import load as read
+    from plait.run.load import load as read
 
     return Fit.of(*read(folder))

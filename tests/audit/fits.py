@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import plait
-from plait.infer.run import ADAPT_AFTER, ADAPT_WARM
+from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM
 from tests import oracle
 from tests.audit.drawn import Audited
 from tests.cases import starts, state_of

@@ -9,7 +9,7 @@ import pytest
 import plait
 from plait.cli.cells import label
 from plait.cli.output import aligned, plain, size_words
-from plait.data.labels import Labels
+from plait.data.labels.names import Labels
 
 DAY = datetime.date(2024, 1, 31)
 CASES = [

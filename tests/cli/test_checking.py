@@ -12,8 +12,8 @@ import pytest
 import plait
 from plait.cli.checking import Cost
 from plait.compile.step import padded
+from plait.fitting.begin import Arguments, prepare
 from plait.machine import resident
-from plait.prepare import Arguments, prepare
 
 MODEL = "X[i, j] = A[i, r] B[j, r]"
 

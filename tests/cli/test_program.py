@@ -15,7 +15,7 @@ import plait
 from plait.cli import links
 from plait.cli.program import verdict
 from plait.infer.steps import sweep_once
-from plait.store.folder import manifest
+from plait.run.folder import manifest
 
 PLAIT = [sys.executable, "-c", "from plait.cli import app; app()"]
 ENDLESS = "--sweeps 1000000"
@@ -95,7 +95,7 @@ def test_ctrl_c_while_files_are_read_saves_nothing(scratch, monkeypatch):
 
 
 def test_a_second_ctrl_c_names_the_last_checkpoint(scratch, monkeypatch):
-    from plait import ensemble
+    from plait.fitting import members
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -105,7 +105,7 @@ def test_a_second_ctrl_c_names_the_last_checkpoint(scratch, monkeypatch):
         keep(problem.state([record], 0, plait.infer.state.Trail()))
         interrupted()
 
-    monkeypatch.setattr(ensemble, "run", once)
+    monkeypatch.setattr(members, "run", once)
     result = scratch.plait("fit model.toml -o new")
     assert (result.exit_code, result.stderr) == (
         1, "error: interrupted.\nGo on from the last checkpoint: plait resume new.\n",

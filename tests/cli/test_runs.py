@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.store.folder import manifest
+from plait.run.folder import manifest
 
 
 def loaded(world, name="run"):
@@ -89,7 +89,7 @@ def test_fit_and_info_tell_the_same_time(scratch):
 
 def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
     """The run as a crash leaves it: a checkpoint, without an end."""
-    from plait.store import checkpoint
+    from plait.run import checkpoint
 
     monkeypatch.setattr(checkpoint.Saver, "finish", lambda self, state, stop: None)
     monkeypatch.setattr(plait.Fit, "save", lambda self, folder, extra: None)
@@ -132,7 +132,7 @@ def test_resume_refuses_a_run_made_in_python(scratch):
 
 
 def test_a_checkpoint_that_fails_is_a_warning_and_the_last_one_an_error(scratch, monkeypatch):
-    from plait.store import checkpoint
+    from plait.run import checkpoint
 
     def full(*arguments, **options):
         raise plait.StoreError("run: the run cannot be saved: No space left on device.\nMake room.") from OSError(

@@ -9,7 +9,7 @@ import numpy as np
 from plait.compile.layout import Layout
 from plait.compile.plan import ALONE, plan_counts
 from plait.compile.step import Operand, Step, make_step
-from plait.data.blocks import FibreTree, grow
+from plait.data.cells.trees import FibreTree, grow
 from plait.likelihood import as_likelihood
 from tests import oracle
 from tests.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS

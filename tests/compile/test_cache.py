@@ -29,7 +29,7 @@ import numpy as np
 from pathlib import Path
 from plait.compile import kernels
 from plait.compile.step import Operand, make_step
-from plait.data.blocks import grow
+from plait.data.cells.trees import grow
 from plait.execute import Threads
 
 CELLS = np.array([[0, 0], [0, 2], [1, 1], [2, 0], [2, 2]], np.uint32)

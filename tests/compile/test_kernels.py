@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, psi
 
 from plait.compile.plan import ALONE
-from plait.data.blocks import Forest
+from plait.data.cells.trees import Forest
 from plait.execute import Reference, Stats, Threads, threads
 from plait.infer import gamma
 from plait.infer.counts import Counts, Nonzeros, sum_values

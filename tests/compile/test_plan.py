@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plait.compile.plan import ALONE, tree_order
-from plait.data.blocks import Forest
+from plait.data.cells.trees import Forest
 from plait.execute import Threads, threads
 from plait.infer import gamma
 from plait.infer.counts import Counts, Nonzeros, sum_values

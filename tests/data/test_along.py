@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from plait.data.along import along, diagonal
-from plait.data.weights import Weights
+from plait.data.observing.along import along, diagonal
+from plait.data.observing.weights import Weights
 
 INDICES, SHAPE = ("i", "j", "k"), (4, 3, 5)
 

@@ -15,10 +15,10 @@ import sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.data import observe
-from plait.data.bind import bind
-from plait.data.exposure import bind_exposure
-from plait.data.relation import Exposure, Relation
+from plait.data.binding.bind import bind
+from plait.data.binding.given import bind_exposure
+from plait.data.observing import observed
+from plait.data.reading.relation import Exposure, Relation
 from plait.errors import DataError
 from plait.model import Model
 
@@ -115,7 +115,7 @@ def bound(relation, labels=LABELS):
 def test_weights_and_cells_are_those_of_the_definition(case, listing):
     with pytest.MonkeyPatch.context() as patch:
         if not listing:
-            patch.setattr(observe, "MOST_CELLS", -1)
+            patch.setattr(observed, "MOST_CELLS", -1)
         x = bound(case.relation())
     M = case.weights()
     at = x.weights.at(np.array(CELLS)).reshape(SHAPE)
@@ -622,6 +622,6 @@ def test_a_bad_exposure_is_refused(name):
 
 def test_importing_the_data_layer_imports_no_heavy_library():
     heavy = "{'polars', 'pandas', 'scipy', 'numba', 'pyarrow'}"
-    code = f"import sys, plait.data.bind; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, plait.data.binding.bind; print(sorted({heavy} & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "[]\n"

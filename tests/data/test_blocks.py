@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait.data.blocks import Forest, compact, grow
-from plait.data.sorting import is_uniform
-from plait.prepare import Arguments, prepare
+from plait.data.cells.sorting import is_uniform
+from plait.data.cells.trees import Forest, compact, grow
+from plait.fitting.begin import Arguments, prepare
 
 INDICES = ("i", "j", "k")
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from plait.data.cover import cover, gather, leaves, places, spread
-from plait.data.weights import Weights
+from plait.data.observing.cover import cover, gather, leaves, places, spread
+from plait.data.observing.weights import Weights
 
 
 def ranges(size):

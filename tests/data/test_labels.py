@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from plait.data import hashed
-from plait.data.columns import kind, label_series, number_array, widened
-from plait.data.labels import Counted, Labels, Seen, build
+from plait.data.labels import hashed
+from plait.data.labels.columns import kind, label_series, number_array, widened
+from plait.data.labels.names import Counted, Labels, Seen, build
 from plait.errors import DataError
 
 DAY = dt.date(2024, 2, 29)

@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 import plait
-import plait.remembered
-from plait.data import pairs as stored
-from plait.data.bind import bind
-from plait.data.pairs import Pairs, count_joined
+import plait.fitting.remembered
+from plait.data.binding.bind import bind
+from plait.data.observing import pairs as stored
+from plait.data.observing.pairs import Pairs, count_joined
 from plait.errors import SettingError
-from plait.prepare import pairs_of
+from plait.fitting.begin import pairs_of
 from tests.pairs import PAIRS, draw, fit_of, remembered, sparse  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("sparse")
@@ -69,12 +69,12 @@ def test_a_join_larger_than_memory_is_refused_before_it_is_made(monkeypatch):
     model, data, *_ = draw("two")
     pairs = pairs_of(data, model.factors)
     count = count_joined(pairs["M"], pairs["N"], [(1, 0)])
-    monkeypatch.setattr(plait.remembered, "memory", lambda: count * 52.0 - 1)
+    monkeypatch.setattr(plait.fitting.remembered, "memory", lambda: count * 52.0 - 1)
     with pytest.raises(
         SettingError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* meet in {count:,} combinations of i, j, k"
     ):
         fit_of(model, data)
-    monkeypatch.setattr(plait.remembered, "memory", lambda: count * 52.0)
+    monkeypatch.setattr(plait.fitting.remembered, "memory", lambda: count * 52.0)
     fit_of(model, data, sweeps=0)
 
 

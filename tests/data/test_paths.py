@@ -10,8 +10,8 @@ from scipy.sparse import coo_array
 
 import plait
 from plait import DataError, Exposure, Model, Relation, SettingError
-from plait.data import paths as module
-from plait.data.exposure import bind_exposure
+from plait.data.binding.given import bind_exposure
+from plait.data.evidence import paths as module
 
 FRIENDS = Model("friends[user, friend] = U[user, r] F[friend, r]\nfriend: user")
 LIKES = Model("likes[user, item] = U[user, r] I[item, r]")

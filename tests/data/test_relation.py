@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from plait.data.relation import Exposure, Relation
+from plait.data.reading.relation import Exposure, Relation
 from plait.errors import DataError
 
 TABLE = pd.DataFrame({"user": ["a", "b"], "place": [1, 2], "plays": [3, 0]})

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.data.blocks import compact, grow
-from plait.data.fibres import Fibres, repeats
-from plait.data.ranges import MANY, by_pieces, on_threads, ranges
-from plait.data.sorting import in_order, is_uniform, radix_sort, sort_cells, sort_order, taken
+from plait.data.cells.fibres import Fibres, repeats
+from plait.data.cells.ranges import MANY, by_pieces, on_threads, ranges
+from plait.data.cells.sorting import in_order, is_uniform, radix_sort, sort_cells, sort_order, taken
+from plait.data.cells.trees import compact, grow
 
 LARGE = MANY + 1
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 import plait
-from plait.data.undirected import canonical, count_cells, groups_of, mirrored, total_once, writing, written
-from plait.data.weights import Weights
+from plait.data.observing.undirected import canonical, count_cells, groups_of, mirrored, total_once, writing, written
+from plait.data.observing.weights import Weights
 from plait.errors import DataError
 
 N, K = 6, 3

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.data import keys, terms
-from plait.data.terms import Table, Term
-from plait.data.weights import Weights
+from plait.data.cells import keys
+from plait.data.observing import terms
+from plait.data.observing.terms import Table, Term
+from plait.data.observing.weights import Weights
 from plait.errors import DataError
 
 INDICES = ("i", "j", "k")

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, brier_score_loss, mean_squared_error, roc_auc_score
 
 import plait
-from plait.data.known import Known
+from plait.data.binding.known import Known
 from plait.errors import DataError, SettingError
 from plait.evaluation import nonlinks
 from plait.evaluation.baselines import popularity

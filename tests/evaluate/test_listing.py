@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plait.data.weights import Weights
+from plait.data.observing.weights import Weights
 from plait.evaluation import listing
 from plait.evaluation.listing import cells_under, observed_cells
 from tests.data.test_along import INDICES, SHAPE, some_weights

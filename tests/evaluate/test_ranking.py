@@ -111,7 +111,7 @@ def test_ranks_are_those_of_scoring_every_candidate_exactly(monkeypatch, name, s
 
 
 def test_bounds_of_probabilities_hold_and_meet_where_they_suffice():
-    from plait.predict.chance import columns, probability_bounds
+    from plait.answer.predict.prediction import columns, probability_bounds
 
     for name in EQUATIONS:
         fit, _ = sparse_fit(name, 0)
@@ -125,7 +125,7 @@ def test_bounds_of_probabilities_hold_and_meet_where_they_suffice():
 
 
 def test_entities_without_data_are_alike_and_others_are_not():
-    from plait.predict.alike import alike
+    from plait.answer.predict.alike import alike
 
     fit, _ = sparse_fit("Tucker-2", 0)
     first, *_ = alike(fit, "X")
@@ -137,7 +137,7 @@ def test_entities_without_data_are_alike_and_others_are_not():
 
 
 def test_entities_of_different_exposure_are_not_alike():
-    from plait.predict.alike import alike
+    from plait.answer.predict.alike import alike
 
     fit = of_exposure_only(next(iter(ONLY_EXPOSED)), "bernoulli")
     indices, exposed = fit.model.equation("X").indices, fit.model.factor("V").indices

@@ -5,7 +5,7 @@ import scipy.sparse
 import sparse
 
 import plait
-from plait.files.arrays import table_of
+from plait.files.tensors import table_of
 
 DENSE = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
 CELLS = [(0, 1, 2.0), (1, 0, 1.0), (1, 2, 3.0)]

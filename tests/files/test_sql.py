@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import plait
-from plait.files.rows import table_of_rows
+from plait.files.results import table_of_rows
 
 SCRIPT = """
     create table visits (user text, place integer, plays real, raw blob);

@@ -40,7 +40,7 @@ def test_one_field_that_is_no_plain_number_keeps_the_column_as_text(code):
 
 @pytest.mark.parametrize("word", ["abc", "007", "nan"])
 def test_a_word_far_down_makes_the_whole_column_text(word, monkeypatch):
-    monkeypatch.setattr("plait.files.layout.SAMPLE", 40)
+    monkeypatch.setattr("plait.files.dialect.SAMPLE", 40)
     numbers = [str(k) for k in range(1, 2000)]
     table = plait.read(given("id,n\n" + "".join(f"{k},{k}.5\n" for k in numbers) + f"{word},1.5\n"))
     assert table["id"].to_list() == [*numbers, word]
@@ -48,13 +48,13 @@ def test_a_word_far_down_makes_the_whole_column_text(word, monkeypatch):
 
 
 def test_a_decimal_far_down_makes_the_whole_column_decimals(monkeypatch):
-    monkeypatch.setattr("plait.files.layout.SAMPLE", 40)
+    monkeypatch.setattr("plait.files.dialect.SAMPLE", 40)
     table = plait.read(given("id,n\n" + "x,1\n" * 2000 + "x,1.5\n"))
     assert table["n"].to_list() == [1.0] * 2000 + [1.5]
 
 
 def test_a_column_that_is_empty_at_first_is_typed_by_what_follows(monkeypatch):
-    monkeypatch.setattr("plait.files.layout.SAMPLE", 40)
+    monkeypatch.setattr("plait.files.dialect.SAMPLE", 40)
     table = plait.read(given("id,n\n" + ",1\n" * 100 + "5,1\n"))
     assert table["id"].to_list() == [None] * 100 + [5]
 
@@ -363,7 +363,7 @@ def test_a_fault_in_a_compressed_file_has_the_same_message(case):
 
 
 def test_a_fault_beyond_the_sample_is_found_by_the_second_pass(monkeypatch):
-    monkeypatch.setattr("plait.files.layout.SAMPLE", 40)
+    monkeypatch.setattr("plait.files.dialect.SAMPLE", 40)
     rows = "".join(f"u{k},{k}\n" for k in range(5000))
     assert message(given(f"user,value\n{rows}x,y\n")).startswith("visits.csv, line 5002, column 'value': 'y'")
     assert message(given(f"user,value\n{rows}x\n{rows}")).startswith("visits.csv, line 5002: 1 field,")
@@ -396,7 +396,7 @@ def test_a_txt_must_say_whether_it_has_a_header():
 
 
 def test_a_truncated_or_damaged_gzip_is_named(monkeypatch):
-    monkeypatch.setattr("plait.files.layout.SAMPLE", 40)
+    monkeypatch.setattr("plait.files.dialect.SAMPLE", 40)
     whole = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (k, k * k % 977) for k in range(20_000)))
     cut = "t.csv.gz: the compressed file ends too early.\nIt was cut off; fetch it again."
     assert message(given(whole[:1000], "t.csv.gz")) == cut

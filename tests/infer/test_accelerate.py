@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import plait
-import plait.fitting
+import plait.fitting.fit
 from plait.infer import accelerate
+from plait.infer.loop import ADAPT_WARM
 from plait.infer.problem import Problem
 from plait.infer.rows import extrapolate
-from plait.infer.run import ADAPT_WARM
 from tests.cases import make
 from tests.infer.test_laws import BOTH_LIKELIHOODS, BOTH_ORDERS, CHOSEN, EVERY, rises, way_of
 

@@ -6,7 +6,7 @@ import pytest
 
 import plait
 from plait.compile.layout import Layout
-from plait.data.blocks import Forest
+from plait.data.cells.trees import Forest
 from plait.execute import Threads
 from plait.infer.exposure import Exposure
 from plait.infer.gamma import point

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.data.relation import Relation
+from plait.data.reading.relation import Relation
 
 # A factor's visible index first, last, two of them, and an axis that a second relation has too.
 MODELS = {

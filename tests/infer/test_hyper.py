@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import digamma
 
 import plait
-import plait.ensemble
 import plait.execute
+import plait.fitting.members
 from plait.infer import hyper
-from plait.infer.run import ADAPT_AFTER, ADAPT_WARM
+from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM
 from tests import oracle
 from tests.cases import PRIOR, make, starts, state_of
 
@@ -96,8 +96,8 @@ def test_an_unseen_entity_takes_part_in_no_rank_one_average():
 
 @pytest.mark.parametrize("name", ["matrix", "tucker2", "two_visible_mixed_order"])
 def test_rank_one_means_approach_the_oracles_and_concentration_solves_for_them(name, monkeypatch):
-    case, kept, run = make(name, "missing_cells"), [], plait.ensemble.run
-    monkeypatch.setattr(plait.ensemble, "run", lambda problem, *a: kept.append(problem) or run(problem, *a))
+    case, kept, run = make(name, "missing_cells"), [], plait.fitting.members.run
+    monkeypatch.setattr(plait.fitting.members, "run", lambda problem, *a: kept.append(problem) or run(problem, *a))
     case.fit(sweeps=ADAPT_AFTER, adapt=None)
     problem = kept[0]
     factor = next(f for f in case.model.factors if case.model.factor(f).visible and case.model.factor(f).latent)
@@ -258,7 +258,7 @@ def test_scaled_starts_under_one_prior_report_the_same_prior_once_converged():
 def test_fixing_the_gauge_changes_neither_the_bound_nor_predictions(name, monkeypatch):
     case = make(name, "missing_cells", "bernoulli")
     fixed = case.fit(sweeps=25, adapt="component")
-    monkeypatch.setattr(plait.fitted, "_log_scales", lambda *arguments: {})
+    monkeypatch.setattr(plait.run.record, "_log_scales", lambda *arguments: {})
     plain = case.fit(sweeps=25, adapt="component")
     assert any(not np.allclose(fixed.factors[f].mean, plain.factors[f].mean, rtol=1e-3) for f in case.model.factors)
     assert case.objective(fixed) == pytest.approx(case.objective(plain), rel=1e-11)
@@ -276,7 +276,7 @@ def test_fixing_the_gauge_of_a_sum_changes_no_bound(name, monkeypatch):
     case = make(name, "missing_cells", "bernoulli")
     settings = {"sweeps": 25, "adapt": "component", "executor": plait.execute.Reference()}
     fixed = case.fit(**settings)
-    monkeypatch.setattr(plait.fitted, "_log_scales", lambda *arguments: {})
+    monkeypatch.setattr(plait.run.record, "_log_scales", lambda *arguments: {})
     plain = case.fit(**settings)
     assert case.objective(fixed) == pytest.approx(case.objective(plain), rel=1e-11)
     assert fixed.bound == plain.bound == pytest.approx(case.objective(plain), rel=1e-10)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plait
-import plait.ensemble
+import plait.fitting.members
 from plait.infer.hyper import HOLD
 from tests import oracle
 from tests.cases import make, state_of
@@ -45,13 +45,13 @@ def way_of(name, number=0):
 @pytest.fixture
 def working_set(monkeypatch):
     """Every fit's problem, as the loop left it."""
-    problems, run = [], plait.ensemble.run
+    problems, run = [], plait.fitting.members.run
 
     def kept(problem, *arguments):
         problems.append(problem)
         return run(problem, *arguments)
 
-    monkeypatch.setattr(plait.ensemble, "run", kept)
+    monkeypatch.setattr(plait.fitting.members, "run", kept)
     return problems
 
 

@@ -72,10 +72,10 @@ def test_no_sweep_lowers_the_bound(name, order):
 def test_where_the_exposure_is_constant_nothing_is_lost_by_sharing(name, monkeypatch):
     model, data, *_ = draw(name)
     by_pairs = fit_of(model, data, sweeps=3)
-    monkeypatch.setattr(plait.data.pairs, "DENSE", 1 << 12)
+    monkeypatch.setattr(plait.data.observing.pairs, "DENSE", 1 << 12)
     start = {n: Start(*arrays) for n, arrays in state_of(by_pairs).items()}
     dense = fit_of(model, data, sweeps=20, init=start)
-    monkeypatch.setattr(plait.data.pairs, "DENSE", 0)
+    monkeypatch.setattr(plait.data.observing.pairs, "DENSE", 0)
     longer = fit_of(model, data, sweeps=23)
     np.testing.assert_allclose([r.bound for r in longer.history[3:]], [r.bound for r in dense.history], rtol=1e-9)
     for factor, arrays in state_of(longer).items():
@@ -87,7 +87,7 @@ def test_where_the_exposure_is_constant_nothing_is_lost_by_sharing(name, monkeyp
 def test_elsewhere_the_bound_is_below_that_of_a_row_for_every_pair(name, monkeypatch):
     model, data, *_ = draw(name)
     by_pairs = fit_of(model, data, sweeps=40)
-    monkeypatch.setattr(plait.data.pairs, "DENSE", 1 << 12)
+    monkeypatch.setattr(plait.data.observing.pairs, "DENSE", 1 << 12)
     start = {n: Start(*arrays) for n, arrays in state_of(by_pairs).items()}
     dense = fit_of(model, data, sweeps=40, init=start)
     assert all(factor.pairs is None for factor in dense.factors.values())

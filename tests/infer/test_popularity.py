@@ -5,8 +5,8 @@ import pytest
 from scipy.special import gammaln, xlogy
 
 import plait
+from plait.fitting.begin import Arguments, prepare
 from plait.infer.popularity import popularity_bound
-from plait.prepare import Arguments, prepare
 from tests.caught import caught, fitted, one
 
 MATRIX = "X[i, j] = A[i, r] B[j, r]"

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import bernoulli, poisson
 
 import plait
-import plait.ensemble
+import plait.fitting.members
 from plait.execute import Reference
 from plait.infer import prune as pruning
 from plait.infer.hyper import HOLD

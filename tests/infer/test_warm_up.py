@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.infer.run import ADAPT_WARM, WARM_UP
+from plait.infer.loop import ADAPT_WARM, WARM_UP
 from tests.cases import bits
 from tests.models import MODELS
 

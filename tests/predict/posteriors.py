@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import plait
-from plait.data.labels import Labels
-from plait.fitted import Posterior
+from plait.data.labels.names import Labels
+from plait.run.record import Posterior
 from tests.models import SIZES
 
 EQUATIONS = {

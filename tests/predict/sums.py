@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import plait
-from plait.data.exposure import bind_exposures
-from plait.data.known import Known
-from plait.fitted import Posterior
+from plait.data.binding.given import bind_exposures
+from plait.data.binding.known import Known
+from plait.run.record import Posterior
 
 SIZES = {"i": 4, "j": 3, "k": 2}
 RANKS = {"p": 2, "q": 3, "r": 3, "s": 2}

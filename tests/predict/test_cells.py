@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import plait
-from plait.predict.cells import row_of, rows_of
-from plait.predict.moments import moments
+from plait.answer.predict.lookup import row_of, rows_of
+from plait.answer.predict.moments import moments
 
 VISITS = pl.DataFrame(
     {"user": ["ann", "bob", "bob", "cid"], "place": ["zoo", "zoo", "bar", "gym"], "value": [3.0, 1.0, 2.0, 5.0]}

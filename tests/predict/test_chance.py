@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import plait
-from plait.fitted import Posterior
-from plait.predict import chance, draws, pieces, products
-from plait.predict.chance import columns, score
-from plait.predict.operands import Operand, Term
+from plait.answer.predict import draws, independent, pieces, prediction
+from plait.answer.predict.operands import Operand, Term
+from plait.answer.predict.prediction import columns, score
+from plait.run.record import Posterior
 from tests.cases import make
 from tests.models import MODELS
 from tests.predict.posteriors import all_rows, cp_fit, rate_draws, scaled, with_posteriors
@@ -105,11 +105,11 @@ def test_a_probability_is_between_matched_moments_and_that_of_a_certain_rate(ent
     parts = [Operand(str(k), np.zeros(1, np.int64), (), E[:, k], E[:, k] / C[:, k]) for k in range(len(entries))]
     m = E.prod()
     v = m**2 * (np.prod(1 + 1 / C) - 1)
-    miss = products.misses([Term(parts)], 0.0)[0]
+    miss = independent.misses([Term(parts)], 0.0)[0]
     matched = m**2 / v * np.log1p(v / m)
     assert np.exp(-m) - 1e-9 <= np.exp(-miss) <= np.exp(-matched) + 1e-9
     # A longer exposure makes a link more probable, but for the rule's rounding.
-    longer = products.misses([Term(parts, np.array([1 + more]))], 0.0)[0]
+    longer = independent.misses([Term(parts, np.array([1 + more]))], 0.0)[0]
     assert np.exp(-longer) <= np.exp(-miss) + 0.003
 
 
@@ -143,7 +143,7 @@ def test_a_long_table_is_predicted_in_blocks(monkeypatch):
     fit = make("cp3", likelihood="bernoulli").fit(sweeps=1)
     rows = all_rows(fit.model.equations[0])
     whole = columns(fit, "X", rows)
-    monkeypatch.setattr(chance, "BLOCK", 7)
+    monkeypatch.setattr(prediction, "BLOCK", 7)
     for column, values in columns(fit, "X", rows).items():
         np.testing.assert_allclose(values, whole[column], rtol=1e-13)
         assert values.dtype == whole[column].dtype

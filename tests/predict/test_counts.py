@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from plait.predict.counts import intervals
+from plait.answer.predict.quantiles import intervals
 
 Z = 1.6448536269514722
 

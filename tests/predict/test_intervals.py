@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plait.fitted import Posterior
-from plait.predict import products
-from plait.predict.chance import columns
-from plait.predict.operands import Operand, Term
+from plait.answer.predict import independent
+from plait.answer.predict.operands import Operand, Term
+from plait.answer.predict.prediction import columns
+from plait.run.record import Posterior
 from tests.cases import make
 from tests.predict.posteriors import (
     all_rows,
@@ -123,10 +123,12 @@ def test_the_grid_keeps_the_moments_of_sums_and_products():
     C, E = np.exp(rng.uniform(np.log(0.3), np.log(3), (4, 3, 12))), rng.gamma(2.0, 1.0, (4, 3, 12))
     parts = [Operand(str(k), np.arange(4), ("r",), E[:, k], E[:, k] / C[:, k]) for k in range(3)]
     found = {}
-    products.on_grid(
+    independent.on_grid(
         [Term(parts)], 0.0, lambda lo, hi, masses, mean, warm: found.update(m=masses, mean=mean, warm=warm)
     )
-    nodes = found["mean"][:, None] * np.exp(products.grid.LEAST + products.grid.STEP * np.arange(products.grid.NODES))
+    nodes = found["mean"][:, None] * np.exp(
+        independent.grid.LEAST + independent.grid.STEP * np.arange(independent.grid.NODES)
+    )
     mean = (found["m"] * nodes).sum(axis=1)
     variance = (found["m"] * nodes**2).sum(axis=1) - mean**2
     exact = E.prod(axis=1) ** 2 * ((1 + 1 / C).prod(axis=1) - 1)

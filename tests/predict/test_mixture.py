@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plait.fitted import Posterior
-from plait.predict import chance, counts, intervals, mixture
-from plait.predict.chance import columns, predict, score
-from plait.predict.moments import mean_rate, moments, rates_along
+from plait.answer.predict import intervals, mixture, prediction, quantiles
+from plait.answer.predict.moments import mean_rate, moments, rates_along
+from plait.answer.predict.prediction import columns, predict, score
+from plait.run.record import Posterior
 from tests.cases import make
 from tests.predict.posteriors import (
     all_rows,
@@ -162,7 +162,7 @@ def test_points_of_em_are_mixtures_of_poissons_and_of_probabilities(mean):
     assert links["high"][0] == pytest.approx(-np.expm1(-sizes[-1]))
     assert links["sd"][0] == pytest.approx(np.expm1(-sizes).std())
     if mean == 1e200:
-        assert (found["low"][0], found["high"][0]) == (counts.MOST, counts.MOST)
+        assert (found["low"][0], found["high"][0]) == (quantiles.MOST, quantiles.MOST)
         return
     assert found["sd"][0] == pytest.approx(sizes.std())
     for end, level in (("low", 0.05), ("high", 0.95)):
@@ -240,7 +240,7 @@ def test_a_column_costs_nothing_that_it_does_not_need(monkeypatch):
         score(ensemble(fits), "X", rows, by)
     for by in ("mean", "rate", "probability"):
         score(ensemble(bernoulli(fits)), "X", rows, by)
-    monkeypatch.setattr(chance, "_misses", refuse)
+    monkeypatch.setattr(prediction, "_misses", refuse)
     for by in ("mean", "rate", "sd"):
         score(ensemble(fits), "X", rows, by)
     with pytest.raises(AssertionError):
@@ -253,7 +253,7 @@ def test_pieces_change_no_answer(likelihood, monkeypatch):
     whole = ensemble([replace(fit, likelihood={"X": likelihood}) for fit in fits])
     before = columns(whole, "X", rows)
     monkeypatch.setattr(mixture, "ROOM", 7 * 3 * intervals.STRATA)
-    monkeypatch.setattr(chance, "BLOCK", 33)
+    monkeypatch.setattr(prediction, "BLOCK", 33)
     for name, values in columns(whole, "X", rows).items():
         np.testing.assert_allclose(values, before[name], rtol=1e-9)
 

@@ -10,9 +10,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import plait
-from plait.predict import pieces
-from plait.predict.kernels import multiply_moments
-from plait.predict.moments import mean_rate, moments, rates_along
+from plait.answer.predict import pieces
+from plait.answer.predict.loops import multiply_moments
+from plait.answer.predict.moments import mean_rate, moments, rates_along
 from tests.cases import make
 from tests.models import EXPOSED, MODELS, ONLY_EXPOSED, SIZES
 from tests.predict.posteriors import all_rows, rate_draws, scaled, with_posteriors

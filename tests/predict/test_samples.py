@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.predict import samples as module
+from plait.answer.predict import samples as module
 from tests.cases import make
 
 TABLE = pl.DataFrame({"i": [0, 1, 2, 2], "j": [1, 0, 1, 0], "value": [3, 1, 4, 1]})

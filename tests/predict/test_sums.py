@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import plait
-from plait.data.exposure import term_key
-from plait.fitted import Posterior
-from plait.predict.alike import alike
-from plait.predict.chance import columns
-from plait.predict.moments import mean_rate, moments, rates_along
+from plait.answer.predict.alike import alike
+from plait.answer.predict.moments import mean_rate, moments, rates_along
+from plait.answer.predict.prediction import columns
+from plait.data.binding.given import term_key
+from plait.run.record import Posterior
 from tests.predict.posteriors import ensemble, misplaced
 from tests.predict.sums import SUMS, bernoulli, sum_fit
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import plait
-from plait.ranks.hidden import log_chance, put_aside
+from plait.fitting.ranks.hidden import log_chance, put_aside
 
 TEXT = "X[i,j] = A[i,r] B[j,r]"
 FRIENDS = "X[a,b] = A[a,r] B[b,r]; b: a"

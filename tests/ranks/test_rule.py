@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 
 import plait
-from plait.ranks import rule
-from plait.ranks.rule import by_rule, scale_of
+from plait.fitting.ranks import rule
+from plait.fitting.ranks.rule import by_rule, scale_of
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"

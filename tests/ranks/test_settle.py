@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import plait
+from plait.fitting.ranks import auto
 from plait.paper.sources.drawn import draw
-from plait.ranks import auto
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.ranks import weights
+from plait.fitting.ranks import side_weights
 
 COUPLED = """
     X[i,j] = A[i,r] B[j,r]
@@ -72,7 +72,7 @@ def test_settings_say_how_weights_were_found_and_are_saved(harmed, tmp_path):
     found = harmed.settings["weights_by"]
     assert found["way"] == "links of X put aside"
     scores = {tried["Y"]: score for tried, score in found["tried"]}
-    assert set(scores) == {1.0, *weights.OTHERS}
+    assert set(scores) == {1.0, *side_weights.OTHERS}
     assert max(scores, key=scores.get) == harmed.settings["weights"]["Y"]
     harmed.save(tmp_path / "run")
     assert plait.load(tmp_path / "run").settings == harmed.settings
@@ -89,7 +89,7 @@ def test_a_run_goes_on_with_its_weights_to_the_same_bits(tmp_path, monkeypatch):
     run = tmp_path / "run"
     first = fitted(HARMFUL, sweeps=20, checkpoint=run)
     whole = fitted(HARMFUL, first.settings["weights"]["Y"], sweeps=30)
-    monkeypatch.setattr(weights, "put_aside", None)  # nothing is searched again
+    monkeypatch.setattr(side_weights, "put_aside", None)  # nothing is searched again
     longer = fitted(HARMFUL, init=run, sweeps=30, seed=None)
     assert longer.settings["weights"] == first.settings["weights"]
     assert longer.settings["weights_by"] == first.settings["weights_by"]
@@ -103,8 +103,10 @@ def test_a_run_of_another_weight_does_not_go_on(tmp_path):
 
 
 def test_members_share_one_search_and_the_rank_is_found_first(monkeypatch):
-    searches, whole = [], weights.predicting_weights
-    monkeypatch.setattr("plait.ranks.settle.predicting_weights", lambda *given: searches.append(1) or whole(*given))
+    searches, whole = [], side_weights.predicting_weights
+    monkeypatch.setattr(
+        "plait.fitting.ranks.settle.predicting_weights", lambda *given: searches.append(1) or whole(*given)
+    )
     fit = fitted(HARMFUL, restarts=2, rank=None, sweeps=20)
     assert searches == [1]
     assert fit.settings["rank_by"]["way"] == "links of X put aside"
@@ -126,7 +128,7 @@ def test_few_links_leave_a_weight_of_1_and_say_so():
 
 
 def test_data_too_large_to_try_leave_a_weight_of_1_and_say_so(monkeypatch):
-    monkeypatch.setattr(weights, "WORK", 10.0)
+    monkeypatch.setattr(side_weights, "WORK", 10.0)
     settings = fitted(HELPFUL, sweeps=5).settings
     assert settings["weights"] == {"Y": 1.0}
     assert settings["weights_by"]["way"] == "default: too many links to try others"
@@ -159,7 +161,7 @@ def test_a_weight_of_a_relation_that_shares_nothing_is_refused(fixed):
 
 
 def test_what_is_wrong_with_a_fit_is_said_before_any_weight_is_tried(monkeypatch):
-    monkeypatch.setattr(weights, "put_aside", None)
+    monkeypatch.setattr(side_weights, "put_aside", None)
     with pytest.raises(plait.SettingError, match="seed must be"):
         fitted(HELPFUL, seed=-1)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import plait
 from plait import demo
-from plait.data.closed import Closed
+from plait.data.observing.closed import Closed
 from plait.execute import Reference
 from tests.search.every_cell import check
 from tests.search.test_search import made, watched

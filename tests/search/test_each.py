@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import plait
+from plait.answer.search import by_entity
 from plait.errors import DataError, SettingError
 from plait.execute import Reference
-from plait.search import blocks
 from tests import cases
 from tests.models import EXPOSED, MODELS
 from tests.search.every_cell import all_rates, allowed
@@ -23,9 +23,9 @@ from tests.search.test_top import TABLES, exposed, random_table
 def way(request, monkeypatch):
     """All at once, one query at a time, or by branch and bound."""
     if request.param == "lines":
-        monkeypatch.setattr(blocks, "BLOCK", 1)
+        monkeypatch.setattr(by_entity, "BLOCK", 1)
     if request.param == "boxes":
-        monkeypatch.setattr(blocks, "FEW", 0)
+        monkeypatch.setattr(by_entity, "FEW", 0)
     return request.param
 
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.search import blocks, boxed, branch, form, tree
+from plait.answer.search import boxed, branch, by_entity, form, tree
 from tests.pairs import PAIRS, draw, fit_of, sparse  # noqa: F401
 from tests.search.every_cell import all_rates, allowed, check, subsets
 
@@ -58,7 +58,7 @@ def test_the_best_cells_of_an_ensemble(name, way):
 @pytest.mark.parametrize("each", ["i", "j"])
 @pytest.mark.parametrize("name", ["lone", "alone", "memory", "two", "woven"])
 def test_the_best_cells_of_each_entity_but_some(name, each, way, monkeypatch):
-    monkeypatch.setattr(blocks, "FEW", 0)
+    monkeypatch.setattr(by_entity, "FEW", 0)
     fit = fitted(name)
     indices = fit.model.equation("X").indices
     hidden = pl.DataFrame({"i": [0, 1, 2], "j": [0, 1, 2]})
@@ -77,7 +77,7 @@ def test_the_best_cells_of_each_entity_but_some(name, each, way, monkeypatch):
 def test_the_best_cells_by_blocks_are_the_same(monkeypatch):
     fit = fitted("alone")
     wanted = fit.top("X", 3, each="i")
-    monkeypatch.setattr(blocks, "BLOCK", 7)
+    monkeypatch.setattr(by_entity, "BLOCK", 7)
     assert fit.top("X", 3, each="i").equals(wanted)
 
 

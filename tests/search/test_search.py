@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plait
-from plait.data.known import Known
-from plait.data.labels import Labels
+from plait.answer.search import boxed, branch, tree
+from plait.answer.search.best import Best
+from plait.answer.search.boxes import RowBoxes
+from plait.answer.search.form import Axis, Form, Part
+from plait.answer.search.general import GeneralBoxes
+from plait.data.binding.known import Known
+from plait.data.labels.names import Labels
 from plait.execute import Reference
-from plait.fitted import Posterior
-from plait.search import boxed, branch, tree
-from plait.search.best import Best
-from plait.search.boxes import RowBoxes
-from plait.search.form import Axis, Form, Part
-from plait.search.general import GeneralBoxes
+from plait.run.record import Posterior
 from tests.search.every_cell import check
 
 

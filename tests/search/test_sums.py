@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from plait.search import blocks, boxed, branch, form, tree
+from plait.answer.search import boxed, branch, by_entity, form, tree
 from tests.search.every_cell import all_rates, allowed, check, subsets
 from tests.sums import SUMS, sum_fit
 
@@ -57,7 +57,7 @@ def test_the_best_cells_of_an_ensemble_of_sums(name, boxes):
 @pytest.mark.parametrize("way", ["blocks", "boxes"])
 @pytest.mark.parametrize("name", [name for name in DIRECTED if name != "no_index"])
 def test_the_best_cells_of_each_entity_of_a_sum(name, way, monkeypatch):
-    monkeypatch.setattr(blocks, "FEW" if way == "boxes" else "BLOCK", 0 if way == "boxes" else 7)
+    monkeypatch.setattr(by_entity, "FEW" if way == "boxes" else "BLOCK", 0 if way == "boxes" else 7)
     fit = one_fit(name)
     equation = fit.model.equation("X")
     index = equation.indices[-1]

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 import plait
-from plait.data.exposure import bind_exposures
+from plait.answer.search import boxed, branch, form, tree
+from plait.data.binding.given import bind_exposures
 from plait.errors import DataError, ModelError, SettingError
 from plait.execute import Reference
-from plait.search import boxed, branch, form, tree
 from tests import cases
 from tests.models import EXPOSED, MODELS, ONLY_EXPOSED, RANKS, SIZES
 from tests.search.every_cell import all_rates, allowed, check, subsets

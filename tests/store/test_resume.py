@@ -187,7 +187,7 @@ def test_unfinished_run_loads_and_says_so(start, last, saved, place, tmp_path):
 def test_checkpoints_come_at_the_start_at_intervals_and_at_the_end(
     start, sweeps, seconds, saves, tmp_path, monkeypatch
 ):
-    from plait.store import checkpoint as module
+    from plait.run import checkpoint as module
 
     seen, save = [], module.save
     monkeypatch.setattr(module, "save", lambda *a, **k: seen.append(a[2][0].state.history[-1].sweep) or save(*a, **k))
@@ -207,7 +207,7 @@ def test_folder_that_holds_a_run_is_not_begun_anew(tmp_path):
 
 
 def test_disk_that_fills_up_later_costs_a_warning_and_not_the_fit(tmp_path, monkeypatch):
-    from plait.store import checkpoint as module
+    from plait.run import checkpoint as module
 
     save = module.save
 
@@ -228,7 +228,7 @@ def test_what_was_saved_beside_a_run_stays_when_it_goes_on(tmp_path):
     plan = plait.Checkpoint(tmp_path, extra={"config": {"rank": 2}})
     plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=2, checkpoint=plan)
     plait.fit(TEXT, {"X": counts()}, rank=2, sweeps=4, init=tmp_path, checkpoint=tmp_path)
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     assert manifest(tmp_path)["extra"] == {"config": {"rank": 2}}
 

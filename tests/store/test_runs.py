@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 import plait
 from plait.errors import StoreError
-from plait.store import folder as folders
+from plait.run import folder as folders
 from tests.cases import make
 
 TEXT = """

@@ -11,7 +11,7 @@ from bench.quality.cells import Cells
 from bench.quality.data import Seen
 from bench.quality.methods.method import Method
 from bench.quality.scores import Scores
-from plait.predict.chance import score
+from plait.answer.predict.prediction import score
 
 EQUATIONS = {
     "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",

@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.choosing.report import ERRORS, Choice
-from plait.data.bind import Data
+from plait.choosing.choice import ERRORS, Choice
+from plait.data.bound import Data
 from plait.errors import BoundWarning, SettingError, suggestion
 from plait.evaluation import metrics
-from plait.fitting import fit
+from plait.fitting.begin import Arguments, bound_data, member_seeds
+from plait.fitting.checks import one_of
+from plait.fitting.fit import fit
+from plait.fitting.progress import as_progress, saying
+from plait.fitting.ranks.hidden import Aside, put_aside
+from plait.fitting.ranks.settle import fit_quietly, settle
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
-from plait.prepare import Arguments, bound_data, member_seeds
-from plait.progress import as_progress, saying
-from plait.ranks.hidden import Aside, put_aside
-from plait.ranks.settle import fit_quietly, settle
 from plait.result import Fit
-from plait.settings import one_of
-
-Floats = NDArray[np.float64]
 
 WAYS = ("hidden", "bound")
 DRAWS = 100  # of the cells put aside, with replacement, for standard errors of what ranks them

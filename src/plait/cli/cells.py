@@ -12,7 +12,7 @@ from plait.errors import DataError, SettingError, suggestion
 if TYPE_CHECKING:
     import polars as pl
 
-    from plait.data.labels import Labels
+    from plait.data.labels.names import Labels
     from plait.result import Fit
 
 
@@ -50,7 +50,7 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
 
 def label(labels: "Labels", text: str, index: str) -> Any:
     """A name typed by a person, as the axis has it."""
-    from plait.data.columns import kind
+    from plait.data.labels.columns import kind
 
     found = kind(labels.names)
     if found == "strings":
@@ -110,7 +110,7 @@ def _read(
 def _source_columns(fit: "Fit", run: Path, relation: str) -> tuple[Mapping[str, str], str | None]:
     """Index -> column of the relation's source and its column of values, as far as anybody said."""
     from plait.config import Config
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     known = fit.known[relation]
     remembered = manifest(run)["extra"].get("config")

@@ -12,9 +12,9 @@ from plait.cli.options import ConfigFile, Json
 from plait.errors import PlaitWarning
 
 if TYPE_CHECKING:
-    from plait.data.bind import Data
+    from plait.data.bound import Data
+    from plait.fitting.begin import Task
     from plait.infer.problem import Problem
-    from plait.prepare import Task
 
 
 def check(
@@ -40,8 +40,8 @@ def check(
     from plait.cli.understood import as_document, warnings_about
     from plait.cli.wording import of_config
     from plait.config import read_config
-    from plait.prepare import Arguments, prepare
-    from plait.ranks.settle import settle
+    from plait.fitting.begin import Arguments, prepare
+    from plait.fitting.ranks.settle import settle
 
     found = read_config(config)
     with of_config(found), warnings.catch_warnings(record=True) as traps:
@@ -99,7 +99,7 @@ class Cost:
     @classmethod
     def of(cls, task: "Task", *, measure: bool) -> "Cost":
         """Memory by adding up, time by measuring: the first sweep compiles, the second one counts."""
-        from plait.settings import ARRAYS, arrays_held
+        from plait.fitting.checks import ARRAYS, arrays_held
 
         problem, data = _warmed_up(task), task.data
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
@@ -157,7 +157,7 @@ def _trees(problem: "Problem", data: "Data") -> int:
 
 
 def _arrays(data: "Data") -> list[Any]:
-    from plait.data.fibres import Fibres
+    from plait.data.cells.fibres import Fibres
 
     arrays: list[Any] = []
     for relation in data.relations.values():
@@ -171,7 +171,7 @@ def _arrays(data: "Data") -> list[Any]:
 
 def _bytes(arrays: list[Any]) -> int:
     """Bytes of some arrays, each counted once; one number seen many times is one."""
-    from plait.data.sorting import is_uniform
+    from plait.data.cells.sorting import is_uniform
 
     return sum({id(a): a.itemsize if is_uniform(a) else a.nbytes for a in arrays}.values())
 

@@ -14,7 +14,7 @@ from plait.errors import FitError, PlaitWarning, SettingError, StoreError
 
 if TYPE_CHECKING:
     from plait.config import Config
-    from plait.data.bind import Data
+    from plait.data.bound import Data
     from plait.result import Fit
 
 Sweeps = Annotated[int | None, typer.Option(min=0, help="At most so many sweeps in all, after the warm-up.")]
@@ -86,7 +86,7 @@ def resume(
     from plait.cli.runs import description
     from plait.config import Config
     from plait.result import load
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     header = manifest(run)
     remembered = header["extra"].get("config")
@@ -133,7 +133,7 @@ def refuse_other_run(run: Path, force: bool) -> None:
 def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     """Why a run is complete; None where there are sweeps to do."""
     from plait.cli.runs import in_words
-    from plait.store.load import sweeps_done
+    from plait.run.load import sweeps_done
 
     stop, done = header["stop"], sweeps_done(header)
     limit = config.settings.get("sweeps", 200)
@@ -152,7 +152,7 @@ def _compute(
 ) -> None:  # fmt: skip
     from plait.cli.output import emit
     from plait.cli.runs import description
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     try:
         with warnings_on_stderr(as_json):
@@ -171,7 +171,7 @@ def _compute(
 
 
 def _left_behind(run: Path) -> str:
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     try:
         if manifest(run)["stop"] is None:
@@ -221,7 +221,7 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
     from plait.cli.output import out, pairs
     from plait.cli.runs import ending, members, rank_words, reached, weight_words
     from plait.cli.understood import relations_table
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     relations_table(data)
     out()

@@ -22,7 +22,7 @@ from plait.cli.options import (
 from plait.errors import SettingError, StoreError
 
 if TYPE_CHECKING:
-    from plait.data.bind import Data
+    from plait.data.bound import Data
     from plait.result import Fit
 
 
@@ -165,11 +165,11 @@ def explain(
 
 def _data_of(fit: "Fit", run: Path) -> "Data":
     """The data that a run's config names, if they are still what it was fitted to."""
+    from plait.answer.explain.refit import same_data
     from plait.cli.output import working
     from plait.cli.wording import of_config
     from plait.config import Config
-    from plait.explain.exact import same_data
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     remembered = manifest(run)["extra"].get("config")
     if remembered is None:

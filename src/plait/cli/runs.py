@@ -20,7 +20,7 @@ def info(run: RunFolder, json: Json = False) -> None:
     """
     from plait.cli.output import emit
     from plait.result import load
-    from plait.store.folder import manifest
+    from plait.run.folder import manifest
 
     fit, header = load(run), manifest(run)
     if json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from warnings import WarningMessage
 
-    from plait.data.bind import BoundRelation, Data
+    from plait.data.bound import BoundRelation, Data
 
 
 def relations_table(data: "Data") -> None:
@@ -23,7 +23,7 @@ def relations_table(data: "Data") -> None:
 
 def diagonals(data: "Data") -> dict[str, str]:
     """What became of the diagonal of each relation that has one, in words."""
-    from plait.data.bind import DIAGONAL_WORDS
+    from plait.data.bound import DIAGONAL_WORDS
 
     return {name: DIAGONAL_WORDS[relation.diagonal] for name, relation in data.relations.items() if relation.diagonal}
 

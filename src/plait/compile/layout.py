@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.step import padded
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 
 class Pairs(Protocol):
-    """What a factor over pairs has rows for (`plait.data.pairs`): pairs, then all others of an entity."""
+    """What a factor over pairs has rows for (`plait.data.observing.pairs`): pairs, then all others of an entity."""
 
     @property
     def indices(self) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from plait.compile.step import Operand, Step, least_rate, padded
 from plait.likelihood import State
+from plait.types import Array
 
-Array = NDArray[np.float64]
 Places = tuple[NDArray[np.integer], ...]
 
 einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from plait.config.keys import READ, Table, checked, is_names, is_table, is_text, parsed
+from plait.config.schema import READ, Table, checked, is_names, is_table, is_text, parsed
 from plait.errors import DataError, ModelError, SettingError, suggestion
 from plait.machine import path_fault
 from plait.model import Model

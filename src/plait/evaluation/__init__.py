@@ -3,8 +3,8 @@
 from plait.evaluation.comparing import compare
 from plait.evaluation.comparison import Comparison
 from plait.evaluation.evaluating import evaluate
+from plait.evaluation.evaluation import Metrics
 from plait.evaluation.hiding import hide
-from plait.evaluation.report import Metrics
 from plait.evaluation.split import Split
 from plait.evaluation.twins import LeakWarning
 

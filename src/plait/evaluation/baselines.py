@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def popularity(fit: "Fit", relation: str, cells: Any) -> NDArray[np.float64]:
     """The product over the indices of how many known links each entity of a cell has; cells as for `fit.predict`."""
-    from plait.predict.cells import rows_of
+    from plait.answer.predict.lookup import rows_of
 
     _, rows = rows_of(fit, relation, cells)
     return popularity_of_rows(fit, relation, rows)

@@ -12,7 +12,7 @@ from plait.evaluation.measuring import Measured, measure
 from plait.evaluation.task import Options, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
-from plait.progress import counting
+from plait.fitting.progress import counting
 
 if TYPE_CHECKING:
     from plait.result import Fit

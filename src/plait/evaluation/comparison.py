@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plait.evaluation.report import Metrics, aligned, error, shown
+from plait.evaluation.evaluation import Metrics, aligned, error, shown
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,12 +4,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.evaluation.evaluation import Metrics
 from plait.evaluation.measuring import Measured, measure
-from plait.evaluation.report import Metrics
 from plait.evaluation.task import Options, Task, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
-from plait.progress import counting
+from plait.fitting.progress import counting
 
 if TYPE_CHECKING:
     from plait.result import Fit

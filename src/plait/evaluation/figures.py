@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.evaluation import metrics
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Rows = NDArray[np.int64]
+from plait.types import Array, Flags, Rows
 
 NONE = np.zeros(0)
 
@@ -26,7 +22,7 @@ class Figure:
     """A value, and the shares (units,) of its deviation; none where too few units say how they vary."""
 
     value: float
-    shares: Floats
+    shares: Array
 
     @property
     def error(self) -> float | None:
@@ -38,30 +34,30 @@ class Figure:
         return Figure(self.value, np.bincount(unit, self.shares).astype(np.float64)) if len(self.shares) else self
 
 
-def norm(shares: Floats) -> float:
+def norm(shares: Array) -> float:
     """√ Σ share²; in units of the largest, for EM may predict 1e200."""
     unit = float(np.max(np.abs(shares), initial=0.0))
     return unit * math.sqrt(np.sum((shares / unit) ** 2)) if unit > 0 else 0.0
 
 
-def mean(values: Floats) -> Figure:
+def mean(values: Array) -> Figure:
     """The mean over units (n,); its error is sd/√n."""
     return Figure(float(np.mean(values)), _shares(values))
 
 
-def total(values: Floats) -> Figure:
+def total(values: Array) -> Figure:
     """The sum over units (n,)."""
     return Figure(float(np.sum(values)), len(values) * _shares(values))
 
 
-def root_mean_square(values: Floats, predicted: Floats) -> Figure:
+def root_mean_square(values: Array, predicted: Array) -> Figure:
     """√ mean (predicted − value)²; its shares are those of the mean square over twice the root."""
     value = metrics.rmse(values, predicted)
     unit = value if value > 0 else 1.0
     return Figure(value, unit / 2 * _shares(((predicted - values) / unit) ** 2))
 
 
-def roc_auc(link: Flags, score: Floats) -> Figure:
+def roc_auc(link: Flags, score: Array) -> Figure:
     """Area under the ROC curve; its variance is that of DeLong, DeLong & Clarke-Pearson (1988)."""
     from scipy.stats import rankdata
 
@@ -77,7 +73,7 @@ def roc_auc(link: Flags, score: Floats) -> Figure:
     return Figure(metrics.roc_auc(link, score), shares)
 
 
-def average_precision(link: Flags, score: Floats) -> Figure:
+def average_precision(link: Flags, score: Array) -> Figure:
     """Average precision, given how many links and non-links there are.
 
     It is the mean over links of T/(T + F), T and F counting links and non-links at or above the link. A link's share is
@@ -105,7 +101,7 @@ def average_precision(link: Flags, score: Floats) -> Figure:
     return Figure(value, shares)
 
 
-def calibration_error(bins: "metrics.Calibration", link: Flags, probability: Floats) -> Figure:
+def calibration_error(bins: "metrics.Calibration", link: Flags, probability: Array) -> Figure:
     """Expected calibration error: the mean over cells of (probability − link), signed as in all of its bin."""
     sign = np.sign(bins.predicted - bins.observed)[bins.place]
     return Figure(bins.error, _shares(sign * (probability - link)))
@@ -119,7 +115,7 @@ def together(figures: Sequence[Figure]) -> Figure:
     return Figure(value, np.asarray(np.mean([figure.shares for figure in figures], axis=0)))
 
 
-def _shares(values: Floats) -> Floats:
+def _shares(values: Array) -> Array:
     """Shares (n,) of the mean over values (n,): their squares add up to the variance of the mean, unbiased."""
     n = len(values)
     return (values - np.mean(values)) / math.sqrt(n * (n - 1.0)) if n > 1 else NONE

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.keys import Array
-from plait.data.tables import frame_of, is_table
+from plait.data.reading.tables import frame_of, is_table
 from plait.errors import SettingError
-from plait.evaluation.choosing import Chosen, beside_decoys, choose, values_at, way_of
 from plait.evaluation.masking import labelled, masked
+from plait.evaluation.picking import Chosen, beside_decoys, choose, values_at, way_of
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
 from plait.evaluation.twins import LeakWarning, find_twins, has_matches, hidden_by, leak_message, twins_table
+from plait.fitting.checks import one_of
 from plait.forked import refuse_in_fork
 from plait.model import Model
-from plait.settings import one_of
+from plait.types import AnyArray
 
 
 def hide(
@@ -124,9 +124,9 @@ def _check(seed: Any, twins: Any) -> None:
 # --- what comes out
 
 
-def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[str, ...], Array]]) -> Any:
+def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[str, ...], AnyArray]]) -> Any:
     """The relation, or the dict, without what is hidden."""
-    own: dict[tuple[str, ...], Array] = dict(chosen.hidden)
+    own: dict[tuple[str, ...], AnyArray] = dict(chosen.hidden)
     for over, coords in more.get(subject.name, {}).items():
         ordered = tuple(index for index in subject.bound.indices if index in over)
         coords = coords[:, [over.index(index) for index in ordered]]
@@ -142,7 +142,7 @@ def _train(subject: Subject, chosen: Chosen, more: Mapping[str, Mapping[tuple[st
     return {**subject.given, subject.name: train, **others}
 
 
-def _test(subject: Subject, cells: Array, values: Array) -> Any:
+def _test(subject: Subject, cells: AnyArray, values: AnyArray) -> Any:
     """The hidden cells as a table of the kind that came in."""
     import narwhals as nw
     import polars as pl

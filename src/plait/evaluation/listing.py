@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plait.data.keys import Array, coordinate_type
-from plait.data.weights import Weights
+from plait.data.cells.keys import coordinate_type
+from plait.data.observing.weights import Weights
+from plait.types import AnyArray
 
 # Tensors (and pairs of indices) of more cells than this are not listed.
 MOST_CELLS = 2**25
@@ -14,7 +15,7 @@ MOST_CELLS = 2**25
 PIECE = 2**20
 
 
-def observed_cells(weights: Weights) -> Array | None:
+def observed_cells(weights: Weights) -> AnyArray | None:
     """Coordinates (n, order) of all cells with M > 0, in order; None if there are too many cells to look at."""
     tables = [term.table for term in weights.terms if term.table is not None]
     if not weights.terms:
@@ -24,7 +25,7 @@ def observed_cells(weights: Weights) -> Array | None:
     return cells_under(weights, (), np.zeros((1, 0), np.int64))
 
 
-def cells_under(weights: Weights, places: Sequence[int], coords: Array) -> Array | None:
+def cells_under(weights: Weights, places: Sequence[int], coords: AnyArray) -> AnyArray | None:
     """Coordinates of the cells with M > 0 of some slices, pairs, …; None if there are too many cells to look at.
 
     coords (m, k): rows of the indices at these places; the other indices run over all their rows.

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.data.along import along
-from plait.data.fibres import distinct
-from plait.data.keys import Array, coordinate_type
-from plait.data.relation import Relation
-from plait.data.tables import TableSource, is_table
-from plait.data.undirected import canonical
-from plait.data.weights import Weights
+from plait.data.cells.fibres import distinct
+from plait.data.cells.keys import coordinate_type
+from plait.data.observing.along import along
+from plait.data.observing.undirected import canonical
+from plait.data.observing.weights import Weights
+from plait.data.reading.relation import Relation
+from plait.data.reading.tables import TableSource, is_table
 from plait.evaluation.listing import PIECE
 from plait.evaluation.subject import Subject
+from plait.types import AnyArray
 
 if TYPE_CHECKING:
     import polars as pl
 
-Hidden = Mapping[tuple[str, ...], Array]
+Hidden = Mapping[tuple[str, ...], AnyArray]
 
 # Random cells of an entity that are tried before its cells are gone through in order.
 TRIES = 20
@@ -41,7 +42,7 @@ def masked(subject: Subject, name: str, hidden: Hidden) -> Relation:
     return train if zeros is None else _with_zeros(subject, name, train, zeros)
 
 
-def labelled(subject: Subject, indices: Sequence[str], coords: Array) -> "dict[str, pl.Series]":
+def labelled(subject: Subject, indices: Sequence[str], coords: AnyArray) -> "dict[str, pl.Series]":
     """The names of coordinates (n, k), by index."""
     names = subject.data.labels
     return {index: names[index].names.gather(coords[:, k].astype(np.int64)) for k, index in enumerate(indices)}
@@ -54,14 +55,14 @@ def free_name(name: str, source: TableSource) -> str:
     return name
 
 
-def _table(subject: Subject, name: str, over: Sequence[str], coords: Array) -> "pl.DataFrame":
+def _table(subject: Subject, name: str, over: Sequence[str], coords: AnyArray) -> "pl.DataFrame":
     import polars as pl
 
     columns = subject.relations[name].columns or {}
     return pl.DataFrame({columns.get(i, i): names for i, names in labelled(subject, over, coords).items()})
 
 
-def _lost_zeros(subject: Subject, name: str, train: Relation) -> Array | None:
+def _lost_zeros(subject: Subject, name: str, train: Relation) -> AnyArray | None:
     """Observed zeros (n, order), one for each entity that only hidden rows mention and that has a cell left."""
     before = subject.data.relations[name]
     if train.universe != "relation" or train.observed == "listed" or not is_table(train.data):
@@ -82,7 +83,7 @@ def _lost_zeros(subject: Subject, name: str, train: Relation) -> Array | None:
     return cells if len(cells) else None
 
 
-def _one_cell_each(weights: Weights, axis: int, entities: Array, rows: Sequence[Array]) -> Array:
+def _one_cell_each(weights: Weights, axis: int, entities: AnyArray, rows: Sequence[AnyArray]) -> AnyArray:
     """A cell with M > 0 for each entity on an axis that has one; rows: which to choose from on the others."""
     rng = np.random.default_rng(0)  # which cells are taken makes no difference to a fit
     cells = np.zeros((len(entities), len(rows)), coordinate_type(weights.shape))
@@ -98,7 +99,7 @@ def _one_cell_each(weights: Weights, axis: int, entities: Array, rows: Sequence[
     return cells
 
 
-def _first_cell(weights: Weights, rows: Sequence[Array]) -> Array:
+def _first_cell(weights: Weights, rows: Sequence[AnyArray]) -> AnyArray:
     """The first cell with M > 0 among these rows; there is one."""
     shape = [len(own) for own in rows]
     total = math.prod(shape)
@@ -111,7 +112,7 @@ def _first_cell(weights: Weights, rows: Sequence[Array]) -> Array:
     raise AssertionError("an entity whose weights add up to more than 0 has a cell with a weight")
 
 
-def _with_zeros(subject: Subject, name: str, train: Relation, zeros: Array) -> Relation:
+def _with_zeros(subject: Subject, name: str, train: Relation, zeros: AnyArray) -> Relation:
     """The relation with rows of 0 below its own; as a polars table, under the same names of columns."""
     import polars as pl
 

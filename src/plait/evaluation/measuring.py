@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.evaluation import figures, metrics
 from plait.evaluation.figures import Figure
@@ -13,13 +12,10 @@ from plait.evaluation.ranking import Advance, Ranked, queries, ranked
 from plait.evaluation.retrieval import figures_at, standing
 from plait.evaluation.task import Drawn, Task
 from plait.evaluation.view import View
+from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass
@@ -97,7 +93,7 @@ def _on_links(view: View, task: Task, measured: Measured) -> None:
     measured.notes.append("the test lists no zeros: brier and calibration are left out")
 
 
-def _add_log_likelihood(log: Floats, suffix: str, measured: Measured) -> None:
+def _add_log_likelihood(log: Array, suffix: str, measured: Measured) -> None:
     impossible = int(np.count_nonzero(~np.isfinite(log)))
     if impossible:
         cells = "cell has" if impossible == 1 else "cells have"
@@ -129,7 +125,7 @@ def _on_drawn(view: View, task: Task, measured: Measured) -> None:
             _add_within(link, both, query, f"{drawn.how}_within_{task.indices[drawn.place]}", measured)
 
 
-def _add_drawn(link: Flags, score: Floats, drawn: Drawn, how: str, measured: Measured) -> None:
+def _add_drawn(link: Flags, score: Array, drawn: Drawn, how: str, measured: Measured) -> None:
     for name, figure in (("roc_auc", figures.roc_auc), ("average_precision", figures.average_precision)):
         found = figure(link, score)
         if drawn.of is not None:  # a link and its own corruptions have most of their score in common
@@ -137,7 +133,7 @@ def _add_drawn(link: Flags, score: Floats, drawn: Drawn, how: str, measured: Mea
         measured.found[f"{name}_{how}"] = found
 
 
-def _add_within(link: Flags, score: Floats, query: Rows, how: str, measured: Measured) -> None:
+def _add_within(link: Flags, score: Array, query: Rows, how: str, measured: Measured) -> None:
     """AUC and average precision inside queries, averaged over those that have links and non-links."""
     auc, precision = metrics.within(link, score, query)
     if not len(auc):

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.likelihood import Likelihood, State
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from plait.types import Array, Flags
 
 # Scores closer than this, relative to the larger, are tied: entities with equal posteriors differ by rounding only.
 TIED = 1e-12
@@ -20,7 +18,7 @@ NEARLY_SURE = 0.999
 BINS = 15
 
 
-def roc_auc(link: Flags, score: Floats) -> float:
+def roc_auc(link: Flags, score: Array) -> float:
     """The probability that a link scores above a non-link, ties counting half; link, score (n,), both kinds present."""
     from scipy.stats import rankdata
 
@@ -28,7 +26,7 @@ def roc_auc(link: Flags, score: Floats) -> float:
     return float((ranks[link].sum() - links * (links + 1) / 2) / (links * (len(link) - links)))
 
 
-def average_precision(link: Flags, score: Floats) -> float:
+def average_precision(link: Flags, score: Array) -> float:
     """Precision averaged over the links, going down the ranking; tied cells are taken together.
 
     Σ_k (recall_k − recall_{k−1}) · precision_k over the distinct scores, largest first.
@@ -40,7 +38,7 @@ def average_precision(link: Flags, score: Floats) -> float:
     return float(np.sum(found * hits[last] / (last + 1)) / hits[-1])
 
 
-def rmse(values: Floats, mean: Floats) -> float:
+def rmse(values: Array, mean: Array) -> float:
     """√ mean (mean − value)²; in units of the largest, for EM may predict 1e200."""
     errors = np.abs(mean - values)
     unit = errors.max(initial=0.0)
@@ -55,11 +53,11 @@ class Calibration:
     observed: the share of links among them. place (n,): the bin of each cell.
     """
 
-    low: Floats
-    high: Floats
+    low: Array
+    high: Array
     cells: NDArray[np.int64]
-    predicted: Floats
-    observed: Floats
+    predicted: Array
+    observed: Array
     place: NDArray[np.int64]
 
     @property
@@ -68,7 +66,7 @@ class Calibration:
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.cells))
 
 
-def calibration(link: Flags, probability: Floats, bins: int = BINS) -> Calibration:
+def calibration(link: Flags, probability: Array, bins: int = BINS) -> Calibration:
     """How often cells of a predicted probability are links; link, probability (n,).
 
     In the order of their probabilities the first n/bins cells are the first bin, and so on; equal probabilities stay
@@ -85,7 +83,7 @@ def calibration(link: Flags, probability: Floats, bins: int = BINS) -> Calibrati
     return Calibration(low, high, cells, predicted, observed, place)
 
 
-def within(link: Flags, score: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def within(link: Flags, score: Array, group: NDArray[np.int64]) -> tuple[Array, Array]:
     """ROC AUC and average precision inside every group that has links and non-links; all (n,), groups from 0.
 
     Ties are treated as in `roc_auc` and `average_precision`. Groups in order of their numbers, others left out.
@@ -110,8 +108,8 @@ def within(link: Flags, score: Floats, group: NDArray[np.int64]) -> tuple[Floats
 
 
 def log_probability(
-    values: Floats, mean: Floats, variance: Floats, probability: Floats, likelihood: Likelihood, state: State
-) -> Floats:
+    values: Array, mean: Array, variance: Array, probability: Array, likelihood: Likelihood, state: State
+) -> Array:
     """Log predictive probability of values x; all (n,): mean and variance of the rate, probability P(x > 0).
 
     log(1 − p) for x = 0; for x > 0 log p + log f(x) − log(1 − f(0)), f being the likelihood under a Gamma with the
@@ -130,12 +128,12 @@ def log_probability(
         return np.where(values == 0, zero, some)
 
 
-def ranks(above: NDArray[np.int64], tied: NDArray[np.int64]) -> Floats:
+def ranks(above: NDArray[np.int64], tied: NDArray[np.int64]) -> Array:
     """Ranks (n,) of cells with so many rivals above and tied, 1 the best: the mean of the best and the worst."""
     return np.asarray(1.0 + above + tied / 2.0)
 
 
-def rank_values(positions: Floats) -> dict[str, Floats]:
+def rank_values(positions: Array) -> dict[str, Array]:
     """What mrr, hits_at_1, hits_at_3, hits_at_10 and mean_rank are the means of, for ranks (n,)."""
     hits = {f"hits_at_{k}": (positions <= k).astype(np.float64) for k in (1, 3, 10)}
     return {"mrr": 1.0 / positions, **hits, "mean_rank": positions}

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plait.data.keys import columns_of, find, pack_pair
-from plait.data.known import Known
-from plait.data.undirected import canonical, writing, written
-
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from plait.data.binding.known import Known
+from plait.data.cells.keys import columns_of, find, pack_pair
+from plait.data.observing.undirected import canonical, writing, written
+from plait.types import Flags, Rows
 
 # Tensors of at most this many cells are listed; in larger ones cells are drawn until enough are no links.
 LISTED = 2**20

@@ -10,17 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plait.data.keys import columns_of, pack, pack_pair, search
+from plait.data.cells.keys import columns_of, pack, pack_pair, search
 from plait.evaluation.metrics import TIED
 from plait.evaluation.nonlinks import Links
 from plait.evaluation.view import View
 from plait.jit import kernel
+from plait.types import Array, Flags, Rows
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 Advance = Callable[[int], None]  # told of so many links more
 
 # Scores held at a time.
@@ -36,7 +33,7 @@ class Ranked:
     """
 
     query: Rows
-    score: Floats
+    score: Array
     above: Rows
     tied: Rows
     raw_above: Rows
@@ -72,7 +69,7 @@ def queries(cells: Rows, place: int, shape: tuple[int, ...]) -> tuple[Rows, Rows
     return query.reshape(-1), first
 
 
-def _scores(view: View, cells: Rows, place: int, there: Rows, own: Floats) -> tuple[Floats, Rows]:
+def _scores(view: View, cells: Rows, place: int, there: Rows, own: Array) -> tuple[Array, Rows]:
     """Scores (m, size) that compare with the links' own as the exact ones do, and the row of every query in them.
 
     cells (queries, order): one of each query; there, own: the query and the score of each link.
@@ -92,7 +89,7 @@ def _scores(view: View, cells: Rows, place: int, there: Rows, own: Floats) -> tu
 
 
 @kernel
-def mark_open(low: Floats, high: Floats, row: Rows, own: Floats, tied: float, open_: Flags) -> None:
+def mark_open(low: Array, high: Array, row: Rows, own: Array, tied: float, open_: Flags) -> None:
     """Mark the candidates (m, size) whose score, between low and high, may be on either side of a link's own.
 
     row: that of each link.
@@ -105,9 +102,7 @@ def mark_open(low: Floats, high: Floats, row: Rows, own: Floats, tied: float, op
 
 
 @kernel
-def count_rivals(
-    scores: Floats, row: Rows, removed: Flags, there: Rows, target: Rows, tied: float, found: Rows
-) -> None:
+def count_rivals(scores: Array, row: Rows, removed: Flags, there: Rows, target: Rows, tied: float, found: Rows) -> None:
     """found[n] = rivals of link n above it and tied with it, those not removed; then the same of all.
 
     scores (m, size), of which link n has row[n]; removed (queries, size), of which it has there[n].

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.evaluation.metrics import TIED
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+from plait.types import Array, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +29,7 @@ class Standing:
     alike: Rows
 
 
-def standing(query: Rows, score: Floats, above: Rows, tied: Rows) -> Standing:
+def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> Standing:
     """From how many candidates that are not relevant stand above an item and beside it; all (n,)."""
     order = np.lexsort((-score, query))
     own, down = query[order], score[order]
@@ -47,7 +44,7 @@ def standing(query: Rows, score: Floats, above: Rows, tied: Rows) -> Standing:
     return Standing(query, above + hits, hits, tied + near, near)
 
 
-def figures_at(items: Standing, k: int) -> dict[str, Floats]:
+def figures_at(items: Standing, k: int) -> dict[str, Array]:
     """recall, precision, ndcg and map (average precision) at k of every query, (queries,), by name."""
     relevant = np.bincount(items.query)
     few = np.minimum(relevant, k)
@@ -61,7 +58,7 @@ def figures_at(items: Standing, k: int) -> dict[str, Floats]:
     }
 
 
-def _of_items(items: Standing, gains: Floats) -> Sequence[Floats]:
+def _of_items(items: Standing, gains: Array) -> Sequence[Array]:
     """Expected over the order of ties: whether each item is among the first k, its gain, and the precision there."""
     k = len(gains)
     start, end = np.minimum(items.before, k), np.minimum(items.before + items.tied, k)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.bind import BoundRelation, Data, bind
-from plait.data.plain import own_indices, plain_model
-from plait.data.relation import Relation, as_relation
-from plait.data.tables import is_table
+from plait.data.binding.bind import bind
+from plait.data.bound import BoundRelation, Data
+from plait.data.reading.plain import own_indices, plain_model
+from plait.data.reading.relation import Relation, as_relation
+from plait.data.reading.tables import is_table
 from plait.errors import SettingError, suggestion
 from plait.evaluation.timing import take_times
 from plait.model import Model

@@ -5,20 +5,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.tested import read_known, read_test
 from plait.evaluation.view import View
-from plait.settings import one_of
+from plait.fitting.checks import one_of
+from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:
     from plait.result import Fit
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SCORES = ("mean", "probability", "rate")
 
@@ -55,7 +52,7 @@ class Task:
     relation: str
     indices: tuple[str, ...]
     rows: Rows
-    values: Floats
+    values: Array
     links: Links
     drawn: tuple[Drawn, ...]
     places: tuple[int, ...]

@@ -9,26 +9,23 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plait.data.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
-from plait.data.closed import Closed
-from plait.data.columns import number_array, quoted
-from plait.data.keys import columns_of, pack
-from plait.data.relation import Relation
-from plait.data.undirected import mirrored, writing
+from plait.answer.predict.lookup import as_frame, rows_of
+from plait.data.cells.keys import columns_of, pack
+from plait.data.labels.columns import number_array, quoted
+from plait.data.observing.closed import Closed
+from plait.data.observing.undirected import mirrored, writing
+from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
+from plait.data.reading.relation import Relation
 from plait.errors import DataError, suggestion
 from plait.likelihood import Likelihood
-from plait.predict.cells import as_frame, rows_of
+from plait.types import Array, Rows
 
 if TYPE_CHECKING:
     from plait.result import Fit
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
-
-def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Floats]:
+def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
     """The cells of a test (n, order) and their values (n,), each cell once."""
     if not isinstance(test, Relation):
         test = Relation(as_frame(test).to_native())
@@ -48,7 +45,7 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Floats]:
     return rows, values
 
 
-def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Floats) -> tuple[Rows, Floats]:
+def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Array) -> tuple[Rows, Array]:
     """Cells (n, order) in the writing in which known links are kept; one that is there in two, with one value, once."""
     known = fit.known[relation]
     if not known.groups:
@@ -83,7 +80,7 @@ def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
 
 def _of_table(
     fit: "Fit", relation: str, test: Relation, what: str = "test", unknown: str = "error"
-) -> tuple[Rows, Floats, str | None]:
+) -> tuple[Rows, Array, str | None]:
     """Cells, values and the column of the latter; what: the argument that the table is, for errors."""
     frame, known = as_frame(test.data), fit.known[relation]
     indices = fit.model.equation(relation).indices
@@ -156,7 +153,7 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
         raise DataError(f"test: {wrong}.\nLeave it out.")
 
 
-def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> tuple[Rows, Floats]:
+def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> tuple[Rows, Array]:
     """All cells of a dense array but NaN; those that a sparse one stores."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     source = test.read(what, indices, fit.known[relation].groups)
@@ -190,7 +187,7 @@ def _not_tested(fit: "Fit", relation: str, test: Relation, what: str = "test") -
 # --- values
 
 
-def _check_values(values: Floats, likelihood: Likelihood, where: str) -> None:
+def _check_values(values: Array, likelihood: Likelihood, where: str) -> None:
     bad = ~((values >= 0) & (values < np.inf))
     bad |= likelihood.bad(np.where(bad, 0.0, values))
     if bad.any():
@@ -201,7 +198,7 @@ def _check_values(values: Floats, likelihood: Likelihood, where: str) -> None:
         )
 
 
-def _summed(rows: Rows, values: Floats) -> tuple[Rows, Floats]:
+def _summed(rows: Rows, values: Array) -> tuple[Rows, Array]:
     """Each cell once, with the sum of its values."""
     if not rows.shape[1]:
         return rows[:1], values.sum(keepdims=True)

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.arrays import as_floats, is_sparse
-from plait.data.keys import Array, columns_of, find, pack_pair
-from plait.data.relation import Relation
-from plait.data.tables import TableSource
-from plait.data.undirected import written
+from plait.data.cells.keys import columns_of, find, pack_pair
+from plait.data.observing.undirected import written
+from plait.data.reading.arrays import as_floats, is_sparse
+from plait.data.reading.relation import Relation
+from plait.data.reading.tables import TableSource
 from plait.evaluation.masking import free_name, labelled
 from plait.evaluation.subject import Subject
+from plait.types import AnyArray
 
 
-def thinned(subject: Subject, links: Array, observed: float) -> Relation:
+def thinned(subject: Subject, links: AnyArray, observed: float) -> Relation:
     """The relation to split with these links (n, order) set to 0; observed: what all zeros weigh now."""
     relation = replace(subject.relation, observed=observed)
     links = written(links, subject.bound.shape, subject.bound.groups)
@@ -33,7 +34,7 @@ def thinned(subject: Subject, links: Array, observed: float) -> Relation:
     return replace(relation, data=data)
 
 
-def _of_table(subject: Subject, relation: Relation, source: TableSource, links: Array) -> Relation:
+def _of_table(subject: Subject, relation: Relation, source: TableSource, links: AnyArray) -> Relation:
     """A polars table under the same names of columns; hidden rows stay, so that every name is still known."""
     import polars as pl
 
@@ -47,7 +48,7 @@ def _of_table(subject: Subject, relation: Relation, source: TableSource, links: 
     return replace(relation, data=pl.DataFrame(columns), value=value)
 
 
-def _among(subject: Subject, source: TableSource, links: Array) -> NDArray[np.bool_]:
+def _among(subject: Subject, source: TableSource, links: AnyArray) -> NDArray[np.bool_]:
     """Which rows of a table are among some links."""
     import polars as pl
 
@@ -60,13 +61,13 @@ def _among(subject: Subject, source: TableSource, links: Array) -> NDArray[np.bo
     return found["hidden"].fill_null(False).to_numpy()
 
 
-def _of_dense(data: Any, links: Array) -> Any:
+def _of_dense(data: Any, links: AnyArray) -> Any:
     array = np.array(as_floats(data, "data"))
     array[tuple(columns_of(links))] = 0.0
     return array
 
 
-def _of_sparse(data: Any, links: Array) -> Any:
+def _of_sparse(data: Any, links: AnyArray) -> Any:
     coo = data.asformat("coo").copy()
     positions = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
     cells = np.stack([np.asarray(column, links.dtype) for column in positions], axis=1)

@@ -4,19 +4,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plait.data.columns import quoted
-from plait.data.keys import Array, columns_of, find, pack_pair
-from plait.data.relation import Relation
-from plait.data.tables import TableSource, frame_of, is_table
-from plait.data.undirected import canonical
+from plait.data.cells.keys import columns_of, find, pack_pair
+from plait.data.labels.columns import quoted
+from plait.data.observing.undirected import canonical
+from plait.data.reading.relation import Relation
+from plait.data.reading.tables import TableSource, frame_of, is_table
 from plait.errors import DataError, suggestion
+from plait.types import AnyArray, Rows
 
 if TYPE_CHECKING:
     from plait.evaluation.subject import Subject
-
-Rows = NDArray[np.int64]
 
 
 def take_times(relation: Relation, name: str, time: str, used: tuple[str, ...] | None) -> tuple[Relation, Rows]:
@@ -48,7 +46,7 @@ def _in_order(column: Any, where: str) -> Rows:
     return np.asarray(series.rank("dense").to_numpy(), np.int64)
 
 
-def times_at(subject: "Subject", cells: Array) -> Rows:
+def times_at(subject: "Subject", cells: AnyArray) -> Rows:
     """The times of listed cells (n, order), (n,)."""
     bound, times = subject.bound, subject.times
     source = subject.relation.read(subject.name, bound.indices)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plait.data.bind import BoundRelation
-from plait.data.columns import quoted
-from plait.data.keys import Array, columns_of, find, pack_pair
-from plait.data.undirected import mirrored, orders
+from plait.data.bound import BoundRelation
+from plait.data.cells.keys import columns_of, find, pack_pair
+from plait.data.labels.columns import quoted
+from plait.data.observing.undirected import mirrored, orders
 from plait.errors import PlaitWarning, SettingError
 from plait.evaluation.subject import Subject
+from plait.types import AnyArray
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +52,7 @@ class Twins:
         return ", ".join(f"{mine} = {theirs}" for mine, theirs in self.match.items())
 
 
-def find_twins(subject: Subject, links: Array, hidden: Mapping[tuple[str, ...], Array]) -> list[Twins]:
+def find_twins(subject: Subject, links: AnyArray, hidden: Mapping[tuple[str, ...], AnyArray]) -> list[Twins]:
     """All matches under which hidden links (n, order) have twins; hidden: all hidden cells by some of the indices."""
     mine, found = subject.bound, []
     for name, other in subject.data.relations.items():
@@ -101,13 +102,15 @@ def has_matches(subject: Subject) -> bool:
     return any(True for name in subject.relations for _ in matches(subject, name))
 
 
-def hidden_by(subject: Subject, hidden: Mapping[tuple[str, ...], Array]) -> dict[str, dict[tuple[str, ...], Array]]:
+def hidden_by(
+    subject: Subject, hidden: Mapping[tuple[str, ...], AnyArray]
+) -> dict[str, dict[tuple[str, ...], AnyArray]]:
     """What twins="hide" hides, by relation: coordinates over some of its indices.
 
     Every cell, link or zero, that agrees with a hidden cell, link or zero: what is hidden must not depend on what the
     hidden values are, or a fit reads them off the gaps. hidden: all hidden cells by some of the indices.
     """
-    found: dict[str, dict[tuple[str, ...], list[Array]]] = {}
+    found: dict[str, dict[tuple[str, ...], list[AnyArray]]] = {}
     for name in subject.relations:
         for match in matches(subject, name):
             for over, coords in hidden.items():
@@ -121,14 +124,14 @@ def hidden_by(subject: Subject, hidden: Mapping[tuple[str, ...], Array]) -> dict
     return tables
 
 
-def _projected(coords: Array, over: Sequence[str], shared: Sequence[str]) -> Array:
+def _projected(coords: AnyArray, over: Sequence[str], shared: Sequence[str]) -> AnyArray:
     """Coordinates (n, k) over fewer indices, each once; over none of them they are one."""
     if not shared:
         return coords[:1, :0]
     return np.unique(coords[:, [over.index(index) for index in shared]], axis=0)
 
 
-def _refuse_all_hidden(subject: Subject, name: str, hidden: Mapping[tuple[str, ...], Array]) -> None:
+def _refuse_all_hidden(subject: Subject, name: str, hidden: Mapping[tuple[str, ...], AnyArray]) -> None:
     """A relation of which nothing is left tells nothing; hidden: what is hidden of it."""
     other = subject.data.relations[name]
     if () not in hidden and (not len(other.links) or len(_without(other, hidden))):
@@ -161,7 +164,7 @@ def leak_message(twins: Sequence[Twins], name: str, links: int) -> str:
     return "\n".join([*parts, 'Hide them too with twins="hide", or say twins="ignore" if they may be known.'])
 
 
-def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], Array]) -> Array:
+def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], AnyArray]) -> AnyArray:
     """The links of a relation that are not hidden."""
     cells = relation.cells
     covered = np.zeros(len(cells), bool)
@@ -173,6 +176,6 @@ def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], Array]) -
     return cells[~covered]
 
 
-def _named(subject: Subject, relation: BoundRelation, cell: Array) -> str:
+def _named(subject: Subject, relation: BoundRelation, cell: AnyArray) -> str:
     names = [f"{i}={quoted(subject.data.labels[i][int(row)])}" for i, row in zip(relation.indices, cell)]
     return f"{relation.name}[{', '.join(names)}]"

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.columns import quoted
-from plait.data.keys import columns_of, pack
+from plait.data.cells.keys import columns_of, pack
+from plait.data.labels.columns import quoted
 from plait.errors import DataError
 from plait.evaluation import metrics
+from plait.types import Array, Rows
 
 if TYPE_CHECKING:
     from plait.result import Fit
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +52,19 @@ class View:
             numbers.append(np.asarray(rows, np.int64))
         return cls(fit, relation, score, tuple(numbers))
 
-    def scores(self, cells: Rows) -> Floats:
+    def scores(self, cells: Rows) -> Array:
         """What cells (n, order) are ranked by, (n,)."""
-        from plait.predict.chance import score
+        from plait.answer.predict.prediction import score
 
         if self.by_rate:
             return score(self.fit, self.relation, self._own(cells), self.score)
         first, which = self._once(cells)
         return score(self.fit, self.relation, self._own(cells[first]), self.score)[which]
 
-    def along(self, cells: Rows, place: int) -> Floats:
+    def along(self, cells: Rows, place: int) -> Array:
         """The scores (n, size) of cells (n, order) with the entity at one place running over all."""
         if self.by_rate:
-            from plait.predict.moments import rates_along
+            from plait.answer.predict.moments import rates_along
 
             index = self.fit.model.equation(self.relation).indices[place]
             rates = rates_along(self.fit, self.relation, self._own(cells), index)
@@ -74,9 +72,9 @@ class View:
         size = self.shape[place]
         return self.scores(every(cells, place, size)).reshape(len(cells), size)
 
-    def bounds_along(self, cells: Rows, place: int) -> tuple[Floats, Floats]:
+    def bounds_along(self, cells: Rows, place: int) -> tuple[Array, Array]:
         """Bounds (n, size) of these scores, where they are probabilities."""
-        from plait.predict.chance import probability_bounds
+        from plait.answer.predict.prediction import probability_bounds
 
         size = self.shape[place]
         low, high = probability_bounds(self.fit, self.relation, self._own(every(cells, place, size)))
@@ -94,7 +92,7 @@ class View:
 
     @cached_property
     def _alike(self) -> tuple[Rows, ...]:
-        from plait.predict.alike import alike
+        from plait.answer.predict.alike import alike
 
         own = alike(self.fit, self.relation)
         if self.numbers is None:
@@ -105,9 +103,9 @@ class View:
             found.append(first[which.reshape(-1)])
         return tuple(found)
 
-    def predictive(self, cells: Rows, values: Floats) -> tuple[Floats, Floats, Floats]:
+    def predictive(self, cells: Rows, values: Array) -> tuple[Array, Array, Array]:
         """Mean, P(x > 0) and log predictive probability of values at cells; all (n,)."""
-        from plait.predict.chance import columns
+        from plait.answer.predict.prediction import columns
 
         first, which = self._once(cells)
         likelihood, state = self.fit.likelihood[self.relation], self.fit.learnt[self.relation]

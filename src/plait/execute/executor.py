@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.step import Step
-from plait.data.blocks import FibreTree
+from plait.data.cells.trees import FibreTree
 from plait.likelihood import State
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-Array = NDArray[Any]
+from plait.types import AnyArray
 
 LARGE = 1 << 20  # bytes below which the system has fresh memory at hand
 KEPT = 64  # arrays asked for since a block was last used, until it is given back
@@ -22,7 +21,7 @@ class _Block:
 
     memory: memoryview
     asked: int
-    holder: Callable[[], Array | None]
+    holder: Callable[[], AnyArray | None]
 
 
 class Room:
@@ -33,7 +32,7 @@ class Room:
         self._asked = 0
         self._lock = threading.Lock()
 
-    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, bool]:
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[AnyArray, bool]:
         """An array, and whether it is all zeros already."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size < LARGE:
@@ -41,7 +40,7 @@ class Room:
         with self._lock:
             return self._taken(size, shape, dtype)
 
-    def _taken(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Array, bool]:
+    def _taken(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[AnyArray, bool]:
         self._asked += 1
         self._blocks = [block for block in self._blocks if self._asked - block.asked < KEPT]
         free = [block for block in self._blocks if block.memory.nbytes == size and block.holder() is None]

@@ -11,13 +11,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from plait.compile.kernels import Kernel, compiled
 from plait.compile.step import Step, least_rate
-from plait.data.blocks import FibreTree
+from plait.data.cells.trees import FibreTree
 from plait.execute.executor import Stats
 from plait.execute.room import Room
 from plait.likelihood import Likelihood, State
 from plait.machine import processors
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 RARE = 1024  # positions of rare entries kept in the first try
 FLUSH = 1 << 18  # entries that a thread adds up in floats before it goes on in doubles …

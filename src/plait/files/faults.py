@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from plait.errors import DataError
-from plait.files.layout import Layout
+from plait.files.dialect import Layout
 from plait.files.lines import Passed, Record, stray_quote
 
 

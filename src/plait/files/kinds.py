@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plait.errors import DataError, SettingError, suggestion
-from plait.files.paths import existing_file
+from plait.files.places import existing_file
 
 
 @dataclass(frozen=True)

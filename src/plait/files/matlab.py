@@ -4,8 +4,8 @@ import warnings
 from typing import Any
 
 from plait.errors import DataError, suggestion
-from plait.files.arrays import as_coordinates
 from plait.files.elements import check_elements
+from plait.files.tensors import as_coordinates
 
 NUMBERS = ("double", "single", "logical", "sparse", "int8", "int16", "int32", "int64")
 # Shape and type of a file's variables, by name.

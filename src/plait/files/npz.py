@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from plait.errors import DataError, suggestion
-from plait.files.arrays import as_coordinates
+from plait.files.tensors import as_coordinates
 
 ZIP, NPY = b"PK", b"\x93NUMPY"
 COO = {"coords", "data", "shape"}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plait.files.kinds import ARROW, MATLAB, NPY, NPZ, PARQUET, SQL, TEXT, TNS, check_options, format_of
-from plait.files.paths import existing_file
+from plait.files.places import existing_file
 from plait.forked import refuse_in_fork
 
 
@@ -66,7 +66,7 @@ def read(
 def _read_file(path: str, kind: str, options: dict[str, Any]) -> Any:
     # Each reader brings its own library, so it is imported when its kind is met.
     if kind == TEXT.name:
-        from plait.files.text import read_text
+        from plait.files.delimited import read_text
 
         return read_text(path, **options)
     if kind == TNS.name:
@@ -100,7 +100,7 @@ def line_of(source: Any, row: int, **options: Any) -> int | None:
         from plait.files.tns import line_of_row as line_of_entry
 
         return line_of_entry(path, row)
+    from plait.files.dialect import layout_of
     from plait.files.faults import line_of_row
-    from plait.files.layout import layout_of
 
     return line_of_row(layout_of(path, **options), row)

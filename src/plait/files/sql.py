@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.kinds import shown
-from plait.files.paths import existing_file
-from plait.files.rows import table_of_batches, table_of_rows
+from plait.files.places import existing_file
+from plait.files.results import table_of_batches, table_of_rows
 from plait.files.url import scrubbed
 
 if TYPE_CHECKING:

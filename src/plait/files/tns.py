@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plait.errors import DataError, SettingError
-from plait.files.layout import DECIMAL
+from plait.files.dialect import DECIMAL
 from plait.files.lines import lines, opened
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from plait.errors import DataError, SettingError, suggestion
-from plait.files.arrays import is_array, table_of
 from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
+from plait.files.tensors import is_array, table_of
 from plait.forked import refuse_in_fork
 from plait.machine import path_fault
 

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.plan import ALONE, Plan
-from plait.data.blocks import FibreTree, Forest, as_fibres, compact
-from plait.data.fibres import Fibres
-from plait.data.ranges import PIECE, by_pieces
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.ranges import PIECE, by_pieces
+from plait.data.cells.trees import FibreTree, Forest, as_fibres, compact
 from plait.execute import Executor, Stats
 from plait.infer.gamma import Factor, add_up
 from plait.infer.members import numbered
 from plait.infer.rare import log_rates, rare_counts
 from plait.likelihood import Likelihood, State, Sums
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 
 @dataclass(frozen=True)

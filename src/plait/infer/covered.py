@@ -9,21 +9,19 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, make_step
-from plait.data.blocks import grow
-from plait.data.cover import Cover, cover, gather, places, spread
-from plait.data.keys import coordinate_type
-from plait.data.terms import Table, sum_up
-from plait.data.weights import Weights
+from plait.data.cells.keys import coordinate_type
+from plait.data.cells.trees import grow
+from plait.data.observing.cover import Cover, cover, gather, places, spread
+from plait.data.observing.terms import Table, sum_up
+from plait.data.observing.weights import Weights
 from plait.execute import Executor
 from plait.infer.gamma import Factor
 from plait.infer.members import Einsum, Indices, Member
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 
 class CoveredTerm:

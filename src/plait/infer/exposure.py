@@ -12,20 +12,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.compile.layout import Layout, Pairs
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
-from plait.data.blocks import FibreTree, Forest, compact
-from plait.data.terms import Term
-from plait.data.weights import Weights
+from plait.data.cells.trees import FibreTree, Forest, compact
+from plait.data.observing.terms import Term
+from plait.data.observing.weights import Weights
 from plait.execute import Executor
 from plait.infer.covered import CoveredTerm, total_of
 from plait.infer.gamma import Factor, dot, latent, sum_over_rows
 from plait.infer.members import Einsum, Indices, Member, numbered
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 # Sums of many numbers are off by some 1e-14 of their size, so a difference that is this much of them has eight digits.
 # Priors keep VB and MAP above it, but for weights and exposures of very different sizes. EM goes below it as soon as

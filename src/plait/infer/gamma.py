@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi, xlogy
 
 from plait.compile.layout import Layout
@@ -29,8 +28,7 @@ from plait.infer.rows import (
     sum_rows,
 )
 from plait.jit import WIDTH
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
 

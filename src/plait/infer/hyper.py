@@ -17,8 +17,7 @@ from plait.infer.gamma import Factor, latent, sum_over_rows
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem
 from plait.jit import exact_kernel, log_minus_digamma
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 SMALLEST = 8  # a group of fewer entries adapts its mean only: one of a single entry would push A up without end
 LOWEST, HIGHEST = 1e-3, 1e4

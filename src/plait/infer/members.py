@@ -10,10 +10,10 @@ import opt_einsum
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout, Pairs
-from plait.data.blocks import FibreTree
+from plait.data.cells.trees import FibreTree
 from plait.infer.gamma import Factor
+from plait.types import Array
 
-Array = NDArray[np.float64]
 Indices = tuple[str, ...]
 
 

@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plait.data.bind import BoundRelation, Data
-from plait.data.blocks import Forest
-from plait.data.exposure import Exposures
-from plait.data.undirected import each_once
+from plait.data.binding.given import Exposures
+from plait.data.bound import BoundRelation, Data
+from plait.data.cells.trees import Forest
+from plait.data.observing.undirected import each_once
 from plait.errors import DataError
 from plait.execute import Executor
 from plait.infer.counts import Nonzeros
 from plait.infer.problem import Method, Part, Problem, Uses
 from plait.infer.state import State
 from plait.model import Summand
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 
 def parts_of(data: Data, exposures: Exposures) -> list[Part]:

@@ -9,7 +9,6 @@ event a link is a lower bound too, so what comes out is never too high.
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from plait.compile.layout import Layout
@@ -18,8 +17,7 @@ from plait.infer.hyper import SMALLEST, solve_concentration
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Problem, Relation
 from plait.infer.state import State
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 FRESH = -2  # a version that no factor of a fit has; those of later sweeps are below
 LOW = -600.0  # log λ at which a link is one event

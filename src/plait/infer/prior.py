@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from plait.errors import SettingError
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 
 @dataclass(frozen=True, eq=False)

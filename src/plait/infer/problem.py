@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.compile.plan import Listed, Plan, plan_counts
 from plait.compile.step import Operand
-from plait.data.blocks import FibreTree, Forest
-from plait.data.weights import Weights
+from plait.data.cells.trees import FibreTree, Forest
+from plait.data.observing.weights import Weights
 from plait.execute import Executor
 from plait.infer.counts import Counted, Counts, Nonzeros, sum_values
 from plait.infer.exposure import Exposure
@@ -38,8 +38,8 @@ from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.likelihood import Likelihood
 from plait.likelihood import State as Learnt
+from plait.types import Array
 
-Array = NDArray[np.float64]
 Method = Literal["vb", "em", "map"]
 Uses = tuple[tuple[str, Indices], ...]  # the factors of a term, each with its indices as written there
 

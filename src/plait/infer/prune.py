@@ -10,8 +10,7 @@ from plait.infer.counts import Counted
 from plait.infer.gamma import Factor, posterior
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem, Rate
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 FEW = 0.5  # a component with fewer expected counts is a candidate
 

@@ -16,8 +16,7 @@ from plait.execute import Stats
 from plait.infer.gamma import Factor
 from plait.likelihood import State
 from plait.model.network import log_sum
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 einsum: Any = np.einsum  # its interleaved form (array, labels, …) has no type
 

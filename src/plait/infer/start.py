@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.infer.gamma import Factor, posterior
 from plait.infer.problem import Problem
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
+from plait.types import Array, Rows
 
 NOISE = 10.0  # concentration of the random start: smaller is rougher (docs/decisions/0004-start.md)
 START = 10.0  # posterior concentration that VB gives to a random start

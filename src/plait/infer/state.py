@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.infer.gamma import Factor, point, resumed
 from plait.infer.prior import Prior
+from plait.types import Array
 
 
 class Record(NamedTuple):
@@ -29,9 +30,6 @@ class Record(NamedTuple):
     def warm_up(self) -> bool:
         """Whether the sweep belongs to the warm-up."""
         return self.sweep < 0
-
-
-Array = NDArray[np.float64]
 
 
 class Kept(NamedTuple):

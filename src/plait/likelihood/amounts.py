@@ -20,7 +20,8 @@ from scipy.special import gammainc, gammaln
 from plait.errors import SettingError
 from plait.jit import inlined, item, log1
 from plait.likelihood import series
-from plait.likelihood.likelihood import Array, Floats, Likelihood, State, Sums
+from plait.likelihood.likelihood import Likelihood, State, Sums
+from plait.types import Array, Floats
 
 SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 LEAST, MOST = 0.01, 100.0  # κ that there are tables for

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.jit import bernoulli_link
-from plait.likelihood.likelihood import Array, Entry, Floats, Likelihood, Names, State
+from plait.likelihood.likelihood import Entry, Likelihood, Names, State
+from plait.types import Array, Floats
 
 LOW = -37.0  # log λ below which 1 − e^−λ is λ
 HIGH = 700.0  # log λ above which e^λ is cut
@@ -43,7 +44,7 @@ class Bernoulli(Likelihood):
         return np.where(rate < 1e-4, rate / 2 - rate * rate / 12, exact) * self.expect(values, log_rate, state)[0]
 
     def bursts(self, state: State) -> tuple[float, float]:
-        """Of λ itself: E[x] is no multiple of it, see `plait.predict`."""
+        """Of λ itself: E[x] is no multiple of it, see `plait.answer.predict`."""
         return 1.0, 1.0
 
     def moments(self, mean: Array, variance: Array, state: State) -> tuple[Array, Array]:

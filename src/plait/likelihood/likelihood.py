@@ -77,9 +77,8 @@ from numpy.typing import NDArray
 from plait.errors import SettingError
 from plait.jit import inlined, uncached
 from plait.likelihood import predictive
+from plait.types import Array, Floats
 
-Array = NDArray[np.float64]
-Floats = NDArray[np.floating]
 State = Mapping[str, float]
 
 COLUMNS = ("mean", "sd", "probability", "low", "high")

@@ -18,8 +18,9 @@ from scipy.special import betainc, polygamma
 
 from plait.errors import SettingError
 from plait.jit import inlined, item, outlined, rate_of
-from plait.likelihood.likelihood import Array, Floats, Likelihood, State, Sums
+from plait.likelihood.likelihood import Likelihood, State, Sums
 from plait.likelihood.poisson import log_factorials
+from plait.types import Array, Floats
 
 FEW = 16  # values up to this are summed one by one
 NEAR = 1e-8  # c x/λ below which two terms of a series in c are exact

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaincc, gammaln, xlogy
 
-from plait.likelihood.likelihood import COLUMNS, Array, Entry, Floats, Likelihood, Names, State
+from plait.likelihood.likelihood import COLUMNS, Entry, Likelihood, Names, State
+from plait.types import Array, Floats
 
 LARGE = 1000.0  # a value from which on a few cells may outweigh all others
 SMALL = 1024

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
+from plait.types import Array, Floats
+
 if TYPE_CHECKING:
     from plait.likelihood.likelihood import Likelihood, State
 
-Array = NDArray[np.float64]
-Floats = NDArray[np.floating]
 
 NODES = 64  # of the integral over log λ
 LEFT, RIGHT = -4.0, 3.0  # its ends: u = mode + sd · sinh s

@@ -15,12 +15,10 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from plait.jit import fma, inlined, item, outlined
-
-Array = NDArray[np.float64]
+from plait.types import Array
 
 STEPS = 8  # intervals per unit of t
 DEGREE = 7

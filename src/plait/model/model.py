@@ -269,7 +269,7 @@ class Model:
 
         Gives `Data`; print it to see what was understood. labels: entities beyond those seen, by axis.
         """
-        from plait.data.bind import bind
+        from plait.data.binding.bind import bind
 
         return bind(self, data, labels=labels)
 

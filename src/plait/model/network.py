@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import opt_einsum
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
+from plait.types import Array, Rows
+
 Labels = tuple[Hashable, ...]
 
 CELLS = ""  # the axis that runs over cells, beside the indices of a model; none of them has this name

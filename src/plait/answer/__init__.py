@@ -1,0 +1,1 @@
+"""Questions to a fit: predictions, the most probable links, reasons, labelled arrays."""

@@ -1,0 +1,148 @@
+"""Where the counts of cells come from: P, the share of every term and latent setting, and the counts ⟨S⟩ = E[n] · P."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from plait.answer.explain.bearing import expected_counts
+from plait.answer.explain.latent import Kind, components, free_name, latent_sizes, name_terms, terms_at
+from plait.answer.explain.views import weigh
+from plait.answer.predict.lookup import rows_of
+from plait.data.labels.columns import number_array
+from plait.errors import DataError, SettingError
+from plait.model import Equation
+from plait.run.record import Fitted
+from plait.types import Array, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+EVERY = 1000  # components of a cell that are listed without being asked how many
+PIECE = 1 << 20  # numbers of a piece's largest array
+
+
+def allocate(fit: Fitted, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
+    """The components of cells with their shares and expected counts, one a row; those of each cell largest first.
+
+    A cell that has an observed value, in the column `value` or because it is a known link, is shared by P = V Π L/λ_L,
+    as the fit shares it, and expected is E[n] P: under Poisson its components add up to x. Of another cell only the
+    shares of its predicted mean are told, V Π E / λ_E. A value of 0 has no counts to share.
+
+    Members of an ensemble stand side by side, weighted by what each adds to the mean (`plait.answer.explain.views`).
+    """
+    equation = fit.model.equation(relation)
+    frame, rows = rows_of(fit, relation, cells)
+    values = _values(fit, relation, frame, rows)
+    most = _checked(fit, equation, most)
+    found = [_Shared(*(np.zeros(shape, int) for shape in _empty(equation)))]
+    widest = max((size for sizes in latent_sizes(fit, equation) for size in sizes.values()), default=1)
+    kinds: tuple[tuple[Kind, Rows], ...] = (
+        ("geomean", np.flatnonzero(~np.isnan(values))),
+        ("mean", np.flatnonzero(np.isnan(values))),
+    )
+    for kind, some in kinds:
+        step = max(PIECE // (most * widest), 1)
+        for at in range(0, len(some), step):
+            found.extend(_share(fit, equation, rows, values, some[at : at + step], kind, most))
+    joined = _Shared(*map(np.concatenate, zip(*found)))
+    return _table(fit, equation, rows, values, _leading(joined, most))
+
+
+class _Shared(NamedTuple):
+    """Components, all arrays (m, …): the number of the cell, of the member, of the term; settings; share; expected."""
+
+    cell: Rows
+    member: Rows
+    term: Rows
+    settings: Rows
+    share: Array
+    expected: Array
+
+
+def _empty(equation: Equation) -> Sequence[tuple[int, ...]]:
+    """The shapes of no components."""
+    return (0,), (0,), (0,), (0, len(equation.latent)), (0,), (0,)
+
+
+def _share(
+    fit: Fitted, equation: Equation, rows: Rows, values: Array, some: Rows, kind: Kind, most: int
+) -> Iterator[_Shared]:
+    """What every member makes of some cells."""
+    latent = [equation.latent_of(term) for term in equation.terms]
+    for number, (member, weight) in enumerate(zip(fit.members, weigh(fit, equation, rows[some]))):
+        found = components(terms_at(member, equation, rows[some], kind), latent, most)
+        shares = weight[:, None] * found.shares
+        counts = values[some]
+        if kind == "geomean":
+            counts, _ = expected_counts(member, equation.relation, counts, found.log_rates)
+        k = shares.shape[1]
+        settings = found.settings.reshape(shares.size, len(found.latent))
+        expected = (shares * counts[:, None]).ravel()
+        yield _Shared(
+            np.repeat(some, k), np.full(shares.size, number), found.terms.ravel(), settings, shares.ravel(), expected
+        )
+
+
+def _leading(found: _Shared, most: int) -> _Shared:
+    """The components of each cell, largest first, no more than are wanted."""
+    order = np.lexsort((-found.share, found.cell))
+    ordered = found.cell[order]
+    order = order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < most]
+    arrays: list[Any] = [array[order] for array in found]
+    return _Shared(*arrays)
+
+
+def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, found: _Shared) -> "pl.DataFrame":
+    import polars as pl
+
+    def column(name: str, values: Any) -> pl.Series:
+        return pl.Series(free_name(name, equation), values, nan_to_null=True)
+
+    cells = rows[found.cell]
+    columns = [fit.labels[index].names.gather(cells[:, n]).alias(index) for n, index in enumerate(equation.indices)]
+    columns.append(column("value", values[found.cell]))
+    if len(fit.members) > 1:
+        columns.append(column("member", found.member))
+    if len(equation.terms) > 1:
+        columns.append(column("term", name_terms(equation)).gather(found.term))
+    for index, setting in zip(equation.latent, found.settings.T):
+        columns.append(pl.Series(index, setting).set(pl.Series(setting < 0), None))
+    return pl.DataFrame([*columns, column("share", found.share), column("expected", found.expected)])
+
+
+# --- arguments
+
+
+def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
+    """The observed value of every cell, NaN where there is none: as given, else that of the known link."""
+    known = fit.known[relation]
+    found = np.where(known.contain(rows), known.values_at(rows), np.nan)
+    if "value" not in frame.columns:
+        return found
+    given = number_array(frame.get_column("value"), "cells, column 'value'")
+    bad = (given < 0) | np.isinf(given)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"cells, column 'value', row {row} (counting from 0): {given[row]:g} is no count.\n"
+            f"An observed value is 0 or more; leave it empty where there is none."
+        )
+    return np.where(np.isnan(given), found, given)
+
+
+def _checked(fit: Fitted, equation: Equation, most: int | None) -> int:
+    """How many components of a cell are listed."""
+    if most is not None:
+        if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
+            raise SettingError(f"allocate: most must be a whole number, 1 or more, got {most!r}.")
+        return int(most)
+    total = sum(math.prod(sizes.values()) for member in fit.members for sizes in latent_sizes(member, equation))
+    if total > EVERY:
+        raise SettingError(
+            f"allocate: a cell of {equation.relation} has {total:,} components, which would make as many rows a cell.\n"
+            f"Say how many of the largest are wanted: most=100."
+        )
+    return total

@@ -1,0 +1,81 @@
+"""How much each relation contributes to each component: the counts of its known links that the component explains."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.answer.explain.bearing import expected_counts
+from plait.answer.explain.latent import latent_sizes, log_rates, name_terms, share, terms_at
+from plait.model import Equation
+from plait.model.network import CELLS, log_contract
+from plait.run.record import Fitted
+from plait.types import Array
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+Sums = dict[tuple[int, str | None], tuple[Array, Array]]
+
+PIECE = 1 << 20  # numbers of a piece's largest array
+
+
+def coupling(fit: Fitted) -> "pl.DataFrame":
+    """A row for every relation, term and value of the term's latent indices; in a sum, one for a term without any.
+
+    counts: Σ M E[n] p over the known links, with p = V Π L / λ_L summed over all other latent indices; E[n] is x, or
+    λ/(1 − e^−λ) under Bernoulli. share: of the relation's counts. sd: of the counts as q(S) has them, for which each
+    of a link's n counts belongs to the component with probability p: √Σ M (E[n] p (1 − p) + Var[n] p²). term: null in
+    an equation that has only one.
+    """
+    import polars as pl
+
+    types = {"component": pl.Int64, "relation": pl.String, "counts": pl.Float64, "share": pl.Float64, "sd": pl.Float64}
+    rows: list[tuple[Any, ...]] = []
+    for equation in fit.model.equations:
+        names, (total, sums) = name_terms(equation), _sums(fit, equation)
+        for (number, index), (counts, variances) in sums.items():
+            for value, (count, variance) in enumerate(zip(counts.tolist(), variances.tolist())):
+                component = None if index is None else value
+                found = (count, count / (total or 1.0), variance**0.5, index, names[number] or None)
+                rows.append((component, equation.relation, *found))
+    return pl.DataFrame(rows, schema=types | {"index": pl.String, "term": pl.String}, orient="row")
+
+
+def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
+    """All counts of an equation; by term and latent index, the counts of each value and their variances."""
+    found, total = _nothing(fit, equation), 0.0
+    for cells, values, weights in _pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
+        terms = terms_at(fit, equation, cells, "geomean")
+        logs = log_rates(terms)
+        mean, follow = expected_counts(fit, equation.relation, values, logs)
+        total += float(weights @ mean)
+        for (number, index), (counts, variances) in found.items():
+            parts = log_contract(terms[number], (CELLS,) if index is None else (CELLS, index))
+            p = share(parts.reshape(len(cells), -1), logs[:, None])
+            counts += (weights * mean) @ p
+            variances += (weights * mean) @ (p * np.clip(1.0 - p, 0.0, None) + follow[:, None] * p * p)
+    return total, found
+
+
+def _nothing(fit: Fitted, equation: Equation) -> Sums:
+    """No counts yet, by term and latent index (None: a term of a sum that has none)."""
+    found: Sums = {}
+    for number, sizes in enumerate(latent_sizes(fit, equation)):
+        for index, size in sizes.items():
+            found[number, index] = np.zeros(size), np.zeros(size)
+        if not sizes and len(equation.terms) > 1:
+            found[number, None] = np.zeros(1), np.zeros(1)
+    return found
+
+
+def _pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+    """Cells, values and weights of a relation's known links."""
+    known, size = fit.known[equation.relation], max(PIECE // rank, 1)
+    cells, values = np.asarray(known.cells, np.int64), known.values
+    weights = np.broadcast_to(np.asarray(known.weights, np.float64), values.shape)
+    for begin in range(0, len(values), size):
+        piece = slice(begin, begin + size)
+        yield cells[piece], values[piece], weights[piece]

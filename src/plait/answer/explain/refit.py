@@ -1,0 +1,156 @@
+"""How much smaller the mean of a cell is when everything is fitted again without a known link.
+
+The fit goes on from where it stands, its priors held, until the mean of the cell stands still: once with its own data,
+and once for each link with data in which that link alone differs. It is an observed zero (x = 0, its weight M as it
+is), or missing (M = 0). A fit keeps its known links but not what else was observed, so it is given its data again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.answer.explain.latent import operands, rows_at
+from plait.data.binding.bind import bind
+from plait.data.binding.resample import reweighed
+from plait.data.bound import BoundRelation, Data
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.trees import Forest
+from plait.data.observing.undirected import written
+from plait.data.observing.weights import Weights
+from plait.errors import SettingError
+from plait.execute import Threads
+from plait.infer.loop import Settings, run
+from plait.infer.parts import go_on, parts_of
+from plait.infer.problem import Method
+from plait.infer.start import begin_vb
+from plait.infer.state import Kept, Record, State
+from plait.model.network import contract
+from plait.run.fingerprint import fingerprint
+from plait.run.record import Fitted
+from plait.types import Rows
+
+Without = Literal["zero", "missing"]
+
+EVERY = 10  # sweeps between two looks at the mean
+STILL = 1e-7  # of the mean: a change below this in `EVERY` sweeps is none
+MOST = 2000  # sweeps
+
+
+def as_without(exact: Any, data: Any) -> Without | None:
+    """The argument `exact` in its full form."""
+    if not any(exact is word for word in (False, True)) and exact not in ("zero", "missing"):
+        raise SettingError(f'explain: exact must be False, True, "zero" or "missing", got {exact!r}.')
+    if exact is False:
+        if data is not None:
+            raise SettingError(
+                "explain: data is given, but only exact=True fits again.\nLeave it out, or say exact=True."
+            )
+        return None
+    if data is None:
+        raise SettingError(
+            "explain: exact fits again, and a fit does not keep all of its data.\n"
+            "Hand them over once more: fit.explain(…, exact=True, data=data)."
+        )
+    return "zero" if exact is True else cast(Without, exact)
+
+
+def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
+    """The data of a fit, bound as they were; others are refused."""
+    if not isinstance(data, Data):
+        data = bind(fit.model, data, {axis: fit.labels[axis].names.to_list() for axis in fit.model.axes})
+    found = fit.settings.get("weights", {})
+    data = data.weighing({name: found.get(name, 1.0) for name in data.open_weights})
+    given = {name: kept.mean for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
+    if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
+        raise SettingError(
+            "explain: data differ from those of the fit, so that fitting again would compare two things at once.\n"
+            "Hand over what was given to plait.fit, with the same relations, weights and missing cells."
+        )
+    return data
+
+
+def losses(
+    fit: Fitted, data: Data, relation: str, cell: Rows, links: Sequence[tuple[str, int]], without: Without
+) -> list[float]:
+    """By what fraction the mean of a cell falls without each link, a relation and its number among the known ones."""
+    if not links:
+        return []
+    executor = Threads(fit.settings.get("threads"))
+
+    seen = [_seen(fit, member, data) for member in fit.members]
+
+    def mean(seen: Sequence[Data]) -> float:
+        return sum(_settled_mean(member, own, relation, cell, executor) for member, own in zip(fit.members, seen))
+
+    before = mean(seen)
+    return [1.0 - mean([_changed(own, *link, without) for own in seen]) / before for link in links]
+
+
+def _seen(fit: Fitted, member: Fitted, data: Data) -> Data:
+    """The data as a member of a fit saw them."""
+    return reweighed(data, member.seed) if fit.settings.get("bootstrap") and member.seed != fit.seed else data
+
+
+def _changed(data: Data, name: str, number: int, without: Without) -> Data:
+    changed = _without_link(data.relations[name], number, without)
+    return replace(data, relations={**data.relations, name: changed})
+
+
+def _without_link(relation: BoundRelation, number: int, without: Without) -> BoundRelation:
+    """The relation with one of its links as a zero, or missing."""
+    cells, weights = relation.cells, relation.weights
+    if without == "missing":
+        cell, M = written(cells[number : number + 1], relation.shape, relation.groups), relation.cell_weights[number]
+        weights = weights - Weights.from_table(relation.indices, relation.shape, relation.indices, cell, M)
+    return replace(
+        relation,
+        links=Fibres.of(relation.indices, relation.shape, np.delete(cells, number, axis=0)),
+        stored=np.delete(relation.stored, number),
+        cell_weights=np.delete(relation.cell_weights, number),
+        weights=weights,
+        observed_cells=relation.observed_cells - (without == "missing"),
+    )
+
+
+def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: Threads) -> float:
+    """The mean of a cell once it stands still, as the fit goes on with these data."""
+    free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
+    parts = parts_of(data, fit.exposures)
+    problem = go_on(parts, fit.state, cast(Method, fit.method), free, executor, Forest())
+    if fit.history[-1].warm_up:
+        problem = begin_vb(problem, np.dtype(fit.settings["dtype"]))
+    means: list[float] = []
+
+    def keep(state: State) -> None:
+        if state.history[-1].sweep % EVERY == 0:
+            means.append(_mean(fit, relation, cell, state))
+
+    def watch(record: Record) -> str | None:
+        if record.sweep % EVERY or len(means) < 2:
+            return None
+        return "it stands still." if abs(means[-1] - means[-2]) <= STILL * means[-1] else None
+
+    run(problem, Settings(fit.settings["order"], MOST, 0.0, {}), watch, keep)
+    return means[-1]
+
+
+def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
+    """Σ_terms V Xhat_E of a cell."""
+    equation, total = fit.model.equation(relation), 0.0
+    for number, term in enumerate(equation.terms):
+        V = fit.exposures.at(relation, number, cell[None, :])
+        uses = operands(fit, term)
+        own = [(_written(state.factors[o.factor]), fit.factors[o.factor].pairs, o) for o in uses]
+        blocks = [rows_at(*each, equation, cell[None, :]) for each in own]
+        total += float(contract(blocks, ())) * (1.0 if V is None else float(V[0]))
+    return total
+
+
+def _written(kept: Kept) -> NDArray[np.float64]:
+    if kept.concentration is None or kept.scale is None:
+        assert kept.mean is not None
+        return kept.layout.written(kept.mean)
+    return kept.layout.written(kept.concentration * kept.scale)

@@ -1,0 +1,212 @@
+"""An explanation in words. What is said of each number is said here, for the terminal as for `page`."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from plait.answer.explain.entities import LEAST
+from plait.show import percent
+
+if TYPE_CHECKING:
+    from plait.answer.explain.explanation import Entity, Explanation, Link, Share
+
+WIDTH = 100  # columns of a line, as far as names allow
+LINES = 20  # spent on components at most
+ENOUGH = 0.95  # components are shown until they make up this share of the cell
+RATE_0 = "The model gives this cell rate 0: no component makes it, so no known link bears on it."
+LONGEST = 40  # columns of a name before it is cut
+
+
+def written(e: "Explanation") -> str:
+    """The explanation as text, about forty lines at most."""
+    parts = [
+        [title(e), predicted(e)],
+        *_components(e),
+        _reasons(e),
+        _rests_on(e),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def title(e: "Explanation") -> str:
+    """The question."""
+    return f"Why {e.relation}({', '.join(f'{index}={name}' for index, name in e.cell.items())})?"
+
+
+def predicted(e: "Explanation") -> str:
+    """The prediction in words."""
+    told, size = e.prediction, _size(e)
+    chance, spread = f"probability of a link {percent(told['probability'])}", f"(sd {told['sd']:.3g})"
+    if size == "mean":
+        ends = f"90 % between {told['low']:g} and {told['high']:g}"
+        words = [chance, f"mean {told['mean']:.3g} {spread}", ends]
+    else:  # sd and the interval are those of the probability
+        ends = f"90 % between {percent(told['low'])} and {percent(told['high'])}"
+        words = [f"{chance} {spread}", ends, f"rate {told['rate']:.3g}"]
+    if "exposure" in told:
+        words.append(f"exposure {told['exposure']:g}")
+    words.append("not a known link" if e.value is None else f"a known link of value {e.value:g}")
+    return "; ".join(words) + "."
+
+
+def _size(e: "Explanation") -> str:
+    """What links add to: the mean count; under Bernoulli the mean is the probability, and the rate is that."""
+    return "rate" if "rate" in e.prediction else "mean"
+
+
+def _components(e: "Explanation") -> Iterator[list[str]]:
+    if not possible(e):
+        yield [RATE_0]
+        return
+    shown = shown_components(e)
+    for number in range(shown):
+        share = e.shares[number]
+        told = share.setting or share.name
+        here = f"{component(share)} makes {percent(share.share)}" if told else "There is one component"
+        here += "" if number else "    (* is of this cell)"
+        indices = [i for i in e.cell if any(s.component == number and s.index == i for s in e.standings)]
+        wide = max(map(columns, indices), default=0)
+        yield [here, *(f"    {padded(i, wide)}  {names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
+    if e.component_count > shown:
+        yield [other_components(e)]
+
+
+def component(share: "Share") -> str:
+    """A component as the beginning of a sentence."""
+    words = f"component {share}" if share.setting else f"the {share}" if share.name.startswith("term") else str(share)
+    return words[0].upper() + words[1:]
+
+
+def other_components(e: "Explanation") -> str:
+    """What the components that are not shown make together; nothing where all are shown."""
+    shown = shown_components(e)
+    left, rest = e.component_count - shown, max(0.0, 1.0 - sum(share.share for share in e.shares[:shown]))
+    if not left:
+        return ""
+    return f"{left:,} other component{'' if left == 1 else 's'} {'makes' if left == 1 else 'make'} {percent(rest)}"
+
+
+def possible(e: "Explanation") -> bool:
+    """Whether the rate of the cell is over 0."""
+    return e.shares[0].share > 0
+
+
+def shown_components(e: "Explanation") -> int:
+    """How many components are worth showing: the characterised ones until they are enough, a screenful at most."""
+    characterised = 1 + max((s.component for s in e.standings), default=0)
+    room = max(1, LINES // (len(e.cell) + 2))
+    total, count = 0.0, 0
+    for share in e.shares[: min(characterised, room)]:
+        if count and (total >= ENOUGH or not share.share > 0):
+            break
+        total, count = total + share.share, count + 1
+    return count
+
+
+def names(e: "Explanation", component: int, index: str, width: int) -> str:
+    """The leading entities; the cell's own is marked, and named with its rank where it is not among them."""
+    own, others = None, []
+    top = [s for s in e.standings if s.component == component and s.index == index]
+    leading = _leading(top)
+    for standing in top:
+        if standing in leading:
+            others.append(_cut(standing.name) + ("*" if standing.of_cell else ""))
+        elif standing.of_cell:
+            own = f"{_cut(standing.name)}* is number {standing.rank:,} of {standing.of:,}"
+    end = f"; {own}" if own else ""
+    while len(others) > 1 and columns(", ".join(others) + end) > width:
+        others.pop()
+    return (", ".join(others) + end).removeprefix("; ")
+
+
+def _leading(top: "Sequence[Entity]") -> "list[Entity]":
+    """Those that characterise the component; the cell's own may follow them far behind."""
+    return [standing for place, standing in enumerate(top) if standing.rank <= place + 1 and standing.lift > LEAST]
+
+
+def _cut(name: object) -> str:
+    from rich.cells import set_cell_size
+
+    words = str(name)
+    return words if columns(words) <= LONGEST else set_cell_size(words, LONGEST - 1).rstrip() + "…"
+
+
+def columns(words: str) -> int:
+    """How many columns of a terminal the words take: two for each of 東京, none for a combining accent."""
+    from rich.cells import cell_len
+
+    return cell_len(words)
+
+
+def padded(words: str, width: int) -> str:
+    """The words, and blanks up to this many columns."""
+    return words + " " * (width - columns(words))
+
+
+def _reasons(e: "Explanation") -> list[str]:
+    if not e.reasons:
+        return [no_reason(e)] if possible(e) else []  # else said with the components
+    names = [f"{r}{'' if r.value == 1 else f' = {r.value:g}'}" for r in e.reasons]
+    wide = min(max(map(columns, names)), WIDTH - 30)
+    lines = [f"Because of these known links ({measure(e)})"]
+    for name, reason in zip(names, e.reasons):
+        lines.append(f"    {percent(reason.loss):>11}  {padded(name, wide)}  {same(reason)}")
+    return lines + ([f"    {other_links(e)}"] if e.other_links else [])
+
+
+def no_reason(e: "Explanation") -> str:
+    """Why no known link is named."""
+    if not possible(e):
+        return RATE_0
+    return f"No {'other ' if e.known else ''}known link bears on it{', only this link itself' if e.known else ''}."
+
+
+def measure(e: "Explanation") -> str:
+    """What the percentage of a known link says."""
+    if e.exact is None:
+        return f"about how much smaller the {_size(e)} would be, were the link an observed zero"
+    how = "an observed zero" if e.exact == "zero" else "missing, not observed at all"
+    return f"how much smaller the {_size(e)} is, fitted again with the link {how}"
+
+
+def same(link: "Link") -> str:
+    """What a link and the cell have in common."""
+    return f"same {' and '.join(link.through)}"
+
+
+def other_links(e: "Explanation") -> str:
+    """What the known links that are not named do; nothing where there are none."""
+    if not e.other_links:
+        return ""
+    each = percent(e.other_responsibility / e.other_links)
+    about = "about " if e.exact else ""  # they are not fitted again
+    zero = ", as zeros" if e.exact == "missing" else ""
+    if e.other_links == 1:
+        return f"1 other link bears on it, {about}{each}{zero}"
+    return f"{e.other_links:,} other links bear on it, {about}{each} each on average{zero}"
+
+
+def _rests_on(e: "Explanation") -> list[str]:
+    if not e.rows:
+        return []
+    names = [f"{row} ({row.factor})" for row in e.rows]
+    wide = max(map(columns, names))
+    lines = [basis(e)]
+    for name, row in zip(names, e.rows):
+        part = f"  {percent(row.data):>11}" if has_prior(e) else ""
+        lines.append(f"    {padded(name, wide)}{part}  {row.links:,} known link{'' if row.links == 1 else 's'}")
+    return lines
+
+
+def basis(e: "Explanation") -> str:
+    """What is said of the rows that the cell uses."""
+    own = " (this link included)" if e.known else ""
+    if not possible(e):
+        return "Known links of its entities"
+    if e.method == "em":
+        return f"It rests on known links alone{own}, for EM has no prior"
+    return f"So much of what it rests on comes from data{own}, the rest from the prior"
+
+
+def has_prior(e: "Explanation") -> bool:
+    """Whether it makes sense to say how much comes from data."""
+    return possible(e) and e.method != "em"

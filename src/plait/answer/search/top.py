@@ -1,0 +1,205 @@
+"""The most probable links of a relation, without a look at most of its cells."""
+
+import math
+import operator
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.answer.predict.prediction import columns
+from plait.answer.predict.prediction import score as score_of
+from plait.answer.search.best import Best, Score
+from plait.answer.search.boxed import search_cells, search_each
+from plait.answer.search.by_entity import Blocks
+from plait.answer.search.candidates import Candidates
+from plait.answer.search.excluded import read_excluded
+from plait.answer.search.form import Axis
+from plait.data.labels.columns import quoted
+from plait.data.labels.names import listed
+from plait.errors import ClosedWarning, DataError, SettingError, suggestion
+from plait.model.model import Equation
+from plait.run.record import Fitted
+from plait.types import Array, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+SCORES = ("mean", "probability", "rate")
+
+
+def top(
+    fit: Fitted,
+    relation: str,
+    k: int = 10,
+    *,
+    given: Mapping[str, Any] | None = None,
+    each: str | Sequence[str] | None = None,
+    known: bool = False,
+    exclude: Any = None,
+    score: str = "mean",
+) -> "pl.DataFrame":
+    """The k most probable links: the relation's index columns, then those of `predict`; best first.
+
+    given: a name, or a list of names to choose among, for some of the indices. each: an index, or several, for every
+    entity (or combination) of which k links are wanted; the table goes through them in their order, those of each best
+    first. known: whether links of the data may be among them; without, a cell given in full that is a known link leaves
+    an empty table. exclude: a table or several, or dicts of columns, over some of the indices: such cells are not
+    proposed, and names that the fit does not know are passed over. score: the column to rank by. There are fewer than k
+    rows where there are fewer such cells.
+
+    A cell of a relation without a direction is there once, in the order of its rows, unless only another writing of it
+    was asked for; with each="user" a pair may be there for both of its entities.
+
+    What a rule makes unobservable is not proposed: pairs and slices that a `missing=` table names by some of the
+    indices, the diagonal of two indices on one axis where hardly any of it is observed (self-links), and cells of
+    exposure 0. Single cells of `missing=`, NaN, cells that are not listed, and what `hidden=` or `plait.hide` put
+    aside may be proposed. Where rules leave nothing of what is asked for, a `ClosedWarning` names them.
+
+    Exact: no cell left out has a better score. Rates that differ by less than a relative 1e-12 count as equal. Where
+    equal cells compete for the last places it is not their names that decide, but it is the same ones in every call;
+    those shown are in the order of their rows.
+    """
+    equation = fit.model.equation(relation)
+    k = _checked_count(k)
+    if score not in SCORES:
+        raise SettingError(
+            f"score: there is no ranking by {score!r}.\n{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}."
+        )
+    places = _places(equation, each)
+    axes = _axes(fit, equation, given)
+    candidates = Candidates(fit, relation, axes, known, read_excluded(fit, relation, exclude), places)
+    scored: Score | None = None
+    if score == "probability" or (score == "mean" and fit.likelihood[relation].binary):
+        scored = partial(score_of, fit, relation, by=score)
+    rows, scores = _found(fit, equation, candidates, places, k, scored)
+    if score == "mean" and not (fit.likelihood[relation].binary or fit.likelihood[relation].plain):
+        scores = score_of(fit, relation, rows, by=score)  # they were ranked by the rate, of which it is a multiple
+    if k and not len(rows):
+        _explain_nothing(relation, candidates)
+    return _table(fit, equation, rows, scores, score, places)
+
+
+def _found(
+    fit: Fitted, equation: Equation, candidates: Candidates, places: Sequence[int], k: int, score: Score | None
+) -> tuple[Rows, Array]:
+    """The k best cells (m, order), or those of every combination of rows at some places; and their scores."""
+    axes = candidates.axes
+    k = min(k, math.prod(len(axis) for n, axis in enumerate(axes) if n not in places))
+    empty = np.zeros((0, len(axes)), np.int64), np.zeros(0)
+    if k == 0 or not all(map(len, axes)):
+        return empty
+    if not places:
+        best = Best(k, len(axes), candidates, score=score)
+        search_cells(fit, equation, axes, best)
+        return best.rows, best.scores
+    blocks = Blocks(fit, equation, axes, places, candidates.refused(), candidates.again if candidates.groups else None)
+    if blocks.at_once:
+        return blocks.best(k, score)
+    found = list(search_each(fit, equation, axes, places, lambda: Best(k, len(axes), candidates, score=score)))
+    return np.concatenate([best.rows for best in found]), np.concatenate([best.scores for best in found])
+
+
+def _explain_nothing(relation: str, candidates: Candidates) -> None:
+    """Say it where rules, and not only known links, leave nothing to propose."""
+    if rules := candidates.rules():
+        more = "" if candidates.known is None else ", or known already"
+        warnings.warn(
+            f"{relation}: nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.\n"
+            f"Ask for others. What is unknown rather than impossible belongs into hidden= of its plait.Relation.",
+            ClosedWarning,
+            stacklevel=4,
+        )
+
+
+# --- arguments
+
+
+def _checked_count(k: Any) -> int:
+    try:
+        count = operator.index(k) if not isinstance(k, bool) else -1
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise SettingError(f"k: wanted how many links, got {k!r}.\nGive a whole number that is not negative, k=10.")
+    return count
+
+
+def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> list[Axis]:
+    """One axis for each index of the relation: all rows, or those given."""
+    if given is not None and not isinstance(given, Mapping):
+        example = equation.indices[0] if equation.indices else "index"
+        raise SettingError(
+            f"given: wanted names by index, got {type(given).__name__}.\nGive a dict, given={{{example!r}: …}}."
+        )
+    for index in given or {}:
+        if index not in equation.indices:
+            have = ", ".join(equation.indices) or "none"
+            raise SettingError(
+                f"given: {index!r} is no index of {equation.relation}.\n"
+                f"{suggestion(index, equation.indices)}It has {have}."
+            )
+    axes = []
+    for place, index in enumerate(equation.indices):
+        if given is not None and index in given:
+            axes.append(Axis((place,), _given_rows(fit, index, given[index])[:, None]))
+        else:
+            axes.append(Axis((place,), np.arange(len(fit.labels[index]))[:, None], whole=True))
+    return axes
+
+
+def _places(equation: Equation, each: Any) -> list[int]:
+    """Where the indices stand for whose entities links are wanted."""
+    if each is None:
+        return []
+    names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else []
+    relation, have = equation.relation, ", ".join(equation.indices) or "none"
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise SettingError(f"each: wanted one index or several, each once, got {each!r}.\nThe indices are {have}.")
+    for name in names:
+        if name not in equation.indices:
+            raise SettingError(
+                f"each: {name!r} is no index of {relation}.\n{suggestion(name, equation.indices)}It has {have}."
+            )
+    if len(names) == len(equation.indices):
+        raise SettingError(
+            f"each: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.\n"
+            f"Leave one of them out, or score cells of your own with predict."
+        )
+    return [equation.indices.index(name) for name in names]
+
+
+def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
+    """Distinct rows of a name or several, ascending."""
+    labels = fit.labels[index]
+    several = isinstance(names, (list, tuple, set, frozenset)) or (hasattr(names, "__array__") and np.ndim(names) > 0)
+    column = list(names) if several else [names]
+    rows = labels.encode(column, where=f"given, index {index!r}", unknown="mark")
+    if (rows < 0).any():
+        name = column[int(np.argmax(rows < 0))]
+        near = suggestion(name, labels.names.head(10_000).to_list()) if isinstance(name, str) else ""
+        raise DataError(
+            f"given, index {index!r}: {quoted(name)} is no entity of axis {labels.axis}, which has "
+            f"{listed(labels.names)}.\n{near}Take one of them, or leave {index!r} open."
+        )
+    return np.unique(rows)
+
+
+# --- the answer
+
+
+def _table(
+    fit: Fitted, equation: Equation, rows: Rows, scores: Array, score: str, places: Sequence[int]
+) -> "pl.DataFrame":
+    import polars as pl
+
+    found = columns(fit, equation.relation, rows)
+    ranked = found.get(score, scores)
+    order = np.lexsort((*rows.T[::-1], -ranked, *(rows[:, place] for place in reversed(places))))
+    names = {
+        index: fit.labels[index].names.gather(rows[order, n]).alias(index) for n, index in enumerate(equation.indices)
+    }
+    return pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})

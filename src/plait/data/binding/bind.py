@@ -1,0 +1,273 @@
+"""Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
+from plait.data.binding.self_links import (
+    all_of,
+    is_square,
+    never_observed,
+    refuse_nothing_else,
+    refuse_senseless,
+    understand,
+    without_self_links,
+)
+from plait.data.bound import BoundRelation, Data
+from plait.data.cells.fibres import Fibres, distinct
+from plait.data.cells.ranges import by_pieces
+from plait.data.cells.trees import compact
+from plait.data.labels.columns import quoted
+from plait.data.labels.names import Counted, Labels, Seen, build
+from plait.data.observing.closed import Tables, close
+from plait.data.observing.observed import observe
+from plait.data.observing.undirected import groups_of, mirrored
+from plait.data.reading.arrays import ArraySource
+from plait.data.reading.relation import AUTO, Relation, Source, as_relation
+from plait.data.traps.doubts import data_traps
+from plait.errors import DataError, suggestion
+from plait.forked import is_lost
+from plait.model.model import Equation, Model
+from plait.types import AnyArray, Array
+from plait.warn import warn_of
+
+if TYPE_CHECKING:
+    from plait.likelihood import Likelihood
+
+
+def bind(
+    model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None, *, warn: bool = True
+) -> Data:
+    """Read and check all data of a model; ``labels`` declares entities by axis.
+
+    warn: of what is likely a mistake (`plait.data.traps.doubts`).
+    """
+    relations = _relations(model, data)
+    equations = {name: model.equation(name) for name in relations}
+    sources = {name: r.read(name, equations[name].indices, groups_of(equations[name])) for name, r in relations.items()}
+    declared = _declared(model, labels or {})
+    names = _labels(model, sources, declared)
+    sizes = {index: len(names[index]) for index in model.visible}
+    bound = {name: _bound(relations[name], sources[name], equations[name], names) for name in relations}
+    result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
+    if warn and not is_lost():  # names are looked at by polars
+        warn_of(data_traps(result, relations, sources))
+    return result
+
+
+def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"data is {type(data).__name__}.\nGive a dict, relation -> table: {{{model.relations[0]!r}: …}}."
+        )
+    for name in data:
+        if name not in model.relations:
+            left = [relation for relation in model.relations if relation not in data]
+            raise DataError(
+                f"there are data for {quoted(name)}, which is no relation of the model.\n"
+                f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}."
+            )
+    for name in model.relations:
+        if name not in data:
+            raise DataError(f"relation {name} has no data.\nAdd {name!r} to the data, or remove its equation.")
+    return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations}
+
+
+def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Declared names by axis; the user may say index or axis."""
+    declared: dict[str, Any] = {}
+    if not isinstance(labels, Mapping):
+        raise DataError(
+            f"labels= is {type(labels).__name__}.\nGive a dict, axis -> names: {{{model.visible[0]!r}: […]}}."
+        )
+    for index, names in labels.items():
+        if index not in model.visible:
+            raise DataError(
+                f"labels= names {quoted(index)}, which is no visible index of the model.\n"
+                f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}."
+            )
+        axis = model.axis(index)
+        if axis in declared:
+            raise DataError(f"labels= declares axis {axis} twice.\nDeclare it once, under {axis!r}.")
+        declared[axis] = names
+    return declared
+
+
+def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, Any]) -> dict[str, Labels]:
+    """Labels by axis, and by every index on it."""
+    mentions: dict[str, list[Seen | Counted]] = {axis: [] for axis in model.axes}
+    for name, source in sources.items():
+        for k, index in enumerate(model.equation(name).indices):
+            where = mentions[model.axis(index)]
+            if isinstance(source, ArraySource):
+                where.append(Counted(f"{name}, index {index}", source.shape[k]))
+            else:
+                where.append(Seen(f"{name}, column {quoted(source.columns[index])}", source.labels[index]))
+                if index in source.entities:
+                    where.append(Seen(f"{name}, nodes", source.entities[index]))
+    names = {axis: build(axis, mentions[axis], declared.get(axis)) for axis in model.axes}
+    return {**names, **{index: names[model.axis(index)] for index in model.visible}}
+
+
+def _seen_rows(
+    model: Model, names: Mapping[str, Labels], bound: Mapping[str, BoundRelation], declared: Mapping[str, Any]
+) -> dict[str, NDArray[np.int64]]:
+    """Rows with data by visible index, in the order that they would have if nothing were declared."""
+    seen = {axis: np.zeros(len(names[axis]), bool) for axis in model.axes}
+    arrays = set()
+    for relation in bound.values():
+        for index in relation.indices:
+            seen[model.axis(index)] |= relation.seen.get(index, True)
+            arrays |= {model.axis(index)} - {model.axis(i) for i in relation.seen}
+    rows = {axis: np.flatnonzero(vector) for axis, vector in seen.items()}
+    for axis in rows:
+        if axis in declared and axis not in arrays:
+            rows[axis] = rows[axis][names[axis].names.gather(rows[axis]).arg_sort().to_numpy()]
+    return {
+        index: rows[model.axis(index)]
+        for index in model.visible
+        if not np.array_equal(rows[model.axis(index)], np.arange(len(names[index])))
+    }
+
+
+def _bound(relation: Relation, source: Source, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
+    indices, groups, doubled = equation.indices, groups_of(equation), equation.doubled
+    axes, shape = [names[index].axis for index in indices], tuple(len(names[index]) for index in indices)
+    refuse_senseless(relation, source.name, axes, doubled)
+    missing, put_aside = (
+        mirrored(tables, indices, shape, groups) for tables in _missing(relation, source, indices, names)
+    )
+    entries = without_hidden(entries_of(source, indices, names), _together(missing, put_aside, names))
+    apart = doubled or (((indices[0], indices[1]),) if relation.diagonal == "missing" else ())
+    entries, dropped = without_self_links(entries, apart)
+    refuse_nothing_else(entries, dropped, doubled)
+    missing = _together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
+    hidden = _together(missing, put_aside, names)
+    entries = checked(entries).in_one_way(groups)
+    seen = _seen(entries)
+    diagonal = "missing" if doubled else understand(relation, entries) if is_square(axes) else ""
+    if relation.diagonal == "auto" and diagonal == "missing" and not doubled:
+        never = {indices: never_observed(entries, put_aside.get(indices))}
+        missing, hidden = _together(missing, never, names), _together(hidden, never, names)
+        entries = without_hidden(entries, never)
+    entries, summed = settled(entries, relation.duplicates)
+    likelihood = cast("Likelihood", relation.likelihood)  # words were made one
+    refuse_values(entries, likelihood, summed=summed > 0)
+    universe = seen if relation.universe == "relation" else {}
+    weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
+    unlisted = _unlisted_weight(relation, source)
+    own = _own_weights(relation, entries)
+    listed = Fibres.of(indices, shape, entries.coords)
+    m = observe(indices, shape, listed, own, unlisted, universe, hidden, weight, groups)
+    coords, values, cell_weights = entries.coords, entries.values, m.listed
+    if not (_positive(values) and _positive(cell_weights)):
+        links = (values > 0) & (cell_weights > 0)
+        listed = Fibres.of(indices, shape, coords[links])
+        values, cell_weights = values[links], cell_weights[links]
+    return BoundRelation(
+        name=source.name,
+        indices=indices,
+        shape=shape,
+        links=listed,
+        stored=compact(values),
+        cell_weights=cell_weights,
+        weights=m.weights,
+        likelihood=likelihood,
+        observed_cells=m.observed_cells,
+        seen=seen,
+        summed=summed,
+        closed=close(m.weights, axes, missing, put_aside),
+        columns=dict(relation.columns or {}),
+        value=relation.value,
+        diagonal=diagonal,
+        open_weight=relation.weight == AUTO,
+        groups=groups,
+        self_links=dropped if doubled else 0,
+    )
+
+
+def _positive(numbers: Array) -> bool:
+    """Whether all are more than 0."""
+    return len(numbers) == 0 or bool(numbers.min() > 0)
+
+
+def _missing(
+    relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]
+) -> tuple[Tables, Tables]:
+    """Coordinates of missing cells, pairs and slices by index set, each once; and of those that are put aside."""
+    missing = _encoded(relation, relation.read_missing(source.name, indices), indices, names)
+    if isinstance(source, ArraySource) and len(source.hidden):
+        gaps = distinct(source.hidden, [len(names[index]) for index in indices])
+        missing = _together(missing, {indices: gaps}, names)
+    return missing, _encoded(relation, relation.read_hidden(source.name, indices), indices, names)
+
+
+def _encoded(
+    relation: Relation,
+    tables: Sequence[tuple[str, Mapping[str, Any]]],
+    indices: tuple[str, ...],
+    names: Mapping[str, Labels],
+) -> Tables:
+    """Tables of labels as coordinates by index set, in the relation's order."""
+    found: dict[tuple[str, ...], list[AnyArray]] = {}
+    for name, labels in tables:
+        ordered = {index: labels[index] for index in indices if index in labels}
+        found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, name))
+    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
+
+
+def _together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
+    """Coordinates of two kinds, each once and in order."""
+    common = {
+        over: distinct(np.concatenate([coords, more[over]]), [len(names[index]) for index in over])
+        for over, coords in some.items()
+        if over in more
+    }
+    return {**some, **more, **common}
+
+
+def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:
+    """Which entities occur: all those of an array; the nodes of a graph; those that an unhidden row mentions.
+
+    Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
+    """
+    if isinstance(entries.source, ArraySource):
+        return {}
+    by_axis = {labels.axis: np.zeros(len(labels), bool) for _, labels in entries.labels}
+    for k, (_, labels) in enumerate(entries.labels):
+        seen, column = by_axis[labels.axis], entries.coords[:, k]
+        by_pieces(partial(_mark, seen, column), len(column))
+    for index, labels in entries.labels:
+        if index in entries.source.entities:
+            by_axis[labels.axis][labels.encode(entries.source.entities[index])] = True
+    return {index: by_axis[labels.axis] for index, labels in entries.labels}
+
+
+def _mark(seen: NDArray[np.bool_], column: AnyArray, rows: slice) -> None:
+    seen[column[rows]] = True
+
+
+def _unlisted_weight(relation: Relation, source: Source) -> float:
+    """The weight of a cell that is neither listed nor hidden."""
+    if isinstance(source, ArraySource) and source.unlisted_missing:
+        return 0.0
+    if relation.observed == "all":
+        return 1.0
+    if relation.observed == "listed":
+        # A dense array lists its zeros too, though they are not kept.
+        return 1.0 if isinstance(source, ArraySource) and source.dense else 0.0
+    return float(relation.observed)
+
+
+def _own_weights(relation: Relation, entries: Entries) -> Array:
+    """The weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
+    if entries.weights is not None:
+        return entries.weights
+    zero = 1.0 if isinstance(relation.observed, str) else float(relation.observed)
+    if zero == 1 or _positive(entries.values):
+        return np.broadcast_to(1.0, len(entries))
+    return np.where(entries.values > 0, 1.0, zero)

@@ -1,0 +1,271 @@
+"""The listed cells of one relation as row numbers: hidden ones dropped, checked, sorted, duplicates settled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.cells.fibres import repeats
+from plait.data.cells.keys import columns_of, coordinate_type, find, pack_pair
+from plait.data.cells.sorting import sort_cells, taken
+from plait.data.labels.columns import quoted
+from plait.data.labels.names import Labels
+from plait.data.observing.undirected import Groups, canonical, writing
+from plait.data.reading.arrays import ArraySource
+from plait.data.reading.tables import TableSource
+from plait.errors import DataError
+from plait.types import AnyArray, Array
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plait.likelihood import Likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Listed cells: coords (n, order), values (n,), weights (n,) or None; rows: where each stood in the source.
+
+    writing: how each was written (`observing.undirected.writing`) where a cell can be written in several ways.
+    """
+
+    source: TableSource | ArraySource
+    labels: tuple[tuple[str, Labels], ...]
+    coords: AnyArray
+    values: Array
+    weights: Array | None
+    rows: NDArray[np.integer] | None = None
+    writing: NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of the relation."""
+        return tuple(len(labels) for _, labels in self.labels)
+
+    def chosen(self, which: AnyArray, coords: AnyArray | None = None) -> "Entries":
+        """Some of the entries, by mask or position; coords: theirs, if they are known."""
+        places = np.flatnonzero(which) if which.dtype == bool else which
+        weights = None if self.weights is None else taken(self.weights, places)
+        rows = places if self.rows is None else taken(self.rows, places)
+        writing = None if self.writing is None else taken(self.writing, places)
+        coords = taken(self.coords, places) if coords is None else coords
+        values = taken(self.values, places)
+        return replace(self, coords=coords, values=values, weights=weights, rows=rows, writing=writing)
+
+    def in_one_way(self, groups: Groups) -> "Entries":
+        """Every cell in its canonical writing; groups: the places whose order says nothing."""
+        if not groups:
+            return self
+        return replace(self, coords=canonical(self.coords, groups), writing=writing(self.coords, groups))
+
+    def row(self, entry: int) -> int:
+        """The row of the source that an entry stood in."""
+        return entry if self.rows is None else int(self.rows[entry])
+
+    def named(self, entry: int) -> str:
+        """The labels of an entry: ``user='u1', place=3``."""
+        return ", ".join(
+            f"{index}={quoted(labels[int(row)])}" for (index, labels), row in zip(self.labels, self.coords[entry])
+        )
+
+    def place(self, entry: int, column: str | None = None) -> str:
+        """Where an entry stands, for errors."""
+        if isinstance(self.source, ArraySource):
+            return f"{self.source.name}, cell [{', '.join(map(str, self.coords[entry].tolist()))}]"
+        of = "" if column is None else f", column {quoted(column)}"
+        return f"{self.source.name}{of}, row {self.row(entry)} (counting from 0)"
+
+
+def encode(
+    labels: Mapping[str, "pl.Series"], names: Mapping[str, Labels], columns: Mapping[str, str], name: str
+) -> AnyArray:
+    """Labels by index -> coordinates (n, k), in the order of the mapping."""
+    count = len(next(iter(labels.values())))
+    coords = np.empty((count, len(labels)), coordinate_type([len(names[index]) for index in labels]))
+    for k, (index, series) in enumerate(labels.items()):
+        names[index].write(series, coords[:, k], where=f"{name}, column {quoted(columns.get(index, index))}")
+    return coords
+
+
+def entries_of(source: TableSource | ArraySource, indices: Sequence[str], names: Mapping[str, Labels]) -> Entries:
+    """All listed cells of a source, in the order of the source."""
+    labels = tuple((index, names[index]) for index in indices)
+    if isinstance(source, ArraySource):
+        return Entries(source, labels, source.coords, source.values, None)
+    if indices:
+        coords = encode(source.labels, names, source.columns, source.name)
+    else:
+        coords = np.zeros((source.rows, 0), np.uint32)
+    return Entries(source, labels, coords, source.values, source.weights)
+
+
+def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], AnyArray]) -> Entries:
+    """The entries that no hidden table covers. After this nothing remembers what the others were."""
+    indices = [index for index, _ in entries.labels]
+    covered = np.zeros(len(entries), bool)
+    for over, coords in hidden.items():
+        places = [indices.index(index) for index in over]
+        columns = [entries.coords[:, k] for k in places]
+        sizes = [entries.sizes[k] for k in places]
+        mine, theirs = pack_pair(columns, columns_of(coords), sizes, (len(entries), len(coords)))
+        covered |= find(mine, np.unique(theirs))[1]
+    return entries.chosen(~covered) if covered.any() else entries
+
+
+CURES = {
+    "value": "Counts and links are finite numbers, 0 or more.",
+    "weight": "A weight is a finite number, 0 or more.",
+    "exposure": "An exposure is a finite number, 0 or more.",
+}
+GAPS = {
+    "value": "Remove the row and name its cell in missing=.",
+    "weight": "Remove the row.",
+    "exposure": "Remove the row.",
+}
+
+
+def checked(entries: Entries, noun: str = "value") -> Entries:
+    """Refuse values and weights that are no numbers ≥ 0; the value of a cell that weighs nothing is not looked at."""
+    source = entries.source
+    if entries.weights is not None and isinstance(source, TableSource):
+        _refuse_bad(entries, entries.weights, source.weight_column, "weight")
+        entries = replace(entries, values=np.where(entries.weights == 0, 0.0, entries.values))
+    _refuse_bad(entries, entries.values, getattr(source, "value_column", "value"), noun)
+    return entries
+
+
+def _refuse_bad(entries: Entries, numbers: Array, column: str, noun: str) -> None:
+    if len(numbers) == 0 or (numbers.min() >= 0 and numbers.max() < np.inf):  # NaN is neither
+        return
+    bad = ~((numbers >= 0) & (numbers < np.inf))
+    entry = int(np.argmax(bad))
+    place, number = entries.place(entry, column), numbers[entry]
+    if np.isnan(number):
+        raise DataError(f"{place}: the {noun} is missing.\n{GAPS[noun]}")
+    raise DataError(f"{place}: the {noun} is {number:g}.\n{CURES[noun]}")
+
+
+def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:
+    """Values that the likelihood does not know; summed: whether cells listed twice were added up."""
+    bad = likelihood.bad(entries.values)
+    if not bad.any():
+        return
+    entry = int(np.argmax(bad))
+    what = f"{entries.place(entry, getattr(entries.source, 'value_column', None))}: the value is"
+    if summed:  # no row has this value
+        what = f"{entries.source.name}: the values of {entries.named(entry) or 'the cell'} add up to"
+    raise DataError(
+        f"{what} {entries.values[entry]:g}, but the likelihood is {likelihood}.\n{likelihood.wanted}. {likelihood.cure}"
+    )
+
+
+def settled(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+    """The entries sorted, each cell once; and how many were added to another one."""
+    order, coords = sort_cells(entries.coords, entries.sizes)
+    if order is not None:
+        entries = entries.chosen(order, coords)
+    if repeats(entries.coords) == 0:
+        return entries, 0
+    if entries.writing is None:
+        return _each_once(entries, _same_cell(entries), duplicates)
+    entries, summed = _each_way_once(entries, duplicates)
+    entries, more = _all_ways_once(entries, duplicates)
+    return entries, summed + more
+
+
+def _same_cell(entries: Entries) -> AnyArray:
+    """Which of sorted entries are about the same cell as the one before, (n − 1,)."""
+    return np.asarray((entries.coords[1:] == entries.coords[:-1]).all(axis=1))
+
+
+def _each_once(entries: Entries, same: AnyArray, duplicates: str) -> tuple[Entries, int]:
+    """Sorted entries without repeats, and how many were added to another one; same: which repeat the one before."""
+    # What a repeated cell means is settled for sparse arrays: SciPy adds them up.
+    if duplicates == "error" and isinstance(entries.source, TableSource):
+        raise _twice(entries, same)
+    return _summed(entries, same), int(np.count_nonzero(same))
+
+
+def _each_way_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+    """Sorted entries without repeats of a cell that are written in the same way."""
+    assert entries.writing is not None
+    same = _same_cell(entries)
+    again = same & (entries.writing[1:] == entries.writing[:-1])
+    if (same[1:] & same[:-1]).any():  # the same way need not follow at once
+        number = np.cumsum(np.concatenate([[True], ~same]))
+        entries = entries.chosen(np.lexsort((entries.writing, number)))
+        assert entries.writing is not None
+        again = same & (entries.writing[1:] == entries.writing[:-1])
+    return _each_once(entries, again, duplicates) if again.any() else (entries, 0)
+
+
+def _all_ways_once(entries: Entries, duplicates: str) -> tuple[Entries, int]:
+    """Sorted entries, each cell once: it may be written in several ways if they all say the same."""
+    same = _same_cell(entries)
+    first = np.flatnonzero(np.concatenate([[True], ~same]))
+    unlike = np.zeros(len(first), bool)
+    for numbers in (entries.values, entries.weights):
+        if numbers is not None:
+            unlike |= np.minimum.reduceat(numbers, first) != np.maximum.reduceat(numbers, first)
+    once = entries.chosen(first)
+    if not unlike.any():
+        return once, 0
+    if duplicates == "error":
+        raise _unlike(entries, int(first[np.argmax(unlike)]))
+    summed = _summed(entries, same)
+    rows = np.diff(np.append(first, len(entries)))
+    return replace(once, values=np.where(unlike, summed.values, once.values)), int((rows - 1)[unlike].sum())
+
+
+def _unlike(entries: Entries, first: int) -> DataError:
+    """A cell without a direction that has two values, or weights; first: its first entry."""
+    second = first + 1
+    if entries.weights is not None and entries.weights[first] != entries.weights[second]:
+        noun, numbers = "weight", entries.weights
+    else:
+        noun, numbers = "value", entries.values
+        while numbers[first] == numbers[second]:
+            second += 1
+    said = f"the {noun} is {numbers[first]:g} written one way and {numbers[second]:g} written the other"
+    if isinstance(entries.source, TableSource):
+        said += f", in rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
+    sums = ", or add them up with plait.Relation(…, duplicates='sum')" if noun == "value" else ""
+    return DataError(
+        f"{entries.source.name}: {entries.named(first)} has no direction, as exchanging the two leaves the equation as "
+        f"it is, but {said}.\nRemove one{sums}; where links have a direction, write two different factors."
+    )
+
+
+def _twice(entries: Entries, same: AnyArray) -> DataError:
+    """The earliest row that repeats a cell, and the first one of that cell; same: which equal the entry before."""
+    repeated = np.flatnonzero(same) + 1
+    second = int(repeated[0 if entries.rows is None else np.argmin(entries.rows[repeated])])
+    first = int(np.flatnonzero(~np.concatenate([[False], same[:second]]))[-1])
+    rows = f"rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
+    more = int(same.sum()) - 1
+    also = f"; {more} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
+    named = entries.named(first) or "the same cell"
+    sums = isinstance(entries.source, TableSource) and entries.source.spec == "Relation"
+    cure = ", or add them up with plait.Relation(table, duplicates='sum')" if sums else ""
+    return DataError(f"{entries.source.name}: {rows} are both about {named}{also}.\nRemove one{cure}.")
+
+
+def _summed(entries: Entries, same: AnyArray) -> Entries:
+    """Sorted entries with equal ones added up, smallest value first: the order of rows must not change the last bit."""
+    new = np.concatenate([[True], ~same])
+    order, first = np.lexsort((entries.values, np.cumsum(new))), np.flatnonzero(new)
+    values = np.add.reduceat(entries.values[order], first)
+    if entries.weights is not None:
+        least, most = (f.reduceat(entries.weights, first) for f in (np.minimum, np.maximum))
+        if (least != most).any():
+            entry = int(first[np.argmax(least != most)])
+            raise DataError(
+                f"{entries.source.name}: rows about {entries.named(entry)} are to be summed but have different "
+                f"weights.\nGive rows of one cell the same weight, or sum them before."
+            )
+    return replace(entries.chosen(first), values=values)

@@ -1,0 +1,198 @@
+"""Given factors over visible indices (MATH.md: V) as Weights."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.binding.entries import CURES, checked, entries_of, settled
+from plait.data.cells.keys import columns_of, coordinate_type, pack
+from plait.data.observing.terms import Table, Term
+from plait.data.observing.undirected import Groups
+from plait.data.observing.weights import Weights
+from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
+from plait.data.reading.relation import KINDS, Exposure
+from plait.data.reading.tables import TableSource, is_table, read_table
+from plait.errors import DataError
+from plait.model.model import Model
+
+if TYPE_CHECKING:
+    from plait.data.bound import Data
+
+
+def bind_exposure(
+    exposure: Any, factor_indices: Sequence[str], data: "Data", name: str, groups: Groups = ()
+) -> Weights:
+    """V = default + Σ (table − default) of a given factor, over its indices; from an Exposure, a table or an array.
+
+    groups: places of indices without an order, where the factor is one of pairs.
+    """
+    if not isinstance(exposure, Exposure):
+        if not is_array(exposure) and not is_table(exposure):
+            raise DataError(f"{name}: an exposure cannot be read from {type(exposure).__name__}.\n{KINDS}")
+        exposure = Exposure(exposure)
+    indices = tuple(factor_indices)
+    shape = tuple(data.sizes[index] for index in indices)
+    if is_array(exposure.table) and not is_sparse(exposure.table):
+        return _from_array(exposure.table, indices, shape, name, groups)
+    return _from_table(exposure, indices, shape, data, name, groups)
+
+
+def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], name: str, groups: Groups) -> Weights:
+    values = as_floats(array, name)
+    _check_shape(values.shape, indices, shape, name)
+    for first, second in groups:
+        if not np.array_equal(values, values.swapaxes(first, second)):
+            raise DataError(f"{name}: the array is not symmetric, but the pairs have no order.\n{BOTH_WAYS}")
+    bad = ~((values >= 0) & (values < np.inf))
+    if bad.any():
+        cell = [int(place[0]) for place in np.nonzero(bad)]
+        raise DataError(f"{name}, cell {cell}: the exposure is {values[tuple(cell)]:g}.\n{CURES['exposure']}")
+    if len(indices) == 0:
+        return Weights.constant(indices, shape, float(values))
+    if len(indices) == 1:
+        return Weights.from_vector(indices, shape, indices[0], values)
+    # The most frequent value is the constant, so that the table is short.
+    distinct, counts = np.unique(values, return_counts=True)
+    default = float(distinct[np.argmax(counts)])
+    coords = np.argwhere(values != default)
+    return _spread(indices, shape, coords, values[values != default], default)
+
+
+def _check_shape(got: tuple[int, ...], indices: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
+    if got != shape:
+        wanted = ", ".join(f"{index}: {size}" for index, size in zip(indices, shape)) or "one number"
+        raise DataError(
+            f"{name}: the array has shape {got}, but wanted is {shape} ({wanted}).\nGive one entry per cell."
+        )
+
+
+def _from_table(
+    exposure: Exposure, indices: tuple[str, ...], shape: tuple[int, ...], data: "Data", name: str, groups: Groups
+) -> Weights:
+    source: TableSource | ArraySource
+    if is_sparse(exposure.table):
+        source = read_array(exposure.table, name, len(indices))
+        _check_shape(source.shape, indices, shape, name)
+        if len(source.hidden):
+            raise DataError(f"{name}, cell {source.hidden[0].tolist()}: the exposure is nan.\n{CURES['exposure']}")
+        complete = not source.unlisted_missing
+    else:
+        source = read_table(exposure.table, name, indices, exposure.columns or {}, exposure.value, spec="Exposure")
+        complete = source.rows >= math.prod(shape)
+    entries, _ = settled(checked(entries_of(source, indices, data.labels), "exposure"), "error")
+    if exposure.default is None and not complete:
+        raise DataError(
+            f"{name}: the table lists {len(entries):,} of {math.prod(shape):,} cells.\n"
+            f"Say what the others are: plait.Exposure(table, default=1.0)."
+        )
+    coords, values = _in_both_ways(entries.coords, entries.values, shape, groups, name)
+    return _spread(indices, shape, coords, values, float(exposure.default or 0.0))
+
+
+def _in_both_ways(
+    coords: Any, values: Any, shape: tuple[int, ...], groups: Groups, name: str
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Sorted coordinates (n, order) and their values with the other way of writing each pair, listed or not."""
+    for first, second in groups:
+        turned = coords.copy()
+        turned[:, [first, second]] = coords[:, [second, first]]
+        both = np.concatenate([coords, turned])
+        keys = pack(columns_of(both), shape, len(both))
+        _, at, which = np.unique(keys, return_index=True, return_inverse=True)
+        twice = np.concatenate([values, values])
+        if not np.array_equal(twice, twice[at][which.reshape(-1)]):
+            raise DataError(f"{name}: a pair has two values, one each way, but pairs have no order.\n{BOTH_WAYS}")
+        coords, values = both[at], twice[at]
+    return coords, values
+
+
+def _spread(indices: tuple[str, ...], shape: tuple[int, ...], coords: Any, values: Any, default: float) -> Weights:
+    cells = np.ascontiguousarray(coords, coordinate_type(shape))
+    return Weights.constant(indices, shape, default).replaced(cells, default, values)
+
+
+BOTH_WAYS = "List each pair once, or both ways with one value; or write two factors, U[i, r] V[j, r]."
+
+
+@dataclass(frozen=True, eq=False)
+class Exposures:
+    """Given factors without latent indices: their names, and their product in each term, over the relation's indices.
+
+    terms: by `term_key`; a term that has none is not there.
+    """
+
+    names: frozenset[str]
+    terms: Mapping[str, Weights]
+
+    def of(self, relation: str, term: int) -> Weights | None:
+        """V of a term, by its number in the equation; None where there is no exposure."""
+        return self.terms.get(term_key(relation, term))
+
+    def at(self, relation: str, term: int, cells: NDArray[np.integer]) -> NDArray[np.float64] | None:
+        """V of a term at some cells of the relation; None where there is no exposure."""
+        weights = self.of(relation, term)
+        return None if weights is None else weights.at(cells)
+
+    def indices(self, relation: str) -> frozenset[str]:
+        """The indices of a relation that any of its exposures depends on."""
+        own = [weights for key, weights in self.terms.items() if relation_of(key) == relation]
+        return frozenset(i for w in own for term in w.terms for i in (*term.vectors, *term.table_indices))
+
+
+def term_key(relation: str, term: int) -> str:
+    """A term of a relation as one word, that of the first is the relation's name: so runs of format 3 can be read."""
+    return f"{relation} + {term}" if term else relation
+
+
+def relation_of(key: str) -> str:
+    """The relation that a key belongs to."""
+    return key.partition(" ")[0]
+
+
+def bind_exposures(data: "Data", fixed: Mapping[str, Any]) -> Exposures:
+    """Read the given factors without latent indices."""
+    model = data.model
+    visible = [name for name in fixed if not model.factor(name).latent]
+    bound = {
+        name: bind_exposure(fixed[name], model.factor(name).indices, data, name, _groups(model, name))
+        for name in visible
+    }
+    products: dict[str, Weights] = {}
+    for equation in model.equations:
+        shape = data.relations[equation.relation].shape
+        for number, term in enumerate(equation.terms):
+            key = term_key(equation.relation, number)
+            for occurrence in term.occurrences:
+                if occurrence.factor in bound:
+                    here = _renamed(bound[occurrence.factor], occurrence.indices).over(equation.indices, shape)
+                    products[key] = products[key] * here if key in products else here
+    return Exposures(frozenset(visible), products)
+
+
+def _groups(model: Model, name: str) -> Groups:
+    """The places of a factor's indices between which pairs have no order."""
+    found = {
+        (occurrence.indices.index(i), occurrence.indices.index(j))
+        for equation in model.equations
+        for occurrence in equation.occurrences
+        for i, j in equation.exchanged
+        if occurrence.factor == name and equation.is_of_pairs(occurrence, (i, j))
+    }
+    return tuple(sorted((min(pair), max(pair)) for pair in found))
+
+
+def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
+    """The same weights under the index names of one equation."""
+    new = dict(zip(weights.indices, indices))
+
+    def rename(term: Term) -> Term:
+        table = term.table
+        if table is not None:
+            table = Table(tuple(new[index] for index in table.indices), table.cells, table.values)
+        return replace(term, vectors={new[index]: vector for index, vector in term.vectors.items()}, table=table)
+
+    return replace(weights, indices=indices, terms=tuple(rename(term) for term in weights.terms))

@@ -1,0 +1,81 @@
+"""What a fit remembers of a relation's data: its links, what rules close, and the names of its columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.keys import Lookup
+from plait.data.observing.closed import Closed
+from plait.data.observing.undirected import Groups, canonical, written
+from plait.types import AnyArray, Array
+
+if TYPE_CHECKING:
+    from plait.data.bound import BoundRelation
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M.
+
+    links and stored are what they are made from when first asked for: a fit keeps no more. closed: cells that no link
+    is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
+    groups: places of indices whose order says nothing (`observing.undirected`); cells are in their canonical writing,
+    and every question here may be asked in any.
+    """
+
+    shape: tuple[int, ...]
+    links: AnyArray | Fibres
+    stored: NDArray[np.floating]
+    weights: Array
+    closed: Closed = field(default_factory=Closed)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    value: str | None = None
+    groups: Groups = ()
+
+    @classmethod
+    def of(cls, relation: "BoundRelation") -> Self:
+        """What is remembered of a bound relation."""
+        return cls(
+            relation.shape, relation.links, relation.stored, relation.cell_weights, relation.closed, relation.columns,
+            relation.value, relation.groups,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @cached_property
+    def cells(self) -> AnyArray:
+        """Coordinates (n, order) in lexicographic order."""
+        return self.links.cells() if isinstance(self.links, Fibres) else self.links
+
+    @cached_property
+    def values(self) -> Array:
+        """X at the cells, (n,)."""
+        return self.stored.astype(np.float64, copy=False)
+
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order), as row numbers, are known links."""
+        return self._lookup.contain(self.canonical(cells))
+
+    def values_at(self, cells: AnyArray) -> Array:
+        """X at some cells (m, order), 0 where there is no known link."""
+        at, known = self._lookup.find(self.canonical(cells))
+        return np.where(known, self.values[at], 0.0) if len(self) else np.zeros(len(cells))
+
+    def canonical(self, cells: AnyArray) -> AnyArray:
+        """Cells (m, order), as row numbers, in the writing in which known ones are kept."""
+        return canonical(cells, self.groups)
+
+    @property
+    def written(self) -> AnyArray:
+        """The known links in all their writings, (m, order), in lexicographic order."""
+        return written(self.cells, self.shape, self.groups)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self.cells, self.shape)

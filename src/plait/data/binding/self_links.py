@@ -1,0 +1,95 @@
+"""The diagonal of a relation between the entities of one axis: is an entity ever observed with itself?
+
+A graph without a single self-link does not say that nobody likes himself: its diagonal was never looked at, and as
+observed zeros it would pull the factors of every entity apart. So there the cells of the diagonal that are not listed
+are missing. One self-link shows that they can be observed, and then all of them are what other cells are.
+
+Where a factor stands twice in a term of the equation, no entity can be observed with itself: the updates rest on the
+two being different rows. Self-links that are listed there are dropped.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plait.data.binding.entries import Entries
+from plait.data.cells.keys import coordinate_type
+from plait.data.reading.arrays import ArraySource
+from plait.data.reading.relation import Relation
+from plait.errors import DataError
+from plait.types import AnyArray
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+def is_square(axes: Sequence[str]) -> bool:
+    """Whether a relation, its indices on these axes, has a diagonal of its own: two indices, one axis."""
+    return len(axes) == 2 and axes[0] == axes[1]
+
+
+def refuse_senseless(relation: Relation, name: str, axes: Sequence[str], doubled: Pairs) -> None:
+    """Refuse what is said about a diagonal where there is none, or where it cannot be observed."""
+    if doubled and relation.diagonal == "observed":
+        first, second = doubled[0]
+        raise DataError(
+            f"{name}: diagonal is 'observed', but a factor stands twice in its equation, by {first} and {second}: no "
+            f"entity can be observed with itself.\n"
+            f"Leave it out: listed self-links are then dropped; or write two different factors."
+        )
+    if relation.diagonal != "auto" and not (doubled or is_square(axes)):
+        raise DataError(
+            f"{name}: diagonal is {relation.diagonal!r}, but it has no diagonal: only relations of two indices on one "
+            f"axis do.\nLeave it out, or declare the two indices to be one axis (friend: user)."
+        )
+
+
+def all_of(size: int) -> AnyArray:
+    """The coordinates (size, 2) of a diagonal."""
+    rows = np.arange(size, dtype=coordinate_type([size]))
+    return np.stack([rows, rows], axis=1)
+
+
+def without_self_links(entries: Entries, pairs: Pairs) -> tuple[Entries, int]:
+    """The entries in which no pair of these indices has the same row twice, and how many links the others were."""
+    indices = [index for index, _ in entries.labels]
+    own = np.zeros(len(entries), bool)
+    for first, second in pairs:
+        own |= entries.coords[:, indices.index(first)] == entries.coords[:, indices.index(second)]
+    if not own.any():
+        return entries, 0
+    return entries.chosen(~own), int(np.count_nonzero(entries.values[own] > 0))
+
+
+def refuse_nothing_else(entries: Entries, dropped: int, doubled: Pairs) -> None:
+    """Refuse data whose links were all self-links, where these cannot be observed; entries: what is left."""
+    if doubled and dropped and not len(entries):
+        first, second = doubled[0]
+        raise DataError(
+            f"{entries.source.name}: all {dropped:,} links are self-links, which its equation cannot observe: a factor "
+            f"stands twice, by {first} and {second}.\n"
+            f"Check which columns {first} and {second} are read from, or write two different factors."
+        )
+
+
+def understand(relation: Relation, entries: Entries) -> str:
+    """ "observed" or "missing": what the diagonal of a relation is whose entries are those that are not hidden."""
+    if relation.diagonal != "auto":
+        return relation.diagonal
+    return "observed" if bool(np.any(_on(entries.coords) & (entries.values > 0))) else "missing"
+
+
+def never_observed(entries: Entries, put_aside: AnyArray | None) -> AnyArray:
+    """The coordinates (n, 2) of the cells of the diagonal that nobody speaks of.
+
+    Neither an entry does (a 0 of a dense array is none) nor put_aside (m, 2), cells that are to be predicted.
+    """
+    named = np.zeros(entries.sizes[0], bool)
+    if not (isinstance(entries.source, ArraySource) and entries.source.dense):
+        named[entries.coords[_on(entries.coords), 0]] = True
+    if put_aside is not None:
+        named[put_aside[_on(put_aside), 0]] = True
+    return all_of(len(named))[~named]
+
+
+def _on(coords: AnyArray) -> AnyArray:
+    return np.asarray(coords[:, 0] == coords[:, 1])

@@ -1,0 +1,161 @@
+"""Bound data: every relation as sorted cells, values and weights, and one Labels per axis."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.cells.fibres import Fibres
+from plait.data.labels.names import Labels
+from plait.data.observing.closed import Closed
+from plait.data.observing.observed import times
+from plait.data.observing.undirected import Groups, count_cells
+from plait.data.observing.weights import Weights
+from plait.model.model import Model
+from plait.types import AnyArray, Array
+
+if TYPE_CHECKING:
+    from plait.likelihood import Likelihood
+
+
+DIAGONAL_WORDS = {
+    "missing": "missing: no entity is observed with itself",
+    "observed": "observed: self-links are cells like all others",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRelation:
+    """A relation as a fit needs it.
+
+    Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
+    links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
+    columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
+    index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
+    "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
+    indices whose order says nothing (`observing.undirected`): links are there in their canonical writing, and a cell
+    counts once, but M has all writings. The rest is counts for people: observed_cells have M > 0, self_links are
+    listed ones that were dropped.
+    """
+
+    name: str
+    indices: tuple[str, ...]
+    shape: tuple[int, ...]
+    links: Fibres
+    stored: NDArray[np.floating]
+    cell_weights: Array
+    weights: Weights
+    likelihood: "Likelihood"
+    observed_cells: int
+    seen: Mapping[str, NDArray[np.bool_]]
+    summed: int
+    closed: Closed
+    columns: Mapping[str, str]
+    value: str | None
+    diagonal: str
+    open_weight: bool = False
+    groups: Groups = ()
+    self_links: int = 0
+
+    @property
+    def cells(self) -> AnyArray:
+        """The links' coordinates (n, order), made from the fibres that are kept."""
+        return self.links.cells()
+
+    @property
+    def values(self) -> Array:
+        """The links' values (n,)."""
+        return self.stored.astype(np.float64, copy=False)
+
+    @property
+    def unseen(self) -> dict[str, int]:
+        """How many entities no row mentions, by index."""
+        return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
+
+    @property
+    def total_cells(self) -> int:
+        """How many cells there are, observed or not."""
+        return count_cells(self.shape, self.groups)
+
+    @property
+    def observed_zeros(self) -> int:
+        """How many cells with M > 0 are 0."""
+        return self.observed_cells - len(self.links)
+
+    @property
+    def missing_cells(self) -> int:
+        """How many cells have M = 0."""
+        return self.total_cells - self.observed_cells
+
+    def weighing(self, weight: float) -> "BoundRelation":
+        """The relation with all its weights times a number over 0, which is then found."""
+        return replace(
+            self,
+            weights=self.weights * weight,
+            cell_weights=times(self.cell_weights, weight),
+            open_weight=False,
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        shape = " × ".join(f"{size:,}" for size in self.shape) or "one cell"
+        cells = f", undirected: {self.total_cells:,}" if self.groups else f" = {self.total_cells:,}"
+        lines = [f"{self.name}[{', '.join(self.indices)}]: {shape}{cells} cells"]
+        lines.append(f"observed links  {len(self.links):,}, values adding up to {self.values.sum():g}")
+        lines.append(f"observed zeros  {self.observed_zeros:,}")
+        lines.append(f"missing cells   {self.missing_cells:,}")
+        if self.diagonal:
+            lines.append(f"diagonal        {DIAGONAL_WORDS[self.diagonal]}")
+        if self.self_links:
+            lines.append(f"self-links      {self.self_links:,} dropped: a factor stands twice, with two entities")
+        for index, count in self.unseen.items():
+            if count:
+                lines.append(f"unseen here     {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
+        if self.summed:
+            lines.append(f"duplicates      {self.summed:,} row{'' if self.summed == 1 else 's'} added to another")
+        lines.append(f"likelihood      {self.likelihood}")
+        lines.append(f"weights         {self.weights}")
+        if self.open_weight:
+            lines.append("weight          auto: 1 here, plait.fit finds one")
+        return "\n  ".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """All relations of a model, bound. labels by axis and by index; sizes by visible index; relations by name.
+
+    seen: by visible index, the rows that some relation has data of, in ascending order of their names; not there where
+    these are all rows as they stand.
+    """
+
+    model: Model
+    labels: Mapping[str, Labels]
+    sizes: Mapping[str, int]
+    relations: Mapping[str, BoundRelation]
+    seen: Mapping[str, NDArray[np.int64]]
+
+    @property
+    def open_weights(self) -> tuple[str, ...]:
+        """The relations whose weight a fit has to find."""
+        return tuple(name for name, relation in self.relations.items() if relation.open_weight)
+
+    def weighing(self, weights: Mapping[str, float]) -> "Data":
+        """The data with the relations named times a weight."""
+        changed = {name: self.relations[name].weighing(weight) for name, weight in weights.items()}
+        return replace(self, relations={**self.relations, **changed})
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{axis} {len(self.labels[axis]):,}" for axis in self.model.axes)
+        return "\n".join([f"axes: {axes or 'none'}", *map(str, self.relations.values())])
+
+    def _repr_html_(self) -> str:
+        from plait.show import data_html
+
+        return data_html(self)

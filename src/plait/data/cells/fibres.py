@@ -1,0 +1,132 @@
+"""Distinct cells in lexicographic order, kept as fibres: a row number that cells share is stored once.
+
+`rows[l]` are the row numbers of level l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]`
+of level l + 1. The last level holds one row number a cell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.cells.ranges import MANY, on_threads, ranges
+from plait.data.cells.sorting import sort_cells
+from plait.types import AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Fibres:
+    """Sorted distinct cells over indices of these sizes."""
+
+    indices: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rows: tuple[NDArray[np.unsignedinteger], ...]
+    starts: tuple[NDArray[np.int64], ...]
+    count: int
+
+    @classmethod
+    def of(cls, indices: tuple[str, ...], sizes: tuple[int, ...], cells: AnyArray) -> "Fibres":
+        """The fibres of cells (n, order) that are sorted and distinct."""
+        if len(indices) == 0:
+            return cls(indices, sizes, (), (), len(cells))
+        rows, starts = (_plainly if len(cells) < MANY else _compiled)(cells)
+        return cls(indices, sizes, (*rows, _unsigned(np.ascontiguousarray(cells[:, -1]))), tuple(starts), len(cells))
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes at rest."""
+        return sum(array.nbytes for array in (*self.rows, *self.starts))
+
+    def equals(self, other: "Fibres") -> bool:
+        """Whether these are the same cells."""
+        if self is other:
+            return True
+        mine, theirs = (*self.rows, *self.starts), (*other.rows, *other.starts)
+        same = (self.indices, self.sizes, self.count) == (other.indices, other.sizes, other.count)
+        return same and all(np.array_equal(a, b) for a, b in zip(mine, theirs))
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        level = self.indices.index(index)
+        column: AnyArray = self.rows[level]
+        return column if level == len(self.rows) - 1 else np.repeat(column, self._lengths(level))
+
+    def _lengths(self, level: int) -> NDArray[np.int64]:
+        """How many cells every fibre of a level has."""
+        begin = self.starts[level]
+        for starts in self.starts[level + 1 :]:
+            begin = starts[begin]
+        return np.diff(begin)
+
+    def cells(self) -> AnyArray:
+        """All cells, (n, order)."""
+        kind = np.uint32 if all(rows.dtype.itemsize == 4 for rows in self.rows) else np.int64
+        cells = np.empty((self.count, len(self.indices)), kind)
+        for k, index in enumerate(self.indices):
+            cells[:, k] = self.column(index)
+        return cells
+
+
+def _plainly(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
+    """Rows and starts of all levels but the last."""
+    new = np.zeros(len(cells), bool)
+    new[:1] = True
+    firsts: list[AnyArray] = []  # first cell of every fibre of a level
+    for level in range(cells.shape[1] - 1):
+        new[1:] |= cells[1:, level] != cells[:-1, level]
+        firsts.append(np.flatnonzero(new))
+    rows = [_unsigned(cells[first, level]) for level, first in enumerate(firsts)]
+    starts = [np.append(np.searchsorted(below, first), len(below)) for first, below in pairwise(firsts)]
+    return rows, starts + [np.append(first, len(cells)) for first in firsts[-1:]]
+
+
+def _compiled(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
+    """The same on threads and without scratch memory: fibres are counted, then written where they belong."""
+    from plait.data.cells.radix import count_fibres, write_fibres
+
+    depth, cuts = cells.shape[1], ranges(len(cells))
+    counts = np.zeros((len(cuts), depth + 1), np.int64)
+    on_threads(lambda part, lo, hi: count_fibres(cells, lo, hi, counts[part]), cuts)
+    places = np.cumsum(counts, axis=0) - counts
+    totals = counts.sum(axis=0)
+    begin = np.cumsum(totals[:depth]) - totals[:depth]
+    rows = np.empty(begin[-1], np.uint32 if cells.dtype.itemsize <= 4 else np.uint64)
+    starts = np.empty(begin[-1] + depth - 1, np.int64)
+    on_threads(lambda part, lo, hi: write_fibres(cells, lo, hi, begin, places[part], rows, starts), cuts)
+    levels = range(depth - 1)
+    for level in levels:
+        starts[begin[level + 1] + level] = totals[level + 1]
+    return (
+        [rows[begin[level] : begin[level + 1]] for level in levels],
+        [starts[begin[level] + level : begin[level + 1] + level + 1] for level in levels],
+    )
+
+
+def repeats(cells: AnyArray) -> int:
+    """How many of some sorted cells are equal to the one before."""
+    if len(cells) < MANY:
+        return int(np.count_nonzero((cells[1:] == cells[:-1]).all(axis=1)))
+    from plait.data.cells.radix import count_fibres
+
+    cuts = ranges(len(cells))
+    counts = np.zeros((len(cuts), cells.shape[1] + 1), np.int64)
+    on_threads(lambda part, lo, hi: count_fibres(cells, lo, hi, counts[part]), cuts)
+    return int(counts[:, -1].sum())
+
+
+def distinct(cells: AnyArray, sizes: Sequence[int]) -> AnyArray:
+    """Cells (n, order) in lexicographic order, each once."""
+    cells = sort_cells(cells, sizes)[1]
+    if repeats(cells) == 0:
+        return cells
+    return np.asarray(cells[np.concatenate([[True], (cells[1:] != cells[:-1]).any(axis=1)])])
+
+
+def _unsigned(column: AnyArray) -> NDArray[np.unsignedinteger]:
+    """Unsigned row numbers: kernels then need no test for negative ones; 64 bits only where 32 do not do."""
+    return column.astype(np.uint64 if column.dtype.itemsize > 4 else np.uint32, copy=False)

@@ -1,0 +1,1 @@
+"""Evidence made from data: features of entities, paths between them."""

@@ -1,0 +1,1 @@
+"""Outside names and row numbers."""

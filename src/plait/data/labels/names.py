@@ -1,0 +1,281 @@
+"""Outside names <-> row numbers: one Labels per axis, for the whole model.
+
+Rows are the names that occur, in ascending order, so a fit does not depend on the order of a table; declared names that
+do not occur come after them. Where all names are declared, rows have the declared order. Arrays have the entities
+0 … n−1, unless declared names of exactly that number name them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from plait.data.cells.ranges import MANY
+from plait.data.labels.columns import kind, label_series, quoted, widened
+from plait.data.labels.near import Near, distinct_near
+from plait.errors import DataError
+from plait.forked import refuse_in_fork
+from plait.types import AnyArray, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plait.data.labels.hashed import Hashed
+
+
+# How many names an error lists before it says "…".
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The names of an axis in row order; a sequence of Python values."""
+
+    axis: str
+    names: "pl.Series"
+
+    @classmethod
+    def of(cls, axis: str, names: Any) -> "Labels":
+        """Labels of these names, in this order."""
+        series = label_series(names, f"labels of {axis}")
+        if series.n_unique() < len(series):
+            twice = series.filter(series.is_duplicated())[0]
+            raise DataError(f"labels of {axis}: {quoted(twice)} is there twice.\nAn entity has one name; remove one.")
+        return cls(axis, widened(series))
+
+    @classmethod
+    def count(cls, axis: str, size: int) -> "Labels":
+        """The entities 0 … size−1 of an array."""
+        import polars as pl
+
+        return cls(axis, pl.Series(np.arange(size, dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.names.to_list())
+
+    def __getitem__(self, row: int | slice) -> Any:
+        return self.names[row].to_list() if isinstance(row, slice) else self.names[int(row)]
+
+    def __contains__(self, label: object) -> bool:
+        try:
+            return bool(self.encode([label], unknown="mark")[0] >= 0)
+        except DataError:  # a label of another kind, or none at all
+            return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labels) and self.axis == other.axis and self.names.equals(other.names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Labels({self.axis!r}, {len(self)} {kind(self.names)}: {listed(self.names)})"
+
+    def encode(self, column: Any, *, where: str = "", unknown: Literal["error", "mark"] = "error") -> Rows:
+        """The rows of labels; column (n,) -> (n,). An unknown label is an error, or −1 if ``unknown="mark"``.
+
+        ``where`` names the column in errors.
+        """
+        where = where or f"labels of {self.axis}"
+        series = label_series(column, where)
+        if len(series) == 0:
+            return np.zeros(0, np.int64)
+        if kind(series) != kind(self.names):
+            raise DataError(
+                f"{where}: the labels are {kind(series)}, but axis {self.axis} has {kind(self.names)}: "
+                f"{listed(self.names)}.\nConvert the column to {kind(self.names)}."
+            )
+        rows = self._rows(series)
+        if unknown == "error" and (rows < 0).any():
+            raise self._unknown(series, rows, where)
+        return rows
+
+    def row(self, label: Any) -> int:
+        """The row of one label."""
+        return int(self.encode([label])[0])
+
+    def _rows(self, series: "pl.Series") -> Rows:
+        import polars as pl
+
+        if self._near is None:
+            refuse_in_fork(f"names of {self.axis}")
+        if (table := self._table(series)) is not None:
+            rows = np.empty(len(series), np.int64)
+            table.write(series, rows)
+            return rows
+        if series.dtype != self.names.dtype:  # what does not fit becomes null, which is no name
+            series = series.cast(self.names.dtype, strict=False)
+        numbered = pl.DataFrame({"name": self.names, "row": np.arange(len(self))})
+        found = pl.DataFrame({"name": series}).join(numbered, on="name", how="left", maintain_order="left")
+        return found["row"].fill_null(-1).to_numpy()
+
+    @cached_property
+    def _near(self) -> Near | None:
+        return Near.of(self.names) if kind(self.names) == "integers" else None
+
+    @cached_property
+    def _hashed(self) -> "Hashed | None":
+        from plait.data.labels.hashed import Hashed
+
+        return Hashed.of(self.names)
+
+    def _table(self, series: "pl.Series") -> "Near | Hashed | None":
+        """What looks labels of the names' kind up; None where joining tables does, for a few or for another type."""
+        if self._near is not None:
+            return self._near
+        return self._hashed if len(series) >= MANY and series.dtype == self.names.dtype else None
+
+    def write(self, series: "pl.Series", rows: AnyArray, *, where: str) -> None:
+        """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""
+        table = self._table(series) if len(series) and kind(series) == kind(self.names) else None
+        if table is None or not table.write(series, rows):
+            rows[:] = self.encode(series, where=where)
+
+    def _unknown(self, series: "pl.Series", rows: Rows, where: str) -> DataError:
+        strange = series.filter(rows < 0).unique(maintain_order=True)
+        first = int(np.argmax(rows < 0))
+        what = f"{quoted(strange[0])} is no entity of axis {self.axis}"
+        if len(strange) > 1:
+            what = f"{listed(strange)} are no entities of axis {self.axis}"
+        close = get_close_matches(str(strange[0]), [str(name) for name in self.names.head(10_000)], n=1)
+        hint = f"Did you mean {quoted(close[0])}? " if close and kind(series) == "strings" else ""
+        return DataError(
+            f"{where}, row {first} (counting from 0): {what}, which has {listed(self.names)}.\n"
+            f"{hint}Declare further entities with labels={{{self.axis!r}: […]}}, or remove the rows."
+        )
+
+
+def listed(names: "pl.Series") -> str:
+    """The first few names, for an error."""
+    some = ", ".join(quoted(name) for name in names.head(MOST_NAMES).to_list())
+    return f"{some}, …" if len(names) > MOST_NAMES else some or "none"
+
+
+# --- building
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Labels that a column of a table mentions; where says which column."""
+
+    where: str
+    labels: "pl.Series"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The size of an array along the axis; where says which array."""
+
+    where: str
+    size: int
+
+
+def build(axis: str, sources: Sequence[Seen | Counted], declared: Any = None) -> Labels:
+    """The labels of an axis from all that mentions it; sources as read, declared names in the user's order."""
+    columns = [source for source in sources if isinstance(source, Seen)]
+    arrays = [source for source in sources if isinstance(source, Counted)]
+    if arrays:
+        labels = _from_arrays(axis, arrays, declared)
+        for column in columns:
+            _check_inside(labels, column, arrays[0], declared is not None)
+    else:
+        labels = _from_columns(axis, columns, declared)
+    if len(labels) == 0:
+        places = ", ".join(source.where for source in sources)
+        raise DataError(
+            f"axis {axis} has no entity: there is nothing in {places}.\n"
+            f"Give at least one row, or declare the entities with labels={{{axis!r}: […]}}."
+        )
+    return labels
+
+
+def _from_arrays(axis: str, arrays: Sequence[Counted], declared: Any) -> Labels:
+    first = arrays[0]
+    for other in arrays[1:]:
+        if other.size != first.size:
+            raise DataError(
+                f"{first.where}: axis {axis} has {first.size} entities, but {other.size} in {other.where}.\n"
+                f"Arrays over one axis have equal sizes; give a table where only some entities occur."
+            )
+    if declared is None:
+        return Labels.count(axis, first.size)
+    labels = Labels.of(axis, declared)
+    if len(labels) != first.size:
+        raise DataError(
+            f"labels of {axis}: {len(labels)} names are declared, but {first.where} has {first.size} entities.\n"
+            f"Declare one name for each row of the array, in order."
+        )
+    return labels
+
+
+def _check_inside(labels: Labels, column: Seen, array: Counted, declared: bool) -> None:
+    """A table beside an array uses the array's entities."""
+    if len(column.labels) == 0:
+        return
+    if declared:
+        labels.encode(column.labels, where=column.where)
+        return
+    inside = kind(column.labels) == "integers"
+    rows = labels.encode(column.labels, where=column.where, unknown="mark") if inside else np.array([-1])
+    if (rows < 0).any():
+        at = int(np.argmax(rows < 0))
+        raise DataError(
+            f"{column.where}, row {at} (counting from 0): {quoted(column.labels[at])} is no row of an array, but "
+            f"{array.where} is one: axis {labels.axis} is 0…{len(labels) - 1}.\n"
+            f"Use these integers, or name the array's rows with labels={{{labels.axis!r}: […]}}."
+        )
+
+
+def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
+    import polars as pl
+
+    refuse_in_fork(f"names of {axis}")
+    given = Seen(f"labels of {axis}", Labels.of(axis, declared if declared is not None else []).names)
+    parts = [Seen(part.where, _distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
+    if not parts:
+        return Labels(axis, given.labels)
+    for part in parts:
+        if kind(part.labels) != kind(parts[0].labels):
+            raise DataError(
+                f"{part.where}: the labels are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.\n"
+                f"Both are axis {axis}: convert one of the two."
+            )
+    common = _common_type(axis, parts)
+    names = given.labels.cast(common)
+    seen = pl.concat([names.clear(), *(part.labels.cast(common) for part in parts if part.where != given.where)])
+    seen = seen.unique().sort()
+    if seen.is_in(names.implode()).all():  # an empty one is in anything
+        return Labels(axis, names)
+    return Labels(axis, pl.concat([seen, names.filter(~names.is_in(seen.implode()))]))
+
+
+def _distinct(labels: "pl.Series") -> "pl.Series":
+    """The labels that occur, each once and in any order."""
+    found = distinct_near(labels) if kind(labels) == "integers" else None
+    if kind(labels) == "strings" and len(labels) >= MANY:  # of numbers, dates and times polars is as fast
+        from plait.data.labels.hashed import distinct_hashed
+
+        found = distinct_hashed(labels)
+    return widened(labels.unique() if found is None else found)
+
+
+def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
+    """The type that holds all labels. They are of one kind, so only int64 and uint64 can differ."""
+    import polars as pl
+
+    types = {part.labels.dtype for part in parts}
+    if len(types) == 1:
+        return types.pop()
+    for part in parts:
+        smallest = part.labels.min()
+        if isinstance(smallest, int) and smallest < 0:
+            raise DataError(
+                f"{part.where}: {smallest} and integers beyond 2^63 elsewhere on axis {axis} have no common type.\n"
+                f"Convert the labels of {axis} to strings."
+            )
+    return pl.UInt64

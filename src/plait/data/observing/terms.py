@@ -1,0 +1,301 @@
+"""Terms of weights: a coefficient × vectors × a sparse table, and how sums and products of them stay short.
+
+A table's entries have one sign, which the coefficient carries: what is added and what is taken away are terms of their
+own wherever a difference would lose digits. So 1 − T + 1e-13 T is 1e-13 on T, to the last digit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.cells.fibres import Fibres, repeats
+from plait.data.cells.keys import columns_of, coordinate_type, find, pack_pair, search
+from plait.data.cells.sorting import is_uniform, sort_cells, taken
+from plait.errors import DataError
+from plait.machine import memory
+from plait.types import AnyArray, Array
+
+# A join beyond this is a mistake, whatever the machine.
+MOST_ENTRIES = 2_000_000_000
+
+# What is added to a larger number of the other sign becomes one difference while it loses no more than ten bits.
+LOST = 2.0**-10
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A sparse table over some indices; a cell that it does not list is 0.
+
+    cells: coords (n, k) distinct and in lexicographic order, or the same as fibres; values (n,); indices in the order
+    of the relation.
+    """
+
+    indices: tuple[str, ...]
+    cells: AnyArray | Fibres
+    values: Array
+
+    @property
+    def coords(self) -> AnyArray:
+        """Coordinates (n, k), distinct and in lexicographic order."""
+        return self.cells.cells() if isinstance(self.cells, Fibres) else self.cells
+
+    def column(self, index: str) -> AnyArray:
+        """The coordinates of one index, (n,)."""
+        return self.cells.column(index) if isinstance(self.cells, Fibres) else self.cells[:, self.indices.index(index)]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """coefficient · table · Π vectors. No vector is over an index of the table."""
+
+    coefficient: float
+    vectors: Mapping[str, Array] = field(default_factory=dict)
+    table: Table | None = None
+
+    @property
+    def table_indices(self) -> tuple[str, ...]:
+        """The indices of the table, () without one."""
+        return self.table.indices if self.table is not None else ()
+
+
+# --- one term
+
+
+def _simple(term: Term, sizes: Mapping[str, int]) -> list[Term]:
+    """The same as at most two terms, one a sign: vectors folded into the table; no zeros, ones, tables of one index."""
+    coefficient, vectors, table = term.coefficient, dict(term.vectors), term.table
+    if table is not None:
+        inside = {index: vectors.pop(index) for index in table.indices if index in vectors}
+        table = _folded(table, inside)
+        if len(table.indices) == 0:
+            coefficient *= float(table.values.sum())
+            table = None
+        elif len(table.indices) == 1:
+            vectors[table.indices[0]] = _scattered(table, sizes)
+            table = None
+    if coefficient == 0 or any(not vector.any() for vector in vectors.values()):
+        return []
+    vectors = {index: vectors[index] for index in sizes if index in vectors and not np.all(vectors[index] == 1)}
+    if table is None:
+        return [Term(coefficient, vectors)]
+    return [Term(sign * coefficient, vectors, part) for sign, part in _by_sign(table)]
+
+
+def _folded(table: Table, vectors: Mapping[str, Array]) -> Table:
+    values = table.values
+    for index, vector in vectors.items():
+        values = values * vector[table.column(index)]
+    return replace(table, values=values)
+
+
+def _by_sign(table: Table) -> list[tuple[float, Table]]:
+    """A table as positive ones with their signs, without zeros."""
+    values = table.values[:1] if is_uniform(table.values) else table.values
+    found = []
+    for sign in (1.0, -1.0):
+        mine = values * sign > 0
+        if mine.all():
+            turned = table.values if sign > 0 else np.broadcast_to(-values, len(table))
+            found.append((sign, replace(table, values=turned)))
+        elif mine.any():
+            found.append((sign, Table(table.indices, table.coords[mine], values[mine] * sign)))
+    return found if len(table) else []
+
+
+def _scattered(table: Table, sizes: Mapping[str, int]) -> Array:
+    vector = np.zeros(sizes[table.indices[0]])
+    vector[table.column(table.indices[0])] = table.values
+    return vector
+
+
+# --- sums
+
+
+def collect(terms: Sequence[Term], sizes: Mapping[str, int]) -> tuple[Term, ...]:
+    """The same sum in as few terms as simple merging gives; what is taken away comes before what is added."""
+    done: list[Term] = []
+    waiting = list(reversed(terms))
+    while waiting:
+        for term in _simple(waiting.pop(), sizes):
+            for k, other in enumerate(done):
+                merged = _merged(other, term, sizes)
+                if merged is not None:
+                    del done[k]
+                    waiting.append(merged)  # it may merge further
+                    break
+            else:
+                done.append(term)
+    done = _cancelled(done, sizes)
+    place = {index: k for k, index in enumerate(sizes)}
+    return tuple(
+        sorted(done, key=lambda t: (len(t.table_indices), [place[i] for i in t.table_indices], t.coefficient > 0))
+    )
+
+
+def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
+    """a + b as one term; None if they are too different."""
+    if a.table_indices != b.table_indices:
+        return None
+    different = [index for index in sizes if not same_vector(a.vectors.get(index), b.vectors.get(index))]
+    c, p, q = _common(a.coefficient, b.coefficient)
+    if a.table is not None and b.table is not None:
+        alike = not different and p * q > 0
+        return Term(c, a.vectors, _added(a.table, p, b.table, q, sizes)) if alike else None
+    if len(different) > 1:
+        return None
+    if not different:
+        return Term(c * (p + q), a.vectors)
+    index = different[0]
+    ones = np.ones(sizes[index])
+    return Term(c, {**a.vectors, index: p * a.vectors.get(index, ones) + q * b.vectors.get(index, ones)})
+
+
+def _common(a: float, b: float) -> tuple[float, float, float]:
+    """c, p, q with c·p = a and c·q = b. Equal sizes are factored out, so that 0.3 − 0.3·T cancels exactly."""
+    return (a, 1.0, b / a) if abs(a) == abs(b) else (1.0, a, b)
+
+
+def same_vector(a: Array | None, b: Array | None) -> bool:
+    """Whether two vectors of a term are equal; None is a term without one."""
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
+def _added(a: Table, p: float, b: Table, q: float, sizes: Mapping[str, int]) -> Table:
+    coords = np.concatenate([a.coords, b.coords])
+    return sum_up(Table(a.indices, coords, np.concatenate([p * a.values, q * b.values])), sizes)
+
+
+def sum_up(table: Table, sizes: Mapping[str, int]) -> Table:
+    """The table in order, equal coordinates added up."""
+    order, coords = sort_cells(table.coords, [sizes[index] for index in table.indices])
+    values = table.values if order is None else taken(table.values, order)
+    if repeats(coords) == 0:
+        return Table(table.indices, coords, values)
+    first = np.flatnonzero(np.concatenate([[True], (coords[1:] != coords[:-1]).any(axis=1)]))
+    return Table(table.indices, coords[first], np.add.reduceat(values, first))
+
+
+def _cancelled(terms: list[Term], sizes: Mapping[str, int]) -> list[Term]:
+    """Tables of both signs without what cancels between them; same-signed ones are one term already."""
+    done: list[Term] = []
+    for term in terms:
+        other = next((o for o in done if term.table is not None and _opposite(o, term, sizes)), None)
+        if other is None:
+            done.append(term)
+        else:
+            done.remove(other)
+            done += _difference(other, term, sizes)
+    return done
+
+
+def _opposite(a: Term, b: Term, sizes: Mapping[str, int]) -> bool:
+    return (
+        a.table_indices == b.table_indices
+        and a.coefficient * b.coefficient < 0
+        and all(same_vector(a.vectors.get(index), b.vectors.get(index)) for index in sizes)
+    )
+
+
+def _difference(a: Term, b: Term, sizes: Mapping[str, int]) -> list[Term]:
+    """Two terms of opposite sign: of entries in both, one keeps the difference, unless that would lose digits."""
+    assert a.table is not None
+    assert b.table is not None
+    positions, known = _positions(a.table, b.table, sizes)
+    if not known.any():
+        return [a, b]
+    c, p, q = _common(a.coefficient, b.coefficient)
+    sides = a.table.values * abs(p), b.table.values * abs(q)
+    both = np.flatnonzero(known), positions[known]
+    left, right = (side[places] for side, places in zip(sides, both))
+    apart = np.minimum(left, right) < LOST * np.maximum(left, right)
+    sides[0][both[0]] = np.where(apart, left, np.maximum(left - right, 0.0))
+    sides[1][both[1]] = np.where(apart, right, np.maximum(right - left, 0.0))
+    return [
+        Term(float(np.copysign(c, term.coefficient)), term.vectors, Table(table.indices, table.coords[v > 0], v[v > 0]))
+        for term, table, v in zip((a, b), (a.table, b.table), sides)
+        if v.any()
+    ]
+
+
+def _positions(a: Table, b: Table, sizes: Mapping[str, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where the cells of a stand in b, a table over the same indices, and which of them do."""
+    own, others = columns_of(a.coords), columns_of(b.coords)
+    return find(*pack_pair(own, others, [sizes[index] for index in a.indices], (len(a), len(b))))
+
+
+def reorder(table: Table | None, indices: tuple[str, ...], sizes: Mapping[str, int]) -> Table | None:
+    """The table with its indices in another order."""
+    if table is None:
+        return None
+    ordered = tuple(index for index in indices if index in table.indices)
+    if ordered == table.indices:
+        return table
+    coords = np.ascontiguousarray(table.coords[:, [table.indices.index(index) for index in ordered]])
+    return sum_up(Table(ordered, coords, table.values), sizes)
+
+
+# --- products
+
+
+def multiply(a: Term, b: Term, indices: tuple[str, ...], sizes: Mapping[str, int]) -> Term:
+    """a · b, tables joined."""
+    vectors = dict(a.vectors)
+    for index, vector in b.vectors.items():
+        vectors[index] = vectors[index] * vector if index in vectors else vector
+    if a.table is not None and b.table is not None:
+        table: Table | None = _joined(a.table, b.table, indices, sizes)
+    else:
+        table = a.table if a.table is not None else b.table
+    return Term(a.coefficient * b.coefficient, vectors, table)
+
+
+def _joined(a: Table, b: Table, indices: tuple[str, ...], sizes: Mapping[str, int]) -> Table:
+    """a(u)·b(v) as a table over u ∪ v: for each entry of a, the entries of b that agree on the common indices."""
+    if set(a.indices) < set(b.indices):
+        a, b = b, a
+    common = [index for index in a.indices if index in b.indices]
+    left, right = ([table.column(index) for index in common] for table in (a, b))
+    left_keys, right_keys = pack_pair(left, right, [sizes[index] for index in common], (len(a), len(b)))
+    if len(common) == len(b.indices):
+        positions, known = find(left_keys, right_keys)
+        return Table(a.indices, a.coords[known], a.values[known] * b.values[positions[known]])
+    order = np.argsort(right_keys, kind="stable")
+    right_keys = right_keys[order]
+    start = search(right_keys, left_keys)
+    counts = search(right_keys, left_keys, "right") - start
+    over = tuple(index for index in indices if index in a.indices or index in b.indices)
+    _refuse_huge(a, b, int(counts.sum()), len(over))
+    left_rows = np.repeat(np.arange(len(a)), counts)
+    # Entry e of the result is number e − (entries before its row of a) among the matches of that row.
+    right_rows = order[np.arange(len(left_rows)) + np.repeat(start - (np.cumsum(counts) - counts), counts)]
+    coords = np.empty((len(left_rows), len(over)), coordinate_type([sizes[index] for index in over]))
+    for k, index in enumerate(over):
+        source, rows = (a, left_rows) if index in a.indices else (b, right_rows)
+        coords[:, k] = source.column(index)[rows]
+    return sum_up(Table(over, coords, a.values[left_rows] * b.values[right_rows]), sizes)
+
+
+def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
+    # Coordinates, values, two row numbers and the sort: about twice what the result takes.
+    if entries <= MOST_ENTRIES and entries * (4 * order + 40) <= memory():
+        return
+    raise DataError(
+        f"a table over [{', '.join(a.indices)}] with {len(a)} entries times one over [{', '.join(b.indices)}] with "
+        f"{len(b)} entries would have {entries} entries.\n"
+        f"Give one of them over all of [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide whole entities of "
+        f"one index instead."
+    )
+
+
+def look_up(table: Table, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
+    """The table at some cells, given by column; 0 where it lists nothing."""
+    own = columns_of(table.coords)
+    counts = (len(columns[0]), len(table))
+    needles, keys = pack_pair(columns, own, [sizes[index] for index in table.indices], counts)
+    positions, known = find(needles, keys)
+    return np.where(known, table.values[positions], 0.0)

@@ -1,0 +1,50 @@
+"""Relations without a model: what their indices are, and a model that says no more than that."""
+
+from collections.abc import Mapping, Sequence
+
+from plait.data.labels.columns import quoted
+from plait.data.reading.graphs import is_graph
+from plait.data.reading.relation import Relation
+from plait.data.reading.tables import column_names, is_table
+from plait.errors import DataError
+from plait.model.model import RESERVED, Model
+
+
+def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
+    """The indices of a relation: as it says itself, or by the columns of its table."""
+    if relation.indices is not None:
+        return tuple(relation.indices)
+    if not is_table(relation.data):
+        what, parts = ("graph", "ends of a graph") if is_graph(relation.data) else ("array", "dimensions of an array")
+        raise DataError(
+            f"{name}: the {parts} have no names.\nGive model=, or plait.Relation({what}, indices=('user', 'place'))."
+        )
+    numbers = {relation.value, relation.weight_column}
+    columns = column_names(relation.data, name)
+    own = {column: index for index, column in (relation.columns or {}).items()}
+    if relation.value is None and "value" not in own:
+        numbers.add("value")
+    indices = tuple(own.get(column, column) for column in columns if column not in numbers)
+    for index in indices:
+        if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
+            raise DataError(
+                f"{name}: column {quoted(index)} cannot be the name of an index.\n"
+                f"Say what it is: plait.Relation(table, columns={{'user': {index!r}}}), or value= or weight={index!r}."
+            )
+    return indices
+
+
+def plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -> Model:
+    """A model that says which relations there are, over which indices, and which of these share an axis."""
+    taken = {*indices, *axes}
+    factor = "F"
+    while any(name.startswith(factor) for name in map(str, taken)):
+        factor = f"_{factor}"
+    for name in indices:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise DataError(f"{quoted(name)} cannot be the name of a relation.\nA name is letters, digits and _.")
+    lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
+    first: dict[str, str] = {}
+    used = dict.fromkeys(index for own in indices.values() for index in own)
+    lines += [f"{i}: {first[axes[i]]}" for i in used if first.setdefault(axes[i], i) != i]
+    return Model("\n".join(lines))

@@ -1,0 +1,337 @@
+"""Relation and Exposure: what a user says about data, and reading those data. Binding to a model is bind.py's."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.data.labels.columns import quoted
+from plait.data.observing.undirected import Groups
+from plait.data.reading.arrays import ArraySource, is_array, is_sparse, read_array
+from plait.data.reading.graphs import describe_graph, is_graph, read_graph
+from plait.data.reading.tables import TableSource, column_names, is_table, read_missing, read_table
+from plait.errors import DataError, SettingError, suggestion
+from plait.forked import refuse_in_fork
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plait.likelihood import Likelihood
+    from plait.model.model import Model
+
+Source = TableSource | ArraySource
+
+AUTO = "auto"  # a weight that a fit finds
+
+KINDS = "Give a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse matrix or a sparse.COO."
+OR_GRAPH = " A graph of NetworkX will do, too."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Relation:
+    """Data of a relation, and what is known about cells that they do not list.
+
+    data        a table with a column for each index and perhaps one of values; an array, NaN = missing; or a graph of
+                NetworkX, all of whose nodes are entities that are observed here
+    indices     the indices in the order of the array's dimensions, or of an edge's ends, where it is not the order of
+                the equation
+    columns     index -> column of the table, where the names differ
+    value       the column of values; by default "value" if there is one, else every row is a link of 1. Of a graph the
+                edge attribute, by default "weight"
+    observed    "all": a cell not listed is an observed 0; "listed": it is missing; a number w: zeros weigh w
+    missing     a table or several over any of the indices: cells, pairs or whole slices that are not observed; pairs
+                and slices are a rule, so that `top` does not propose links there
+    universe    "relation": an entity that no (unhidden) row mentions is missing here; "model": it is zeros
+    likelihood  "poisson" counts, "bernoulli" links 0 and 1, "negbin" counts with a heavy tail, "amounts" money and
+                durations; or an object of `plait.likelihood`, with given parameters or of one's own
+    weight      of the whole relation; a column with the weight of each listed cell; or "auto" (never a column): a fit
+                finds the one with which links put aside from the first relation without it are predicted best
+    duplicates  of a cell, or of parallel edges: "error" or "sum"
+    hidden      like missing, but put aside rather than impossible, such as by `plait.hide`: `top` may propose it
+    diagonal    of two indices on one axis (`friend: user`), where there are no others: "missing" hides all self-links,
+                "observed" has them count like other cells; "auto" does if a self-link is among the links, and else
+                hides those that are not listed. Between two indices of a factor that stands twice, no self-link is
+                ever observed, and those that are listed are dropped
+
+    Where exchanging two indices leaves the equation as it is (`U[user, r] U[friend, r]`), a pair is one cell, whichever
+    way it is written, listed once or both ways; `duplicates` is for pairs with two different values.
+    """
+
+    data: Any
+    indices: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    value: str | None = None
+    observed: str | float = "all"
+    missing: Any = None
+    universe: str = "relation"
+    likelihood: "str | Mapping[str, Any] | Likelihood" = "poisson"
+    weight: float | str = 1.0
+    duplicates: str = "error"
+    hidden: Any = None
+    diagonal: str = "auto"
+    # Not the user's: a table is looked at once to tell it from an array.
+    _tabular: bool = field(init=False, repr=False, default=False)
+    # Nor this: by index the entities that are observed here whether or not a row mentions them.
+    _entities: Mapping[str, "pl.Series"] = field(repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, Relation):
+            raise DataError("plait.Relation of a plait.Relation.\nGive the data themselves.")
+        tabular = not is_array(self.data) and is_table(self.data)
+        object.__setattr__(self, "_tabular", tabular)
+        if not tabular and not is_array(self.data) and not is_graph(self.data):
+            raise DataError(f"a relation cannot be read from {type(self.data).__name__}.\n{KINDS}{OR_GRAPH}")
+        for option, known in CHOICES.items():
+            _check_choice(option, getattr(self, option), known)
+        object.__setattr__(self, "likelihood", _likelihood(self.likelihood))
+        _check_observed(self.observed)
+        _check_weight(self.weight)
+        _check_names(self)
+        if not tabular:
+            _check_options_of_columns(self)
+
+    @property
+    def weight_column(self) -> str | None:
+        """The column of weights, where there is one."""
+        return self.weight if isinstance(self.weight, str) and self.weight != AUTO else None
+
+    @property
+    def missing_tables(self) -> tuple[Any, ...]:
+        """The tables of missing cells."""
+        return tables_of(self.missing)
+
+    @property
+    def hidden_tables(self) -> tuple[Any, ...]:
+        """The tables of cells put aside."""
+        return tables_of(self.hidden)
+
+    def tabled(self, model: "Model", name: str) -> "Relation":
+        """The relation of that name in a model: of a table where it was that of a graph, any other as it is."""
+        if not is_graph(self.data):
+            return self
+        import polars as pl
+
+        refuse_in_fork(f"{name}, a graph")
+        indices = model.equation(name).indices
+        self._check_indices(name, indices)
+        own = tuple(self.indices or indices)
+        graph = read_graph(
+            self.data,
+            name,
+            own,
+            one_axis=len({model.axis(index) for index in own}) == 1,
+            value=self.value,
+            duplicates=self.duplicates,
+            likelihood=_likelihood(self.likelihood),
+        )
+        named = {(self.columns or {}).get(index, index): labels for index, labels in zip(own, graph.links)}
+        value = "value"
+        while value in named:
+            value += "_"
+        table = pl.DataFrame({**named, value: graph.values})
+        return replace(self, data=table, value=value, _entities=dict(zip(own, graph.entities)))
+
+    def read(self, name: str, indices: Sequence[str], groups: Groups = ()) -> Source:
+        """Read the data, no graph; name of the relation for errors, indices as in its equation.
+
+        groups: places of indices whose order says nothing.
+        """
+        self._check_indices(name, indices)
+        if self._tabular:
+            source = read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)
+            return replace(source, entities=self._entities)
+        own = tuple(self.indices or indices)
+        return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices), groups)
+
+    def read_missing(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
+        """The missing tables: for each its name in errors, and labels by index."""
+        return self._read_tables(self.missing_tables, f"{name}, missing", indices)
+
+    def read_hidden(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
+        """The tables of what is put aside, in the same way."""
+        return self._read_tables(self.hidden_tables, f"{name}, hidden", indices)
+
+    def _read_tables(
+        self, tables: Sequence[Any], name: str, indices: Sequence[str]
+    ) -> list[tuple[str, dict[str, "pl.Series"]]]:
+        names = [name if len(tables) == 1 else f"{name}[{k}]" for k in range(len(tables))]
+        return [(n, read_missing(table, n, indices, self.columns or {})) for n, table in zip(names, tables)]
+
+    def _check_indices(self, name: str, indices: Sequence[str]) -> None:
+        if self.indices is not None and sorted(self.indices) != sorted(indices):
+            raise DataError(
+                f"{name}: the indices are said to be {', '.join(self.indices)}, but its equation has "
+                f"{', '.join(indices)}.\nName the same indices, in the order of the array's dimensions."
+            )
+        for index in self.columns or {}:
+            if index not in indices:
+                raise DataError(
+                    f"{name}: columns= names {quoted(index)}, which is no index of it.\n"
+                    f"{suggestion(index, indices)}It has {', '.join(indices)}."
+                )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        lines = [f"Relation: {_described(self.data, self._tabular)}"]
+        if self.indices:
+            lines.append(f"indices     {', '.join(self.indices)}")
+        if self.columns:
+            lines.append(f"columns     {', '.join(f'{index} = {column}' for index, column in self.columns.items())}")
+        if self.value is not None:
+            lines.append(f"value       {self.value}")
+        lines.append(f"observed    {observed_words(self.observed)}")
+        for option, tables in {"missing": self.missing_tables, "hidden": self.hidden_tables}.items():
+            if tables:
+                lines.append(f"{option:<11} {len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells")
+        lines.append(f"universe    {UNIVERSE_WORDS[self.universe]}")
+        lines.append(f"likelihood  {self.likelihood!s}")
+        if self.diagonal != "auto":
+            lines.append(f"diagonal    {self.diagonal}")
+        if self.weight != 1:
+            lines.append(f"weight      {self.weight}")
+        return "\n  ".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """A given factor over visible indices: a table with index columns and perhaps ``value``, or an array.
+
+    ``default`` is for the cells that a table does not list; without one it must list all.
+    """
+
+    table: Any
+    default: float | None = None
+    columns: Mapping[str, str] | None = None
+    value: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.default is not None and not _is_weight(self.default):
+            raise DataError(f"Exposure: default is {self.default!r}.\nAn exposure is a finite number, 0 or more.")
+        if is_array(self.table) and not is_sparse(self.table) and self.default is not None:
+            raise DataError("Exposure: an array has every cell, so default= says nothing.\nLeave it out.")
+        if not is_array(self.table) and not is_table(self.table):
+            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
+
+
+def as_relation(name: str, data: Any) -> Relation:
+    """The data of a relation as a `Relation`, where they are a bare table or array."""
+    if isinstance(data, Relation):
+        return data
+    try:
+        return Relation(data)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def tables_of(given: Any) -> tuple[Any, ...]:
+    """What is one table, several or none, as several."""
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
+
+
+CHOICES = {
+    "universe": ("relation", "model"),
+    "duplicates": ("error", "sum"),
+    "diagonal": ("auto", "missing", "observed"),
+}
+
+UNIVERSE_WORDS = {
+    "relation": "relation: an entity that occurs only elsewhere is missing here",
+    "model": "model: an entity that occurs only elsewhere is zeros here",
+}
+
+
+def observed_words(observed: str | float) -> str:
+    """What ``observed`` means, for printing."""
+    if observed == "all":
+        return "all: a cell that is not listed is an observed 0"
+    if observed == "listed":
+        return "listed: a cell that is not listed is missing"
+    return f"zeros weigh {observed:g}, links 1"
+
+
+def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        choices = " or ".join(map(repr, known))
+        raise DataError(f"Relation: {option} is {value!r}.\n{suggestion(value, known)}It is {choices}.")
+
+
+def _likelihood(given: object) -> "Likelihood":
+    from plait.likelihood import as_likelihood  # with its compiler, which importing the data layer does without
+
+    try:
+        return as_likelihood(given)
+    except SettingError as error:
+        raise DataError(f"Relation: {error}") from None
+
+
+def _check_observed(observed: object) -> None:
+    if isinstance(observed, str):
+        if observed not in ("all", "listed"):
+            near = suggestion(observed, ("all", "listed"))
+            raise DataError(
+                f"Relation: observed is {observed!r}.\n{near}It is 'all', 'listed' or the weight of zeros, 0 to 1."
+            )
+    elif not _is_weight(observed) or float(observed) > 1:  # type: ignore[arg-type]
+        raise DataError(f"Relation: observed is {observed!r}.\nAs a number it is the weight of zeros, from 0 to 1.")
+
+
+def _check_weight(weight: object) -> None:
+    if not isinstance(weight, str) and not _is_weight(weight):
+        raise DataError(
+            f'Relation: weight is {weight!r}.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".'
+        )
+
+
+def _is_weight(value: object) -> bool:
+    """Whether this is a finite number, 0 or more."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return number and 0 <= float(value) < math.inf  # type: ignore[arg-type]
+
+
+def _check_names(relation: Relation) -> None:
+    """Refuse a lone string where names or a mapping are wanted."""
+    if isinstance(relation.indices, str):
+        raise DataError(f"Relation: indices is {relation.indices!r}.\nGive a tuple of names: ({relation.indices!r},).")
+    if relation.columns is not None and not isinstance(relation.columns, Mapping):
+        raise DataError(f"Relation: columns is {relation.columns!r}.\nGive a dict, index -> column: {{'user': 'id'}}.")
+    for option, tables in {"missing": relation.missing_tables, "hidden": relation.hidden_tables}.items():
+        for table in tables:
+            if not is_table(table):
+                raise DataError(
+                    f"Relation: {option} holds {type(table).__name__}.\n"
+                    f"Give a table whose columns are some of the indices, or a list of such tables."
+                )
+
+
+def _check_options_of_columns(relation: Relation) -> None:
+    """An option about columns would silently do nothing for an array, or a graph."""
+    options = {"columns": relation.columns, "value": relation.value, "weight": relation.weight_column}
+    kind = "an array"
+    if is_graph(relation.data):
+        kind = "a graph"
+        del options["value"]  # an attribute of its edges
+    for option, value in options.items():
+        named = relation.missing_tables or relation.hidden_tables  # whose columns they are
+        if value is not None and not (option == "columns" and named):
+            raise DataError(f"Relation: {option} is {value!r}, but {kind} has no columns.\nGive a table, or omit it.")
+
+
+def _described(data: Any, tabular: bool) -> str:
+    if tabular:
+        rows = f"{len(data):,} rows, " if hasattr(data, "__len__") else ""
+        return f"table of {rows}columns {', '.join(map(quoted, column_names(data)))}"
+    if is_graph(data):
+        return describe_graph(data)
+    if np.shape(data) == ():
+        return "one number"
+    shape = " × ".join(map(str, np.shape(data)))
+    if is_sparse(data):
+        return f"sparse array of {shape}, {data.nnz:,} stored"
+    gaps = int(np.isnan(np.asarray(data)).sum()) if np.asarray(data).dtype.kind == "f" else 0
+    return f"array of {shape}" + (f", {gaps:,} missing" if gaps else "")

@@ -1,0 +1,171 @@
+"""Tables as users have them -> columns of labels and numbers, with errors that name table, column and row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.data.labels.columns import label_series, number_array, quoted
+from plait.errors import DataError, suggestion
+from plait.forked import refuse_in_fork
+from plait.types import Array
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource:
+    """A table as read: labels (n,) by index, values (n,), weights (n,) or None where there is no such column.
+
+    entities: by index those that are observed, whether or not a row mentions them.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    labels: Mapping[str, "pl.Series"]
+    values: Array
+    weights: Array | None
+    rows: int
+    value_column: str = "value"
+    weight_column: str = "weight"
+    spec: str = "Relation"
+    entities: Mapping[str, "pl.Series"] = field(default_factory=dict)
+
+
+def is_table(data: Any) -> bool:
+    """Whether narwhals reads this as a dataframe."""
+    import narwhals as nw
+
+    return isinstance(data, (nw.DataFrame, nw.LazyFrame)) or isinstance(
+        _native(data, f"the {type(data).__name__}"), (nw.DataFrame, nw.LazyFrame)
+    )
+
+
+def frame_of(data: Any, name: str) -> "nw.DataFrame[Any]":
+    """The table as a narwhals frame; a lazy one is collected."""
+    import narwhals as nw
+
+    refuse_in_fork(f"{name}, a table")
+    frame = _native(data, name)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame):
+        raise DataError(f"{name}: wanted a table, got {type(data).__name__}.\nGive a pandas, polars or pyarrow table.")
+    return frame
+
+
+def _native(data: Any, name: str) -> Any:
+    import narwhals as nw
+
+    try:
+        return nw.from_native(data, pass_through=True)
+    except nw.exceptions.NarwhalsError as error:  # pandas allows two columns of one name
+        raise DataError(f"{name}: the table cannot be read: {error}") from error
+
+
+def column_names(data: Any, name: str = "table") -> list[Any]:
+    """The names of the columns of a table; a lazy one is not collected."""
+    import narwhals as nw
+
+    frame = _native(data, name)
+    return frame.collect_schema().names() if isinstance(frame, nw.LazyFrame) else list(frame.columns)
+
+
+def read_table(
+    data: Any,
+    name: str,
+    indices: Sequence[str],
+    columns: Mapping[str, str],
+    value: str | None = None,
+    weight: str | None = None,
+    spec: str = "Relation",
+) -> TableSource:
+    """Read index, value and weight columns; without a value column every row is a 1. spec: the class a cure names."""
+    frame = frame_of(data, name)
+    named = {index: columns.get(index, index) for index in indices}
+    if value is None and "value" in frame.columns and "value" not in (weight, *named.values()):
+        value = "value"
+    check_columns(frame.columns, named, {"value": value, "weight": weight}, name, spec)
+    labels = {
+        index: label_series(frame.get_column(column), f"{name}, column {quoted(column)}")
+        for index, column in named.items()
+    }
+    values = numbers(frame, value, name)
+    weights = None if weight is None else numbers(frame, weight, name)
+    return TableSource(
+        name,
+        named,
+        labels,
+        np.broadcast_to(1.0, len(frame)) if values is None else values,
+        weights,
+        len(frame),
+        value or "value",
+        weight or "weight",
+        spec,
+    )
+
+
+def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: str) -> Array | None:
+    """A column of numbers, None if there is no such column."""
+    return None if column is None else number_array(frame.get_column(column), f"{name}, column {quoted(column)}")
+
+
+def read_missing(data: Any, name: str, indices: Sequence[str], columns: Mapping[str, str]) -> dict[str, "pl.Series"]:
+    """Labels of hidden cells by index: a table over some of the indices, by the relation's column names or its own."""
+    frame = frame_of(data, name)
+    named: dict[str, str] = {}
+    for index in indices:
+        for column in (columns.get(index, index), index):
+            if column in frame.columns and column not in named.values():
+                named[index] = column
+                break
+    surplus = [column for column in frame.columns if column not in named.values()]
+    if surplus:
+        own = [columns.get(index, index) for index in indices]
+        near = suggestion(surplus[0], [column for column in own if column not in named.values()])
+        raise DataError(
+            f"{name}: {_columns(surplus)} no index of the relation.\n"
+            f"{near}Its columns are among {', '.join(map(quoted, own))}."
+        )
+    if not named:
+        raise DataError(f"{name}: the table has no columns.\nName what is hidden by some of the indices.")
+    return {index: label_series(frame.get_column(c), f"{name}, column {quoted(c)}") for index, c in named.items()}
+
+
+def check_columns(
+    columns: Sequence[Any], named: Mapping[str, str], numbers: Mapping[str, str | None], name: str, spec: str
+) -> None:
+    """Refuse missing and surplus columns; named: index -> column, numbers: option -> column if it was given."""
+    given = {option: column for option, column in numbers.items() if column is not None}
+    wanted = [*named.values(), *given.values()]
+    for column in wanted:
+        if wanted.count(column) > 1:
+            raise DataError(f"{name}: column {quoted(column)} is used twice.\nGive each index a column of its own.")
+    surplus = [column for column in columns if column not in wanted]
+    cures = {
+        column: f"Say which column it is: plait.{spec}(table, columns={{{i!r}: …}})." for i, column in named.items()
+    }
+    cures |= {
+        column: f"{option}= names it: give the name of a column of the table." for option, column in given.items()
+    }
+    for column in wanted:
+        if column not in columns:
+            have = ", ".join(map(quoted, columns)) or "none"
+            raise DataError(
+                f"{name}: there is no column {quoted(column)}; the table has {have}.\n"
+                f"{suggestion(column, surplus)}{cures[column]}"
+            )
+    if surplus:
+        also = "" if "value" in given else f", or say what it is: plait.{spec}(table, value={surplus[0]!r})"
+        raise DataError(
+            f"{name}: {_columns(surplus)} not used; wanted are {', '.join(map(quoted, wanted)) or 'none'}.\n"
+            f"Drop what is not part of it{also}."
+        )
+
+
+def _columns(names: Sequence[Any]) -> str:
+    shown = ", ".join(map(quoted, names))
+    return f"column {shown} is" if len(names) == 1 else f"columns {shown} are"

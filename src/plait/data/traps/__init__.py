@@ -1,0 +1,1 @@
+"""What data say that was hardly meant."""

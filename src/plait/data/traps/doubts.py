@@ -1,0 +1,133 @@
+"""What data say that was hardly meant. Each name is looked at once, links by sample: little beside reading them."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.labels.columns import quoted
+from plait.data.labels.names import Labels, listed
+from plait.data.reading.relation import Relation, Source
+from plait.data.reading.tables import TableSource
+from plait.data.traps.mirror import one_factor, one_way
+from plait.data.traps.spelling import alike, padded
+from plait.errors import (
+    EventAxisWarning,
+    NoCommonNamesWarning,
+    NoZerosWarning,
+    OneWayWarning,
+    SpellingWarning,
+)
+from plait.model.model import Model
+from plait.warn import Trap
+
+if TYPE_CHECKING:
+    from plait.data.bound import BoundRelation, Data
+
+Seen = NDArray[np.bool_]
+
+SEVERAL = 10  # links of one value, from which on nobody has looked at each of the cells
+MANY_ROWS = 100  # of a table from which on an axis that is new in nearly every row is no chance
+NEARLY = 0.95
+
+
+def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping[str, Source]) -> Iterator[Trap]:
+    """All traps in bound data; relations and sources: what they were read from."""
+    for axis in data.model.axes:
+        yield from _spelling(data.labels[axis])
+    yield from _no_common_names(data)
+    for name, relation in data.relations.items():
+        if relations[name].observed == "listed" and len(relation.links) >= SEVERAL:
+            yield from _no_zeros(relation)
+        if isinstance(source := sources[name], TableSource):
+            yield from _events(relation, source.rows, data.model)
+        yield from _one_way(relation, data.model)
+
+
+def _spelling(labels: Labels) -> Iterator[Trap]:
+    count, example = padded(labels)
+    if count:
+        what = f"{count:,} of {len(labels):,} names begin or end with a blank, such as {example}."
+        cure = "Strip the blanks before: ' cafe' and 'cafe' are two entities."
+        yield Trap(SpellingWarning, f"axis {labels.axis}", what, cure)
+        return
+    count, example = alike(labels)
+    if count:
+        what = f"{count:,} of {len(labels):,} names differ from another by case or blanks only, such as {example}."
+        yield Trap(SpellingWarning, f"axis {labels.axis}", what, "Write each entity in one way: these count as two.")
+
+
+def _no_common_names(data: "Data") -> Iterator[Trap]:
+    """For each axis the first relation that is coupled by it to others, and has none of their names."""
+    for axis, sharing in _coupled(data).items():
+        for name, own in sharing.items():
+            others = {other: seen for other, seen in sharing.items() if other != name}
+            union = np.any(list(others.values()), axis=0)
+            if own.any() and union.any() and not (own & union).any():
+                yield _strangers(data.labels[axis], name, own, others, union)
+                break
+
+
+def _coupled(data: "Data") -> dict[str, dict[str, Seen]]:
+    """By axis: the tables that a shared factor couples over it, and the entities that each mentions."""
+    found: dict[str, dict[str, Seen]] = {}
+    for name in data.model.factors:
+        uses = [(e.relation, o) for e in data.model.equations for o in e.occurrences if o.factor == name]
+        for relation, occurrence in uses if len(uses) > 1 else ():
+            for index, seen in data.relations[relation].seen.items():
+                if index in occurrence.indices:
+                    found.setdefault(data.model.axis(index), {})[relation] = seen
+    return {axis: sharing for axis, sharing in found.items() if len(sharing) > 1}
+
+
+def _strangers(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen], union: Seen) -> Trap:
+    mine, theirs = labels.names.filter(own), labels.names.filter(union)
+    return Trap(
+        NoCommonNamesWarning,
+        f"axis {labels.axis}",
+        f"{name} has no name in common with {', '.join(others)}: {listed(mine)} here, {listed(theirs)} there, so that "
+        "they are not coupled.",
+        "Spell the names alike (case and blanks count), or give the axes names of their own.",
+    )
+
+
+def _no_zeros(relation: "BoundRelation") -> Iterator[Trap]:
+    """Where values differ, as ratings do, they tell something without zeros."""
+    value = relation.stored[0]
+    if relation.observed_zeros == 0 and relation.missing_cells and bool((relation.stored == value).all()):
+        yield Trap(
+            NoZerosWarning,
+            relation.name,
+            f'observed="listed", but all {len(relation.links):,} listed cells are {value:g} and none is 0: everything '
+            "else is missing, so every link becomes probable.",
+            'List zeros too, or say observed="all" where a cell that is not listed is a zero.',
+        )
+
+
+def _events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[Trap]:
+    """Entities that occur once and nowhere else tell nothing about each other; those of another relation may."""
+    for index, seen in relation.seen.items() if len(relation.indices) > 1 and rows >= MANY_ROWS else ():
+        uses = sum(model.axis(i) == model.axis(index) for equation in model.equations for i in equation.indices)
+        count = int(np.count_nonzero(seen))
+        if uses == 1 and count >= NEARLY * rows:
+            yield Trap(
+                EventAxisWarning,
+                f"{relation.name}, index {index}",
+                f"{count:,} entities in {rows:,} rows: hardly any occurs twice, so nothing can be learned of them.",
+                f"Make {index} coarser (hours or weekdays instead of moments), or leave it out.",
+            )
+
+
+def _one_way(relation: "BoundRelation", model: Model) -> Iterator[Trap]:
+    if (found := one_way(relation, model)) is not None:
+        first, second, count = found
+        once = one_factor(model.equation(relation.name), first, second)
+        cure = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"
+        yield Trap(
+            OneWayWarning,
+            relation.name,
+            f"none of {count:,} links between {quoted(first)} and {quoted(second)}, which are one axis, is there the "
+            "other way round: those cells are read as zeros.",
+            f"If links have no direction, {cure}. If they have one, ignore plait.OneWayWarning.",
+        )

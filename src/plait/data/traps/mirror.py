@@ -1,0 +1,55 @@
+"""Relations whose two sides are one axis: are links listed both ways?"""
+
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plait.data.cells.keys import find, pack_pair
+from plait.model.model import Equation, Model
+
+if TYPE_CHECKING:
+    from plait.data.bound import BoundRelation
+
+SAMPLE = 100_000  # links whose mirror images are looked for
+MANY = 1000  # links from which on any real relation with a direction has some both ways, unless it has no circles
+EXPECTED = 6.0  # mirror images that as many links would have by chance, from which on none at all is no chance
+
+
+def one_way(relation: "BoundRelation", model: Model) -> tuple[str, str, int] | None:
+    """Two indices on one axis between which no link is listed both ways, though the other way is observed; how many."""
+    for k, other in combinations(range(len(relation.indices)), 2):
+        first, second = relation.indices[k], relation.indices[other]
+        if any(k in group and other in group for group in relation.groups):
+            continue  # both ways are one cell
+        if model.axis(first) == model.axis(second) and (count := _lonely(relation, k, other)):
+            return first, second, count
+    return None
+
+
+def one_factor(equation: Equation, first: str, second: str) -> str | None:
+    """Two factors of two indices, of which only the index differs, written as one: ``U[user, r] U[friend, r]``."""
+    for term in equation.terms:
+        for a, b in permutations(term.occurrences, 2):
+            swapped = tuple(second if index == first else index for index in a.indices)
+            if first in a.indices and a.factor != b.factor and b.indices == swapped:
+                return f"{a} {a.factor}[{', '.join(b.indices)}]"
+    return None
+
+
+def _lonely(relation: "BoundRelation", k: int, other: int) -> int:
+    """How many links have a mirror image that is an observed zero, if (nearly) all do and that is no chance; else 0."""
+    columns = [relation.links.column(index) for index in relation.indices]
+    apart = columns[k] != columns[other]
+    count, cells = int(np.count_nonzero(apart)), relation.total_cells - relation.total_cells // relation.shape[k]
+    some = np.arange(0, len(apart), max(1, -(-len(apart) // SAMPLE)))
+    some = some[apart[some]]
+    if len(some) * count < EXPECTED * cells and count < MANY:
+        return 0
+    turned = [column[some] for column in columns]
+    turned[k], turned[other] = turned[other], turned[k]
+    keys, mirrors = pack_pair(columns, turned, relation.shape, (len(columns[0]), len(some)))
+    if find(mirrors, keys)[1].any():
+        return 0
+    zeros = np.count_nonzero(relation.weights.at(np.stack(turned, axis=1)) > 0)
+    return count if 2 * zeros > len(some) else 0

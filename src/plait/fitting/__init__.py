@@ -1,0 +1,1 @@
+"""From arguments to a fit: options checked, problems made, members run."""

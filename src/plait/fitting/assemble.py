@@ -1,0 +1,173 @@
+"""From bound data and given factors to the parts of a problem: exposures, nonzeros, starting factors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from plait.compile.layout import Layout
+from plait.data.binding.given import Exposures
+from plait.data.bound import Data
+from plait.data.cells.trees import Forest
+from plait.errors import FitError, SettingError
+from plait.execute import Executor
+from plait.fitting.checks import check_factor_names
+from plait.fitting.remembered import refuse_array
+from plait.infer.gamma import Factor, point, posterior
+from plait.infer.prior import Prior
+from plait.infer.problem import Method, Part, Problem
+from plait.infer.rare import ImpossibleLinkError
+from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
+from plait.model import Model
+from plait.result import Fit
+from plait.types import Array
+
+
+def make_problem(
+    data: Data,
+    layouts: Mapping[str, Layout],
+    method: Method,
+    priors: Mapping[str, Prior],
+    exposures: Exposures,
+    given: Mapping[str, Factor],
+    init: Fit | Mapping[str, Any] | None,
+    dtype: np.dtype[Any],
+    late: frozenset[str],
+    parts: Sequence[Part],
+    seed: int,
+    executor: Executor,
+    forest: Forest,
+) -> Problem:
+    """Everything that the loop works on, at its start."""
+    free = tuple(name for name in data.model.factors if name not in given and name not in exposures.names)
+    starts, random = _start_factors(data, layouts, free, method, seed, init, dtype)
+    learnt = _learnt(init, parts) if isinstance(init, Fit) else {}
+    problem = Problem(method, parts, {**given, **starts}, free, dict(priors), executor, forest, learnt)
+    match_totals(problem, random, late)
+    return problem
+
+
+def _learnt(init: Fit, parts: Sequence[Part]) -> dict[str, dict[str, float]]:
+    """What an earlier fit has learnt about the likelihoods that are still the same."""
+    return {part.name: init.learnt[part.name] for part in parts if init.likelihood.get(part.name) == part.likelihood}
+
+
+def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
+    """Given factors with latent indices: ordinary factors that are never updated."""
+    names = [name for name in fixed if model.factor(name).latent]
+    return {name: point(layouts[name], _packed(layouts[name], fixed[name], "fixed", least=0.0)) for name in names}
+
+
+def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array:
+    """An array as written -> stored, checked."""
+    shape = layout.shape
+    if hasattr(given, "columns"):  # a table's rows would be taken by position, its names ignored
+        raise SettingError(f"{argument}: factor {layout.name} must be an array, got a table ({type(given).__name__}).")
+    try:
+        array = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"{argument}: factor {layout.name} must be an array of numbers, got {type(given).__name__}."
+        ) from None
+    if array.shape != shape:
+        wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
+        raise SettingError(f"{argument}: factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).")
+    if not (np.isfinite(array).all() and (array >= least).all()):
+        words = "finite and 0 or more" if least == 0.0 else "finite and positive"
+        raise SettingError(f"{argument}: factor {layout.name} must be {words}.")
+    return layout.pack(layout.moved(array))
+
+
+def _start_factors(
+    data: Data,
+    layouts: Mapping[str, Layout],
+    free: Sequence[str],
+    method: str,
+    seed: int,
+    init: Fit | Mapping[str, Any] | None,
+    dtype: np.dtype[Any],
+) -> tuple[dict[str, Factor], tuple[str, ...]]:
+    """Every free factor at its start, and which of them are random."""
+    known: Mapping[str, Any] = init.aligned(data, layouts) if isinstance(init, Fit) else (init or {})
+    if isinstance(init, Fit):
+        if not set(known) & set(free):
+            raise SettingError(
+                "init is a fit that shares no factor with this model.\nLeave it out, or rename the factors."
+            )
+    else:
+        check_factor_names(data.model, "init", known)
+        for name in known:
+            if name not in free:
+                raise SettingError(f"init names factor {name}, which is given.\nRemove it from init, or from fixed.")
+            refuse_array(layouts[name])
+    factors, random = {}, []
+    for position, name in enumerate(data.model.factors):
+        if name in free:
+            if name not in known:
+                random.append(name)
+            start = known[name] if name in known else random_factor(layouts[name], position, seed, data.seen)
+            factors[name] = _start(layouts[name], start, method, dtype)
+    return factors, tuple(random)
+
+
+def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) -> None:
+    """Refuse a fit to start from in which a factor of the same name is another one: other indices, or other latent."""
+    for name in names:
+        if name in init.factors:
+            then, now = init.model.factor(name), layouts[name]
+            indices = now.indices if now.pairs is None else now.pairs.indices
+            if (then.indices, set(then.latent)) != (indices, set(now.latent)):
+                shapes = init.factors[name].mean.shape, now.shape
+                was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
+                raise SettingError(
+                    f"init: factor {name} has shape {shapes[0]} ({was}) in that fit, wanted {shapes[1]} ({wanted}).\n"
+                    f"Rename it in one of the two models, or give arrays for the others: init={{factor: array, …}}."
+                )
+
+
+def _sizes(indices: Sequence[str], latent: Sequence[str], shape: Sequence[int]) -> str:
+    return ", ".join(f"{'latent ' * (i in latent)}{i}: {size}" for i, size in zip(indices, shape)) or "a number"
+
+
+def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> Factor:
+    """A factor from an array of means or from a posterior (anything with concentration and scale)."""
+    known = hasattr(start, "concentration") and hasattr(start, "scale")
+    if method != "vb":
+        return point(layout, as_stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype))
+    if known and np.isfinite(np.asarray(start.concentration)).all():
+        C, D = (_packed(layout, a, "init", least=TINIEST) for a in (start.concentration, start.scale))
+        return posterior(layout, as_stored(C, dtype), as_stored(D, dtype))
+    return around(
+        layout, _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST), dtype
+    )
+
+
+@contextmanager
+def naming_links(data: Data) -> Iterator[None]:
+    """A link that no update can explain is reported by its names instead of its row numbers."""
+    try:
+        yield
+    except ImpossibleLinkError as error:
+        place = ", ".join(f"{i}={data.labels[i][row]!r}" for i, row in error.cell.items() if i in data.labels)
+        raise FitError(
+            f"{error.relation}: the model gives rate 0 to the link at {place}, so its likelihood is 0.\n"
+            "Zeros in a given factor or in init= can never change; use small positive numbers there."
+        ) from None
+
+
+def _inside(layout: Layout, prior: Array) -> Array:
+    """An array of a prior as written -> inside."""
+    return layout.moved(prior if layout.pairs is None else layout.pairs.for_rows(prior))
+
+
+def warm_priors(init: Fit, data: Data, layouts: Mapping[str, Layout], names: Sequence[str]) -> dict[str, Prior]:
+    """The priors of an earlier fit, where they still fit the factor's shape."""
+    result = {}
+    for name in names:
+        if name in init.prior and init.same_rows(data, name):
+            layout, prior = layouts[name], init.prior[name]
+            A, B = (np.array(_inside(layout, np.asarray(array))) for array in (prior.concentration, prior.mean))
+            if all(n in (1, size) for array in (A, B) for n, size in zip(array.shape, layout.sizes)):
+                result[name] = Prior(A, B)
+    return result

@@ -1,0 +1,269 @@
+"""From the arguments of `plait.fit` to a problem ready for its first sweep, or for its next."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain
+from os import PathLike, fspath
+from typing import Any, cast
+
+import numpy as np
+
+from plait.compile.layout import Layout
+from plait.data.binding.bind import bind
+from plait.data.binding.given import Exposures, bind_exposures
+from plait.data.binding.known import Known
+from plait.data.binding.resample import reweighed
+from plait.data.bound import Data
+from plait.data.cells.trees import Forest
+from plait.data.observing.pairs import Pairs, find_pairs
+from plait.errors import SettingError
+from plait.execute import Executor, Threads
+from plait.fitting import checks
+from plait.fitting.assemble import check_alike, given_factors, make_problem, warm_priors
+from plait.fitting.remembered import check_joins, check_ties
+from plait.fitting.traps import given_traps, link_traps, rank_traps
+from plait.infer.gamma import Factor
+from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Settings
+from plait.infer.parts import go_on, parts_of
+from plait.infer.prior import Gamma, Prior
+from plait.infer.problem import Method, Problem
+from plait.infer.state import State
+from plait.model import Model
+from plait.model.lone_latent import model_traps
+from plait.result import Fit
+from plait.run.fingerprint import fingerprint
+from plait.run.folder import manifest
+from plait.run.load import load
+from plait.run.record import Member, Origin
+from plait.warn import warn_of
+
+DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of `plait.fit` that say what is computed; see there."""
+
+    rank: Any = None
+    method: Any = "vb"
+    prior: Any = DEFAULT_PRIOR
+    adapt: Any = checks.AUTO
+    order: Any = "one-pass"
+    sweeps: Any = 200
+    tol: Any = 1e-6
+    seed: Any = None
+    fixed: Any = None
+    labels: Any = None
+    init: Any = None
+    threads: Any = None
+    dtype: Any = "float64"
+    executor: Any = None
+    prune: Any = False
+    accelerate: Any = False
+    start: Any = None
+    restarts: Any = 1
+    keep: Any = None
+    bootstrap: Any = False
+    rank_by: Any = None  # how the rank was found, in words, where it was not given
+    found_weights: Any = None  # weights that were found by relation, and how, as words of the settings
+
+
+Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit that has not run: the data, the settings of the loop, and its members by their seeds.
+
+    begun: states that members go on from, by seed. begin: the problem of a member; they share parts and trees.
+    """
+
+    data: Data
+    loop: Settings
+    origin: Origin
+    seeds: tuple[int, ...]
+    begun: Mapping[int, State]
+    begin: Begin
+    executor: Executor
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem of the first member."""
+        return self.begin(self.seeds[0], self.executor)
+
+
+def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments, *, warn: bool = True) -> Task:
+    """Check all arguments against model and data, and make the problem."""
+    model = model if isinstance(model, Model) else Model(model)
+    _check_alone(given)
+    dtype = checks.as_dtype(given.dtype)
+    named = checks.fixed_names(model, given.fixed)
+    free = tuple(name for name in model.factors if name not in named)
+    ranks = checks.ranks(model, given.rank)
+    checks.check_tie_indices(model, given.adapt)
+    ties = checks.ties(model, given.adapt, given.method, free)
+    checks.check_start(given.start, given.method, given.init, given.prune, free)
+    executor: Executor = given.executor or Threads(given.threads)
+    bound = bound_data(model, data, given.labels)
+    pairs = pairs_of(bound, free)
+    layouts = checks.layouts(model, bound, ranks, pairs)
+    check_joins(model, pairs)
+    ties = check_ties(ties, given.adapt, layouts, chosen=given.adapt != checks.AUTO)
+    warm = checks.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
+    warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
+    alone = given.method == "vb" and (given.init is None or begun_in(given.init))
+    late = checks.late_factors(model, named, free) if alone else frozenset[str]()
+    loop = Settings(
+        cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
+        dtype.name, late, min(JOIN, given.sweeps // 2) if late else 0,
+    )  # fmt: skip
+    checks.check_memory(layouts, free, dtype, checks.arrays_held(given.method, given.accelerate, given.restarts))
+    if warn:
+        _warn(bound, {} if given.prune else ranks, named)
+    exposures = bind_exposures(bound, given.fixed or {})
+    known = given_factors(model, layouts, given.fixed or {})
+    words = checks.as_words(ranks, loop, executor.threads, dtype)
+    words |= checks.restart_words(given.restarts, given.keep, given.bootstrap)
+    words |= ({"rank_by": given.rank_by} if given.rank_by else {}) | (given.found_weights or {})
+    origin = _origin(bound, given, exposures, known, words)
+    begun: dict[int, State] = {}
+    if isinstance(given.init, (str, PathLike)):
+        origin, loop, begun = _taken_up(given, origin, loop)
+        warm = bool(loop.warm_up)
+    if isinstance(given.init, Fit):
+        check_alike(given.init, layouts, free)
+    priors = _priors(bound, given, layouts, free, tuple(ties))
+    checks.check_floats(dtype, given.method, priors)
+    method = cast(Method, "em" if warm else given.method)
+    stored = np.dtype(np.float64) if warm else dtype  # EM's entries fall below what floats hold
+    init = given.init if not begun else None
+    make = partial(make_problem, bound, layouts, method, priors, exposures, known, init, stored, loop.late)
+    parts, forest = parts_of(bound, exposures), Forest()
+
+    def begin(seed: int, executor: Executor) -> Problem:
+        own = parts
+        if given.bootstrap and seed != origin.seed:
+            own = parts_of(reweighed(bound, seed), exposures)
+        if seed in begun:
+            return go_on(own, begun[seed], given.method, free, executor, forest)
+        return make(own, seed, executor, forest)
+
+    return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
+
+
+def _check_alone(given: Arguments) -> None:
+    """What can be said of arguments without model and data."""
+    checks.check_words(given.method, given.order)
+    checks.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
+    checks.check_helpers(given.executor, given.threads)
+    checks.check_switches(given.prune, given.accelerate, given.method)
+    checks.check_restarts(given.restarts, given.keep, given.init, given.bootstrap)
+
+
+def _taken_up(given: Arguments, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
+    """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
+    earlier, members = _earlier(given.init, origin, given.start)
+    words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after", "join") if w in earlier.settings}
+    if given.adapt == checks.AUTO:
+        words["adapt"] = earlier.settings["adapt"]
+        loop = replace(loop, ties=words["adapt"])
+    origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
+    warm_up = WARM_UP if origin.settings["start"] == "em" else 0
+    loop = replace(loop, warm_up=warm_up, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
+    loop = (
+        replace(loop, join=earlier.settings["join"]) if "join" in earlier.settings else replace(loop, late=frozenset())
+    )
+    return origin, loop, {member.seed: member.state for member in members}
+
+
+def member_seeds(seed: int, count: int) -> tuple[int, ...]:
+    """The seeds of the members of an ensemble; the first is that of a single fit."""
+    others = [np.random.SeedSequence(seed, spawn_key=(n,)).generate_state(1, np.uint64)[0] for n in range(1, count)]
+    return (seed, *(int(other >> np.uint64(1)) for other in others))
+
+
+def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
+    traps = model_traps(data.model, given), link_traps(data), rank_traps(data, ranks, given), given_traps(data, given)
+    warn_of(chain.from_iterable(traps))
+
+
+def begun_in(init: Any) -> bool:
+    """Whether a fit goes on from a folder, and not from factors that are there already."""
+    return isinstance(init, (str, PathLike))
+
+
+def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
+    """The pairs of every free factor over several visible indices."""
+    for equation in data.model.equations:
+        for use in (o for o in equation.occurrences if o.factor in free):
+            if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
+                raise SettingError(
+                    f"{equation.relation}: factor {use} is not given, and pairs of {equation.relation} have no order.\n"
+                    f"Give it, fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}; or let the two sides have "
+                    f"factors of their own, so that they have an order."
+                )
+    open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
+    if not open_pairs:
+        return {}
+    return find_pairs(data.model, {n: r.links for n, r in data.relations.items()}, data.sizes, open_pairs)
+
+
+def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
+    """The data of a fit, bound to its model."""
+    if not isinstance(data, Data):
+        return bind(model, data, labels)
+    if data.model != model:
+        raise SettingError("data was bound to another model.\nBind it anew: model.bind(data).")
+    if labels is not None:
+        raise SettingError("labels is given with data that is bound already.\nGive it to model.bind(data, labels=…).")
+    return data
+
+
+def _origin(
+    data: Data, given: Arguments, exposures: Exposures, factors: Mapping[str, Factor], words: dict[str, Any]
+) -> Origin:
+    seed = secrets.randbits(63) if given.seed is None else int(given.seed)
+    likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
+    known = {name: Known.of(relation) for name, relation in data.relations.items()}
+    mark = fingerprint(data, exposures, {name: factor.mean for name, factor in factors.items()})
+    return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
+
+
+def _priors(
+    data: Data, given: Arguments, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
+) -> dict[str, Prior]:
+    """The priors to begin with: those of an earlier fit where it is the start."""
+    priors = checks.priors(data.model, given.prior, DEFAULT_PRIOR, given.method, layouts, free)
+    if isinstance(given.init, Fit) and given.method == "vb":
+        priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted)
+    return priors
+
+
+def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tuple[Origin, list[Member]]:
+    """The run in a folder, if it is one of this very fit: only then can it go on."""
+    earlier, members, _ = load(folder)
+    began = earlier.settings.get("start", "random")
+    pairs = {
+        "model": (str(earlier.model), str(now.model)),
+        "method": (earlier.method, now.method),
+        "rank": (earlier.settings["rank"], now.settings["rank"]),
+        "dtype": (earlier.settings.get("dtype", "float64"), now.settings["dtype"]),
+        "start": (began, start or began),
+        "bootstrap": (earlier.settings.get("bootstrap", False), now.settings["bootstrap"]),
+        "data": (earlier.fingerprint, now.fingerprint),
+    }
+    for word, (then, here) in pairs.items():
+        if then != here:
+            if word == "data" and manifest(folder)["version"] < 2:
+                raise SettingError(
+                    f"init: the run in {fspath(folder)} cannot go on, for an older version of Plait made it.\n"
+                    f"Fit anew; to start from its factors, say init=plait.load({fspath(folder)!r})."
+                )
+            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype", "start", "bootstrap") else ""
+            raise SettingError(
+                f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
+                f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."
+            )
+    return earlier, members

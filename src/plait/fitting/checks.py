@@ -1,0 +1,413 @@
+"""The arguments of `plait.fit`, checked against model and data before anything is computed."""
+
+from collections.abc import Collection, Mapping, Sequence
+from os import PathLike
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout, Pairs
+from plait.data.bound import Data
+from plait.errors import SettingError, suggestion
+from plait.fitting.remembered import by_components
+from plait.infer.hyper import RANK_ONE
+from plait.infer.loop import Order, Settings
+from plait.infer.prior import Gamma, Prior
+from plait.infer.problem import Method
+from plait.machine import memory
+from plait.model import Factor, Model
+
+Tie = str | Sequence[str]
+
+AUTO = "auto"  # rank-one means for factors that couple relations, one prior for each other factor
+STARTS = ("em", "random")
+KEEPS = ("average", "best")
+DTYPES = ("float64", "float32")
+CORE = 0.02  # concentration of a factor with several latent indices until it adapts (docs/decisions/0004-start.md)
+FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
+ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
+
+
+def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
+    """Refuse a word that is none of the choices, with the closest one."""
+    if not any(given is choice or given == choice for choice in choices):
+        hint = suggestion(given, choices)
+        raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.\n{hint}".strip())
+
+
+def check_words(method: str, order: str) -> None:
+    """Method and order are words we know."""
+    one_of("method", method, get_args(Method))
+    one_of("order", order, get_args(Order))
+
+
+def as_dtype(given: Any) -> np.dtype[Any]:
+    """The numbers that a fit stores, from a word or from what NumPy takes for it."""
+    for choice in DTYPES:
+        if isinstance(given, str) and given == choice:
+            return np.dtype(choice)
+        if isinstance(given, (type, np.dtype)) and given == np.dtype(choice):
+            return np.dtype(choice)
+    raise SettingError(f"dtype must be {' or '.join(map(repr, DTYPES))}, got {given!r}.")
+
+
+def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior]) -> None:
+    """Points that may fall to 0 need doubles: at 1e-45 floats end, and the order of unlikely links with them."""
+    if dtype == np.float64:
+        return
+    least = min((float(prior.concentration.min()) for prior in priors.values()), default=1.0)
+    if method == "vb" and least < FLOAT_LEAST:
+        raise SettingError(
+            f'dtype="float32" cannot hold what follows from a concentration of {least:g}.\n'
+            f"Leave dtype out, or use a concentration of {FLOAT_LEAST:g} or more."
+        )
+    if method == "vb":
+        return
+    if method == "em" or any((prior.concentration <= 1).any() for prior in priors.values()):
+        what = 'method="em"' if method == "em" else "a concentration of 1"
+        raise SettingError(
+            f'dtype="float32" does not go with {what}: entries fall without end, and those that floats cannot hold '
+            "become 0, so that unlikely links are no longer told apart.\n"
+            'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).'
+        )
+
+
+def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None) -> None:
+    """Sweeps, tol, seed and threads are in range."""
+    _whole("sweeps", sweeps, 0)
+    if not (isinstance(tol, (int, float, np.floating)) and tol >= 0):
+        raise SettingError(f"tol must be a number, 0 or more, got {tol!r}.")
+    if seed is not None:
+        _whole("seed", seed, 0)
+    if threads is not None:
+        _whole("threads", threads, 1)
+
+
+def check_helpers(executor: Any, threads: int | None) -> None:
+    """The executor is one, and threads would not be ignored."""
+    if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
+        raise SettingError(
+            f"executor must be a plait.execute.Executor, such as plait.execute.Threads(2), got {executor!r}."
+        )
+    if executor is not None and threads is not None:
+        raise SettingError("threads is given beside executor, which has its own.\nGive one of the two.")
+
+
+def check_switches(prune: Any, accelerate: Any, method: str) -> None:
+    """What is on or off is said by True or False."""
+    for name, value in (("prune", prune), ("accelerate", accelerate)):
+        if not isinstance(value, bool):
+            raise SettingError(f"{name} must be True or False, got {value!r}.")
+    if prune and method != "vb":
+        raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
+
+
+def check_restarts(restarts: Any, keep: Any, init: Any, bootstrap: Any) -> None:
+    """How many members there are, and what is kept of them; each must have a start of its own."""
+    _whole("restarts", restarts, 1)
+    if not isinstance(bootstrap, bool):
+        raise SettingError(f"bootstrap must be True or False, got {bootstrap!r}.")
+    if bootstrap and restarts == 1:
+        raise SettingError("bootstrap=True is for several fits, but restarts is 1.\nSay restarts=5, or leave it out.")
+    if bootstrap and keep == "best":
+        raise SettingError(
+            'bootstrap=True is given beside keep="best": bounds of reweighed links do not compare.\n'
+            "Leave one of the two out."
+        )
+    if keep is not None:
+        one_of("keep", keep, KEEPS)
+        if restarts == 1:
+            raise SettingError(
+                f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave it out."
+            )
+    if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
+        raise SettingError(
+            f"restarts={restarts} is given beside init, from which all of them would start alike.\nGive one of the two."
+        )
+
+
+def restart_words(restarts: int, keep: str | None, bootstrap: bool) -> dict[str, Any]:
+    """How many members a fit has, of what data, and what it answers from, as words of its settings."""
+    return {"restarts": int(restarts), "keep": keep or KEEPS[0], "bootstrap": bootstrap}
+
+
+def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str], pairs: bool = False) -> bool:
+    """Whether EM warms a fit up: VB does by default, unless something else says where it starts.
+
+    Nor where components are to be removed: those that EM has made sharp are seldom given up. Nor where a factor has a
+    number for every pair: EM gives it all that was observed, and nothing is left for the others.
+    """
+    if start is None:
+        return method == "vb" and init is None and not prune and bool(free) and not pairs
+    one_of("start", start, STARTS)
+    if isinstance(init, (str, PathLike)):  # a run that goes on has begun
+        return False
+    if init is not None:
+        raise SettingError("start is given beside init, which says where to start.\nGive one of the two.")
+    if start == "em" and method != "vb":
+        raise SettingError(f'start="em" is for method="vb" only, got method={method!r}.\nLeave start out.')
+    return bool(start == "em" and free)
+
+
+def late_factors(model: Model, given: Collection[str], free: Sequence[str]) -> frozenset[str]:
+    """Scales of evidence: free factors that stand beside given ones of visible indices alone, where others are latent.
+
+    What evidence explains costs one number, what components explain many; together from the start, or as long as
+    priors adapt, evidence takes all there is and components fade, though they know what it does not.
+    """
+    evidence = {name for name in given if not model.factor(name).latent}
+    terms = [term for equation in model.equations for term in equation.terms]
+    told = [t for t in terms if evidence & set(t.factors) and not any(model.factor(n).latent for n in t.factors)]
+    others = {name for term in terms if term not in told for name in term.factors}
+    woven = any(model.factor(name).latent for name in others if name in free)
+    found = {name for term in told for name in term.factors if name in free and name not in others}
+    return frozenset(found) if woven else frozenset()
+
+
+def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
+    ties = {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()}
+    return {
+        "rank": dict(ranks),
+        "adapt": ties,
+        "order": loop.order,
+        "sweeps": int(loop.sweeps),
+        "tol": float(loop.tol),
+        "prune": loop.prune,
+        "accelerate": loop.accelerate,
+        "start": "em" if loop.warm_up else "random",
+        "adapt_after": loop.adapt_after,
+        **({"join": loop.join} if loop.late else {}),
+        "threads": threads,
+        "dtype": dtype.name,
+    }
+
+
+def _whole(name: str, given: Any, least: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
+        raise SettingError(f"{name} must be a whole number, {least} or more, got {given!r}.")
+
+
+def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
+    """Every latent index's size."""
+    if isinstance(rank, Mapping):
+        for index in rank:
+            if index not in model.latent:
+                what = "is visible: its size comes from the data" if index in model.visible else "is not in the model"
+                raise SettingError(
+                    f"rank is given for {index!r}, which {what}.\nLatent indices are {_listed(model.latent)}."
+                )
+        chosen = _tied_ranks(model, rank)
+    elif rank is not None and not model.latent:
+        raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
+    else:
+        chosen = dict.fromkeys(model.latent, rank or 0)
+    for index, size in chosen.items():
+        _whole(f"rank of {index}", size, 1)
+    return {index: int(size) for index, size in chosen.items()}
+
+
+def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by latent index; indices of one axis have that of any of them."""
+    by_axis: dict[str, tuple[str, int]] = {}
+    for index, size in rank.items():
+        other, known = by_axis.setdefault(model.axis(index), (index, size))
+        if known != size:
+            raise SettingError(
+                f"rank of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one.\n"
+                f"Give one of the two."
+            )
+    missing = [index for index in model.ranks if index not in by_axis]
+    if missing:
+        raise SettingError(
+            f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
+        )
+    return {index: by_axis[model.axis(index)][1] for index in model.latent}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def layouts(
+    model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, Pairs] | None = None
+) -> dict[str, Layout]:
+    """The layout of every factor; pairs: those over pairs, by name."""
+    result, unscaled = {}, model.unscaled({name: own.likelihood for name, own in data.relations.items()})
+    for name in model.factors:
+        factor, scaled = model.factor(name), name not in unscaled
+        if pairs and name in pairs:
+            own = tuple(ranks[index] for index in factor.latent)
+            result[name] = Layout.of_pairs(name, pairs[name], factor.latent, own, scaled)
+            continue
+        sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
+        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes, scaled)
+    return result
+
+
+def arrays_held(method: str, accelerate: bool, restarts: int = 1) -> int:
+    """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time.
+
+    Members that have run leave C, D and log L (of a point Z).
+    """
+    own = 2 if method == "vb" else 1
+    return ARRAYS + (own if accelerate else 0) + (restarts - 1) * (3 if method == "vb" else 1)
+
+
+def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.dtype[Any], arrays: int) -> None:
+    """Refuse factors that cannot fit, so many arrays of each, before trying to allocate them."""
+    size = dtype.itemsize * arrays
+    needs = {name: size * layouts[name].rows * layouts[name].columns for name in free}
+    if sum(needs.values()) <= memory():
+        return
+    name = max(needs, key=lambda name: needs[name])
+    shape = " × ".join(f"{size:,}" for size in layouts[name].shape)
+    others = f", {sum(needs.values()) / 1e9:,.1f} GB with the others" if len(needs) > 1 else ""
+    raise SettingError(
+        f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
+        f"this machine has {memory() / 1e9:,.1f} GB.\n"
+        "Use a smaller rank, or a model in which no factor has so many visible indices."
+    )
+
+
+def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Names of the given factors."""
+    fixed = fixed or {}
+    check_factor_names(model, "fixed", fixed)
+    return tuple(name for name in model.factors if name in fixed)
+
+
+def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) -> None:
+    """Refuse names that are no factor of the model."""
+    if not isinstance(given, Mapping):
+        raise SettingError(f"{argument} must be a dict by factor name, got {type(given).__name__}.")
+    for name in given:
+        if name not in model.factors:
+            raise SettingError(
+                f"{argument} names {name!r}, which is no factor of the model.\n"
+                f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}."
+            )
+
+
+def priors(
+    model: Model,
+    prior: Gamma | Mapping[str, Gamma],
+    default: Gamma,
+    method: str,
+    layouts: Mapping[str, Layout],
+    free: Sequence[str],
+) -> dict[str, Prior]:
+    """The prior of every free factor, inside and broadcastable."""
+    if method == "em":
+        if prior is not default:
+            raise SettingError(
+                'method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".'
+            )
+        return {}
+    chosen = _by_factor(model, prior, default, free)
+    result = {}
+    for name in free:
+        A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
+        if method == "map" and (A < 1).any():
+            raise SettingError(
+                f'method="map" needs a concentration of 1 or more for factor {name}, got {float(A.min()):g}: '
+                "below 1 the posterior has no mode.\n"
+                'Say prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".'
+            )
+        result[name] = Prior(A, B)
+    return result
+
+
+def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) -> dict[str, Gamma]:
+    if prior is default:
+        return {name: _default(model, name, default) for name in free}
+    if isinstance(prior, Gamma):
+        return dict.fromkeys(free, prior)
+    if not isinstance(prior, Mapping):
+        raise SettingError(f"prior must be a plait.Gamma or a dict of them by factor, got {prior!r}.")
+    check_factor_names(model, "prior", prior)
+    for name, value in prior.items():
+        if name not in free:
+            raise SettingError(f"factor {name} is given, so it has no prior.\nRemove it from prior, or from fixed.")
+        if not isinstance(value, Gamma):
+            raise SettingError(f"prior of {name} must be a plait.Gamma, got {value!r}.")
+    return {name: prior[name] if name in prior else _default(model, name, default) for name in free}
+
+
+def _default(model: Model, name: str, default: Gamma) -> Gamma:
+    """The prior of a factor that nothing is said of: of the pairs of components that a core has, few meet."""
+    return Gamma(CORE, default.mean) if len(model.factor(name).latent) > 1 else default
+
+
+def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A prior array that broadcasts to the factor as written -> inside, with an axis for every index."""
+    if layout.pairs is not None:
+        value = by_components(layout.name, layout.pairs, word, value)
+    shape = layout.shape
+    try:
+        np.broadcast_to(value, shape)
+    except ValueError:
+        raise SettingError(
+            f"prior of {layout.name}: {word} has shape {value.shape}, which does not broadcast to the factor's {shape}."
+        ) from None
+    full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    return np.array(layout.moved(full), np.float64)
+
+
+def ties(
+    model: Model, adapt: Tie | Mapping[str, Tie | None] | None, method: str, free: Sequence[str]
+) -> dict[str, Tie]:
+    """How each adapted factor's prior is tied."""
+    if method != "vb":
+        if adapt not in (None, AUTO):
+            raise SettingError(f'adapt is for method="vb" only, got method={method!r}.\nLeave adapt out.')
+        return {}
+    if isinstance(adapt, Mapping):
+        check_factor_names(model, "adapt", adapt)
+        for name, tie in adapt.items():
+            if name not in free and tie is not None:
+                raise SettingError(f"factor {name} is both given and adapted.\nRemove it from fixed, or from adapt.")
+    by_factor = adapt if isinstance(adapt, Mapping) else dict.fromkeys(free, adapt)
+    chosen = {name: by_factor[name] for name in free if by_factor.get(name) is not None}
+    return {name: _tie(model, model.factor(name), tie) for name, tie in chosen.items()}
+
+
+def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
+    """A tying as the loop wants it: "rank-one" where both sides exist, index names as the factor writes them."""
+    words = (AUTO, "factor", "component", "entity", RANK_ONE)
+    if isinstance(tie, str):
+        one_of("adapt", tie, words)
+        if tie == AUTO:
+            return _tie(model, factor, RANK_ONE if shared(model, factor.name) else "factor")
+        if tie == RANK_ONE and not (factor.visible and factor.latent):
+            return "factor"  # one side only: there is no product to take
+        return str(tie)
+    if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
+        raise SettingError(
+            f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}."
+        )
+    axes = {model.axis(index) for index in tie}
+    return tuple(index for index in factor.indices if model.axis(index) in axes)
+
+
+def shared(model: Model, factor: str) -> bool:
+    """Whether a factor couples relations."""
+    return sum(factor in equation.factors for equation in model.equations) > 1
+
+
+def check_tie_indices(model: Model, adapt: Any) -> None:
+    """Index names in adapt= exist; one given for a single factor is an index of that factor."""
+    if isinstance(adapt, Mapping):
+        check_factor_names(model, "adapt", adapt)
+    given = adapt.items() if isinstance(adapt, Mapping) else [(None, adapt)]
+    for name, tie in given:
+        if isinstance(tie, (tuple, list)):
+            known = model.indices if name is None else model.factor(name).indices
+            axes = {model.axis(index) for index in known}
+            for index in tie:
+                if index not in model.indices or model.axis(index) not in axes:
+                    where = "the model" if name is None else f"factor {name}"
+                    raise SettingError(
+                        f"adapt names the index {index!r}, which {where} does not have: {_listed(known)}."
+                    )

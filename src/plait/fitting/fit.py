@@ -1,0 +1,97 @@
+"""`plait.fit`: prepare, run the loop, keep what it leaves."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, cast
+
+from plait.data.bound import Data
+from plait.execute import Executor
+from plait.fitting.assemble import naming_links
+from plait.fitting.begin import DEFAULT_PRIOR, Arguments, prepare
+from plait.fitting.members import Runner
+from plait.fitting.progress import Callback, Progress, as_progress, saying, watching
+from plait.fitting.ranks.settle import settle
+from plait.fitting.traps import bound_traps
+from plait.infer.prior import Gamma
+from plait.infer.problem import Method
+from plait.model import Model
+from plait.result import Fit
+from plait.run.checkpoint import Checkpoint, Saver, as_checkpoint
+from plait.warn import warn_of
+
+Tie = str | Sequence[str]
+
+
+def fit(
+    model: Model | str,
+    data: Mapping[str, Any] | Data,
+    *,
+    rank: int | str | Mapping[str, int] | None = None,
+    method: str = "vb",
+    prior: Gamma | Mapping[str, Gamma] = DEFAULT_PRIOR,
+    adapt: Tie | Mapping[str, Tie | None] | None = "auto",
+    order: str = "one-pass",
+    sweeps: int = 200,
+    tol: float = 1e-6,
+    seed: int | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Sequence[Any]] | None = None,
+    init: Fit | Mapping[str, Any] | str | PathLike[str] | None = None,
+    threads: int | None = None,
+    dtype: Any = "float64",
+    executor: Executor | None = None,
+    progress: Progress | bool | Callback | None = None,
+    checkpoint: Checkpoint | str | PathLike[str] | None = None,
+    prune: bool = False,
+    accelerate: bool = False,
+    start: str | None = None,
+    restarts: int = 1,
+    keep: str | None = None,
+    bootstrap: bool = False,
+) -> Fit:
+    """Fit a model to data and return the posterior.
+
+    model: a `plait.Model` or its text. data: by relation, a table, an array or a `plait.Relation`; or what
+    `model.bind(data)` gave. rank: the size of every latent index, or a dict by index; left out or "auto", what predicts
+    best, found by links put aside from the data or, where these are many, by rule; "bound" (VB only), how many groups
+    there are, by the bound. method: "vb" (variational Bayes), "em" (maximum likelihood) or "map". prior: a
+    `plait.Gamma`, or a dict by factor; the default has concentration 0.5, and 0.02 for factors with several latent
+    indices. adapt (VB only), what has a prior of its own: "auto" ("rank-one" for factors that several relations share,
+    "factor" for others), None, "factor", "component", "entity", "rank-one" (entity × component means), a tuple of index
+    names, or a dict by factor. order:
+    "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
+    its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
+    array, or, where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities
+    beyond those seen, by axis. init: where to start: a Fit, or arrays (or posteriors) by factor; or the folder of a run
+    that was interrupted, which then goes on as if it had not been. threads: of the sweeps (reading and sorting take all
+    processors); as many as the machine has, unless given. executor: another place to compute (`plait.execute`). prune
+    (VB only): remove components that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long
+    as the bound does not fall: often half the sweeps, but the optimum may be another one. start (VB without init):
+    "em" (unless prune), 50 sweeps of maximum likelihood before its own, or "random", none.
+    progress: None (a bar on a terminal), True, False, a callable, or a `plait.Progress`. checkpoint: a folder to save
+    the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which stores factors in half the
+    memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its size (a smaller tol means
+    little); not for EM, whose entries fall below what floats hold. What a Fit hands out are doubles.
+
+    restarts: fit so many times, from seeds of which `seed` is the first. keep: with several, "average" (the default)
+    answers from the mixture of all of them (`fit.members`) and shows the factors of the one with the best bound; "best"
+    keeps that one alone. bootstrap: all members but the first see links reweighed at random, so that the mixture is as
+    wide as data of this size leave it uncertain; shown is the first. Wider intervals, slightly worse predictions.
+    """
+    arguments = Arguments(
+        rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
+        accelerate, start, restarts, keep, bootstrap,
+    )  # fmt: skip
+    saving, report = as_checkpoint(checkpoint), as_progress(progress)
+    model = model if isinstance(model, Model) else Model(model)
+    with saying(report) as say:
+        data, arguments = settle(model, data, arguments, say)
+    task = prepare(model, data, arguments)
+    saver = None if saving is None else Saver(saving, task.origin, cast(Any, init) if task.begun else None)
+    with watching(report, sweeps, restarts) as watch, naming_links(task.data):
+        ran = Runner(task, watch, saver).run()
+    if saver:
+        saver.finish(ran.members, ran.stop)
+    if not arguments.rank_by:  # one that was found is not to be called too large
+        warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
+    return Fit.of(task.origin, ran.members, ran.stop)

@@ -1,0 +1,205 @@
+"""What a person sees while a fit runs or a test is ranked, and what Ctrl-C does.
+
+On a terminal a bar on stderr (lines where nothing can move, TERM=dumb), in a pipe nothing, a callable for anything
+else. A callable gets every `Record`; returning False stops the fit.
+"""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from plait.errors import SettingError
+from plait.infer.loop import Watch
+from plait.infer.state import Record
+
+Callback = Callable[[Record], Any]
+SECONDS = 5.0  # between two lines on a terminal that has no bar
+SHORT = 0.5  # seconds for which nobody needs a bar
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a fit reports.
+
+    bar: True, False, or None for "on a terminal only". callback: sees every record; returning False stops the fit.
+    interrupt: what Ctrl-C does: "raise" KeyboardInterrupt at once, or "return" the fit so far at the end of the sweep
+    (a second Ctrl-C raises).
+    """
+
+    bar: bool | None = None
+    callback: Callback | None = None
+    interrupt: Literal["raise", "return"] = "raise"
+
+    def __post_init__(self) -> None:
+        if self.interrupt not in ("raise", "return"):
+            raise SettingError(f'Progress: interrupt must be "raise" or "return", got {self.interrupt!r}.')
+        if self.callback is not None and not callable(self.callback):
+            raise SettingError(f"Progress: callback must be callable, got {self.callback!r}.")
+
+
+def as_progress(given: "Progress | bool | Callback | None") -> Progress:
+    """The `progress=` argument in its full form."""
+    if isinstance(given, Progress):
+        return given
+    if given is None or isinstance(given, bool):
+        return Progress(bar=given)
+    if callable(given):
+        return Progress(bar=False, callback=given)
+    raise SettingError(f"progress must be None, True, False, a callable or a plait.Progress, got {given!r}.")
+
+
+@contextmanager
+def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watch]:
+    """A watcher for the loops of all members, with its bar and its Ctrl-C handler while they run."""
+    show = sys.stderr.isatty() if progress.bar is None else progress.bar
+    with _bar(sweeps, members, show) as advance, _interrupts(progress.interrupt) as interrupted:
+
+        def watch(record: Record) -> str | None:
+            advance(record)
+            if progress.callback is not None and progress.callback(record) is False:
+                return f"stopped by the progress callable {_when(record)}."
+            if interrupted.is_set():
+                return f"interrupted {_when(record)}; this is the fit so far."
+            return None
+
+        yield watch
+
+
+@contextmanager
+def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar for work of `total` parts, told of each so many that are done; it appears when the work takes long.
+
+    show: True, False, or None for "on a terminal only".
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda more: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    began, started = time.monotonic(), False
+    columns = (TextColumn(what), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=total)
+
+    def advance(more: int) -> None:
+        nonlocal started
+        bar.advance(task, more)
+        if not started and time.monotonic() - began >= SHORT:
+            started = True
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        if started:
+            bar.stop()
+
+
+@contextmanager
+def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], None]]:
+    if not show:
+        yield lambda record: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:  # nothing can move there
+        with _lines(sweeps, members) as advance:
+            yield advance
+        return
+    wide = console.width >= 80  # else the bar would leave no room for the numbers
+    columns = (TextColumn("sweep"), MofNCompleteColumn(), *([BarColumn()] if wide else []))
+    times = (TimeElapsedColumn(), *([TimeRemainingColumn()] if wide else []))
+    with Progress(*columns, TextColumn("{task.description}"), *times, console=console, transient=True) as bar:
+        task, done = bar.add_task("compiling", total=sweeps * members), 0
+
+        def advance(record: Record) -> None:
+            nonlocal done
+            bound, change = _reached(record)
+            done = done + (record.sweep > 0) if members > 1 else max(record.sweep, 0)
+            bar.update(task, completed=done, description=f"{bound}{change}" if console.width >= 60 else bound)
+
+        yield advance
+
+
+@contextmanager
+def _lines(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
+    """A plain line every few seconds, and one at the end."""
+    said, last = time.monotonic(), None
+
+    def say(record: Record) -> None:
+        place = "" if record.warm_up else f"sweep {record.sweep}/{sweeps}  "
+        print(f"{place}{''.join(_reached(record))}", file=sys.stderr, flush=True)
+
+    def advance(record: Record) -> None:
+        nonlocal said, last
+        last = record
+        if time.monotonic() - said >= SECONDS:
+            said, last = time.monotonic(), None
+            say(record)
+
+    try:
+        yield advance
+    finally:
+        if last is not None:
+            say(last)
+
+
+@contextmanager
+def saying(progress: Progress) -> Iterator[Callable[[str], None]]:
+    """Tells a person what is tried before a fit begins: words that change in place, or lines where nothing can move."""
+    if not (sys.stderr.isatty() if progress.bar is None else progress.bar):
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:
+        yield lambda text: print(text, file=sys.stderr, flush=True)
+        return
+    with console.status("") as status:
+        yield status.update
+
+
+def _when(record: Record) -> str:
+    return "in the warm-up" if record.warm_up else f"after {record.sweep} sweeps"
+
+
+def _reached(record: Record) -> tuple[str, str]:
+    word = "warm-up" if record.warm_up else "bound"
+    return f"{word} {record.bound:,.6g}", f"  change {record.change:.1e}" if isfinite(record.change) else ""
+
+
+@contextmanager
+def _interrupts(mode: str) -> Iterator[threading.Event]:
+    """With "return": the first Ctrl-C only sets a flag, so that no update is ever cut in two."""
+    pressed = threading.Event()
+    if mode == "raise" or threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: Any) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

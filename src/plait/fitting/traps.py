@@ -1,0 +1,120 @@
+"""What the arguments of a fit, or its outcome, say that was hardly meant."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+
+from plait.data.bound import BoundRelation, Data
+from plait.data.observing.undirected import count_cells
+from plait.errors import BoundWarning, GivenRowsWarning, NoLinksWarning, RankWarning
+from plait.infer.loop import Outcome
+from plait.infer.popularity import popularity_bound
+from plait.infer.problem import Method, Problem
+from plait.warn import Trap
+
+SEVERAL = 20  # cells from which on it is no chance that none has a link
+FAR = 3  # times what the data can hold
+LOWEST = 10  # rank that is never called far above
+
+FEWEST = 100  # links that a fit is judged by
+LONG = 100  # sweeps after which a fit that has not converged is judged, too
+NATS, SHARE = 10.0, 0.01  # of the bound that a fit may fall short of popularity: the figure is a bound itself
+
+
+def link_traps(data: Data) -> Iterator[Trap]:
+    """Relations without a link: a fit of them only repeats the prior."""
+    for name, relation in data.relations.items():
+        zeros = relation.observed_zeros
+        if len(relation.links) == 0 and (zeros or relation.total_cells) >= SEVERAL:
+            seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
+            cure = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
+            yield Trap(NoLinksWarning, name, f"no link is observed; {seen}.", cure)
+
+
+def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> Iterator[Trap]:
+    """Ranks with which every component would have hardly a link to explain.
+
+    A relation holds no more components than it has links, nor than a matrix of its cells has columns: that many explain
+    it exactly.
+    """
+    for index, rank in ranks.items():
+        if any(index in data.model.factor(name).latent for name in given):
+            continue  # it is the given array that has so many
+        rooms = {e.relation: _room(data.relations[e.relation]) for e in data.model.equations if index in e.latent}
+        name, most = max(rooms.items(), key=lambda pair: pair[1])
+        if most and rank > max(FAR * most, LOWEST):
+            relation = data.relations[name]
+            shape = " × ".join(f"{size:,}" for size in relation.shape)
+            yield Trap(
+                RankWarning,
+                f"rank of {index}",
+                f"it is {rank:,}, but {name} ({shape}, {len(relation.links):,} links) can hold {most:,} at most.",
+                f"Use a smaller rank, {min(10, most)} for example, or prune=True to have it found.",
+            )
+
+
+def _room(relation: BoundRelation) -> int:
+    return min(math.prod(relation.shape) // max(relation.shape, default=1), len(relation.links))
+
+
+def given_traps(data: Data, given: Collection[str]) -> Iterator[Trap]:
+    """Given factors most of whose rows are missing in a relation that then has hardly a zero left.
+
+    So it is when users are declared with their factor and a table lists who has the new item: all others should be
+    zeros, but an entity that no row mentions is missing.
+    """
+    for name in given:
+        for equation in data.model.equations if data.model.factor(name).latent else ():
+            relation = data.relations[equation.relation]
+            for index in [i for o in equation.occurrences if o.factor == name for i in o.indices]:
+                unseen = relation.unseen.get(index, 0)
+                if 2 * unseen > data.sizes.get(index, 0) and _only_links(relation):
+                    yield _given(name, index, unseen, relation)
+
+
+def _only_links(relation: BoundRelation) -> bool:
+    """Whether there are more links than zeros, though cells that are not listed are zeros."""
+    sizes = [size - relation.unseen.get(index, 0) for index, size in zip(relation.indices, relation.shape)]
+    inside = count_cells(sizes, relation.groups)
+    return 0 < 2 * inside <= 4 * relation.observed_cells and relation.observed_zeros < len(relation.links)
+
+
+def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
+    size = relation.shape[relation.indices.index(index)]
+    return Trap(
+        GivenRowsWarning,
+        relation.name,
+        f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
+        f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
+        'Say universe="model" for the relation, where an entity that is not listed has zeros.',
+    )
+
+
+def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Collection[str]) -> Iterator[Trap]:
+    """A fit that explains less than popularity does; its problem may have begun as one of EM."""
+    last = outcome.state.history[-1]
+    if method == "map" or not _comparable(problem) or not (outcome.stop.startswith("converged") or last.sweep >= LONG):
+        return
+    alone = popularity_bound(problem, method, outcome.state, adapted)
+    if last.bound < alone - NATS - SHARE * abs(alone):
+        word = "log-likelihood" if method == "em" else "bound"
+        adapt = "" if adapted or method == "em" else ', or adapt="factor"'
+        yield Trap(
+            BoundWarning,
+            ", ".join(part.name for part in problem.parts),
+            f"the {word} is {last.bound:,.6g}, but {alone:,.6g} or more without latent indices: the components explain "
+            "less than they cost.",
+            f"Use a smaller rank{adapt}, other seeds or more sweeps; or leave the latent indices out.",
+        )
+
+
+def _comparable(problem: Problem) -> bool:
+    """Whether there is a smaller model to compare with: latent indices, none in a given factor; and enough data.
+
+    Only a product of different factors is compared: of others the counts are not those of their links.
+    """
+    if any(len(r.terms) > 1 or max(r.terms[0].uses.values(), default=1) > 1 for r in problem.relations):
+        return False
+    given = [factor for name, factor in problem.factors.items() if name not in problem.free]
+    ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
+    links = sum(len(part.nonzeros.values) for part in problem.parts)
+    return not given and max(ranks, default=1) > 1 and links >= FEWEST

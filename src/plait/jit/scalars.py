@@ -1,0 +1,74 @@
+"""Scalar and vector functions that kernels share: weighted logarithms, log x − ψ(x), rates, the Bernoulli link."""
+
+import math
+from typing import Any
+
+from plait.jit.elementary import exp8, log_parts8
+from plait.jit.exact import first
+from plait.jit.flat import item, load_at
+from plait.jit.policy import inlined, outlined
+from plait.jit.vectors import WIDTH, fma, splat, total
+
+LOG_2 = math.log(2.0)
+MOST = math.exp(700.0)  # of the rate of a link
+LOGS = 256  # numbers collected before their logarithms are taken, eight at a time
+TINY = 1e-270  # a scaled Xhat below this cannot be divided by (1e38/TINY is finite): log-sum-exp takes over there
+TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and products above 1e-38 keep their digits
+
+
+@outlined
+def weighted_logs(values: Any, entries: Any, begin: int, end: int) -> float:
+    """Σ entries[n] · log values[0, n mod LOGS] over n = begin … end − 1, within one block of LOGS."""
+    twos, sums = splat(0.0), splat(0.0)
+    while begin + WIDTH <= end:
+        weights, (n, t) = load_at(entries, begin), log_parts8(load_at(values, begin & (LOGS - 1)))
+        twos, sums = fma(weights, n, twos), fma(weights, t, sums)
+        begin += WIDTH
+    result = total(twos) * LOG_2 + total(sums)
+    while begin < end:
+        result += item(entries, begin) * math.log(item(values, begin & (LOGS - 1)))
+        begin += 1
+    return result  # type: ignore[no-any-return]
+
+
+@inlined
+def log_minus_digamma(x: float) -> tuple[float, float]:
+    """log x − ψ(x) and its derivative for x > 0, without the cancellation that large x have in the difference."""
+    begin, steps, slopes = x, 0.0, 0.0
+    while x < 10.0:
+        steps += 1.0 / x
+        slopes -= 1.0 / (x * x)
+        x += 1.0
+    y = 1.0 / x
+    z = y * y
+    value = y * 0.5 + z * (
+        1.0 / 12.0 - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * 691.0 / 32760.0))))
+    )
+    slope = -z * (
+        0.5 + y * (1.0 / 6.0 - z * (1.0 / 30.0 - z * (1.0 / 42.0 - z * (1.0 / 30.0 - z * (5.0 / 66.0 - z * 0.2531)))))
+    )
+    if begin == x:
+        return value, slope
+    return value + (steps - math.log(x / begin)), slope + (slopes + 1.0 / begin - y)
+
+
+@inlined
+def rate_of(xhat: float, log_scale: float) -> float:
+    """λ = xhat · e^log_scale for xhat > 0, at most e^700; 0 where it underflows."""
+    if abs(log_scale) < 690.0:
+        # Eight at a time, for one: a call of exp would have the kernel around it save its registers.
+        return min(xhat * first(exp8(splat(log_scale))), MOST)  # type: ignore[no-any-return]
+    return math.exp(min(math.log(xhat) + log_scale, 700.0))
+
+
+@inlined
+def bernoulli_link(xhat: float, log_scale: float) -> tuple[float, float, float]:
+    """For an observed link of rate λ = xhat · e^log_scale, of any size: E[n], and log(e^λ − 1) in two parts.
+
+    E[n] = λ/(1 − e^−λ); the parts are a term and a number whose logarithm is to be added to it.
+    """
+    rate = rate_of(xhat, log_scale)
+    if rate < 1e-290:
+        return 1.0, math.log(xhat) + log_scale, 1.0
+    miss = -math.expm1(-rate)
+    return rate / miss, rate, miss

@@ -1,0 +1,96 @@
+"""Saving a fit while it runs."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from plait.errors import SettingError, StoreError
+from plait.machine import path_fault
+from plait.run.folder import MANIFEST, manifest
+from plait.run.record import Member, Origin
+from plait.run.save import save
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a fit saves itself: at the start, whenever one of the intervals is over, and at the end.
+
+    folder      the run; `plait.load` reads it, `plait.fit(…, init=folder)` goes on with it after a crash
+    sweeps      save after this many sweeps, or None
+    seconds     save after this many seconds, or None
+    overwrite   whether a run that the folder holds already may be replaced
+    extra       anything that JSON can hold, kept in the manifest
+    """
+
+    folder: str | PathLike[str]
+    sweeps: int | None = None
+    seconds: float | None = 60.0
+    overwrite: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, (str, PathLike)):
+            raise SettingError(f"Checkpoint: folder must be a path, got {self.folder!r}.")
+        whole = self.sweeps is None or (isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool))
+        if not whole or (self.sweeps is not None and self.sweeps < 1):
+            raise SettingError(f"Checkpoint: sweeps must be a whole number, 1 or more, or None, got {self.sweeps!r}.")
+        if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds >= 0):
+            raise SettingError(f"Checkpoint: seconds must be a number, 0 or more, or None, got {self.seconds!r}.")
+
+
+def as_checkpoint(given: Any) -> Checkpoint | None:
+    """The `checkpoint=` argument in its full form."""
+    if given is None or isinstance(given, Checkpoint):
+        return given
+    if isinstance(given, (str, PathLike)):
+        return Checkpoint(given)
+    raise SettingError(f"checkpoint must be a folder or a plait.Checkpoint, got {given!r}.")
+
+
+class Saver:
+    """Keeps the members of a fit in the checkpoint's folder; `continued`: the folder that it went on from, if any."""
+
+    def __init__(self, checkpoint: Checkpoint, origin: Origin, continued: str | PathLike[str] | None) -> None:
+        self.checkpoint, self.origin = checkpoint, origin
+        if fault := path_fault(checkpoint.folder):
+            raise StoreError(
+                f"{fspath(checkpoint.folder)}: there can be no such folder: {fault}.\nName another folder."
+            )
+        own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
+        if not own and not checkpoint.overwrite and (Path(checkpoint.folder) / MANIFEST).exists():
+            folder = fspath(checkpoint.folder)
+            raise StoreError(
+                f"{folder}: this folder holds a run already.\n"
+                f"Go on with it by init={folder!r}, name another folder, or say Checkpoint({folder!r}, overwrite=True)."
+            )
+        # A run that Python goes on with keeps what the command line wrote beside it.
+        self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
+        self._last: tuple[int, float] | None = None  # sweeps and time of the last save
+        self._sweeps = 0
+
+    def keep(self, members: Callable[[], Sequence[Member]]) -> None:
+        """Save if it is time to; called once a sweep. members: what there is to save."""
+        self._sweeps += 1
+        if self._last is None:  # the first one tells at once whether the folder can be written
+            self._save(members(), None)
+        else:
+            sweeps, seconds = self.checkpoint.sweeps, self.checkpoint.seconds
+            over = sweeps is not None and self._sweeps - self._last[0] >= sweeps
+            if not over and not (seconds is not None and time.monotonic() - self._last[1] >= seconds):
+                return
+            self.finish(members(), None)
+        self._last = (self._sweeps, time.monotonic())
+
+    def finish(self, members: Sequence[Member], stop: str | None) -> None:
+        """Save; a full disk must not cost the fit itself."""
+        try:
+            self._save(members, stop)
+        except StoreError as error:
+            warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
+
+    def _save(self, members: Sequence[Member], stop: str | None) -> None:
+        save(self.checkpoint.folder, self.origin, members, stop, extra=self.extra)

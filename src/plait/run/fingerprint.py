@@ -1,0 +1,83 @@
+"""A fingerprint of bound data: equal for equal data, whatever table they came from."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.binding.given import Exposures
+from plait.data.bound import Data
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.sorting import is_uniform
+from plait.data.observing.weights import Weights
+from plait.machine import processors
+
+BLOCK = 1 << 22  # bytes digested at a time
+
+
+def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.float64]]) -> str:
+    """32 hexadecimal digits over labels, cells, values, weights, exposures, and the arrays of given factors."""
+    digest = hashlib.blake2b(digest_size=16)
+    parts = list(_parts(data, exposures, given))
+    with ThreadPoolExecutor(processors()) as pool:
+        for (word, _), marks in zip(parts, pool.map(lambda part: _marks(part[1]), parts)):
+            digest.update(word.encode())
+            digest.update(marks)
+    return digest.hexdigest()
+
+
+def _marks(content: Any) -> bytes:
+    """Bytes that stand for the content: itself, or where it is long the digests of its blocks."""
+    if len(content) <= BLOCK:
+        return bytes(content)
+    starts = range(0, len(content), BLOCK)
+    return b"".join(hashlib.blake2b(content[at : at + BLOCK], digest_size=16).digest() for at in starts)
+
+
+def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.float64]]) -> Iterator[tuple[str, Any]]:
+    yield str(data.model), b""
+    for axis in data.model.axes:
+        names = data.labels[axis].names
+        # The hash of polars depends on its version; the text of the names does not.
+        yield f"labels {axis} {len(names)}", "\0".join(map(str, names.to_list())).encode("utf-8", "surrogatepass")
+    for name, relation in data.relations.items():
+        likelihood = f"{relation.likelihood}{relation.likelihood.settings() or ''}"
+        yield f"relation {name} {likelihood} {relation.shape}", b""
+        yield from _fibres(relation.links)
+        yield from map(_bytes, (relation.stored, relation.cell_weights))
+        yield from _weights("weights", relation.weights, relation.links)
+    for name, weights in exposures.terms.items():
+        yield from _weights(f"exposure {name}", weights)
+    for name in data.model.factors:  # in whatever order they were given
+        if name in given:
+            yield f"given {name}", b""
+            yield _bytes(given[name])
+
+
+def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:
+    yield f"cells {len(cells)}", b""
+    yield from map(_bytes, (*cells.rows, *cells.starts))
+
+
+def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterator[tuple[str, Any]]:
+    for term in weights.terms:
+        yield f"{word} {term.coefficient!r}", b""
+        for index, vector in sorted(term.vectors.items()):
+            yield f"vector {index}", b""
+            yield _bytes(vector)
+        if term.table is not None:
+            yield f"table {term.table.indices}", b""
+            if not isinstance(term.table.cells, Fibres):
+                yield _bytes(term.table.cells)
+            elif term.table.cells is not known:  # else they are in it already
+                yield from _fibres(term.table.cells)
+            yield _bytes(term.table.values)
+
+
+def _bytes(array: Any) -> tuple[str, Any]:
+    # One number seen many times is that number, whether the array has it once or in every place.
+    shown = array[:1] if is_uniform(array) or (array.ndim == 1 and len(array) and (array == array[0]).all()) else array
+    return f"{array.dtype.str} {array.shape} {shown.shape}", np.ascontiguousarray(shown).reshape(-1).view(np.uint8)

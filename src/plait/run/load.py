@@ -1,0 +1,208 @@
+"""Read a run back."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.data.binding.given import Exposures, relation_of
+from plait.data.binding.known import Known
+from plait.data.cells.keys import coordinate_type
+from plait.data.labels.names import Labels
+from plait.data.observing.closed import Closed
+from plait.data.observing.pairs import Pairs
+from plait.data.observing.terms import Table, Term
+from plait.data.observing.undirected import groups_of
+from plait.data.observing.weights import Weights
+from plait.errors import PlaitError, SettingError, StoreError
+from plait.forked import refuse_in_fork
+from plait.infer.prior import Prior
+from plait.infer.state import Kept, Record, State, Trail
+from plait.likelihood import Likelihood, as_likelihood
+from plait.model import Model
+from plait.model.model import Equation
+from plait.run.folder import MANIFEST, intact, manifest
+from plait.run.record import Member, Origin
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def load(folder: str | PathLike[str]) -> tuple[Origin, list[Member], str | None]:
+    """What a folder holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
+    refuse_in_fork("plait.load")
+    header = manifest(folder)
+    try:
+        return _read(Path(folder), header)
+    except StoreError:
+        if manifest(folder)["files"] != header["files"]:  # it was saved anew while we read
+            return load(folder)
+        raise
+    except (PlaitError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{Path(folder) / MANIFEST}: the manifest is damaged ({type(error).__name__}: {error}).\n"
+            "Fetch a copy of the folder, or fit again."
+        ) from error
+
+
+def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member], str | None]:
+    model = Model(header["model"])
+    axes = {axis: _labels(axis, intact(place, header, f"labels-{n}-{axis}")) for n, axis in enumerate(model.axes)}
+    labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
+    known = {}
+    for n, equation in enumerate(model.equations):
+        path = intact(place, header, f"known-{n}-{equation.relation}")
+        links = _known(path, equation, tuple(len(labels[i]) for i in equation.indices))
+        known[equation.relation] = _with_rules(links, equation, place, header)
+    exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
+    likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
+    origin = Origin(
+        model, header["method"], header["seed"], labels, likelihood, exposures, known, header["settings"],
+        header["fingerprint"],
+    )  # fmt: skip
+    members = []
+    for name, course in courses(header).items():
+        sizes = {index: len(labels[index]) for index in model.visible}
+        state = _state(model, likelihood, _arrays(intact(place, header, name)), course, sizes)
+        members.append(Member(course["seed"], state, course["stop"]))
+    return origin, members, header["stop"]
+
+
+def _likelihood(words: Any, place: Path) -> Likelihood:
+    try:
+        return as_likelihood(words)
+    except SettingError as error:
+        raise StoreError(f"{place}: {error}") from None
+
+
+def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The members of a run by the name of their file; runs of earlier versions had one, in the header itself."""
+    if "members" not in header:
+        return {"state": header}
+    return {f"state-{n}": course for n, course in enumerate(header["members"])}
+
+
+def sweeps_done(header: Mapping[str, Any]) -> int:
+    """How many sweeps all members of a run have done; one that has not begun has done none."""
+    found, wanted = courses(header), header["settings"].get("restarts", 1)
+    return min(int(course["history"][-1][0]) for course in found.values()) if len(found) >= wanted else 0
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise StoreError(f"{path}: this file of the run is damaged: {error}.\nFetch a copy, or fit again.") from None
+
+
+def _labels(axis: str, path: Path) -> Labels:
+    import polars as pl
+
+    return Labels(axis, pl.read_parquet(path)[axis].alias(""))
+
+
+def _known(path: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
+    import polars as pl
+
+    table = pl.read_parquet(path)
+    cells = np.empty((len(table), len(shape)), coordinate_type(shape))
+    for k, index in enumerate(equation.indices):
+        cells[:, k] = table[index].to_numpy()
+    values, weights = table["value"].to_numpy(), table["weight"].to_numpy()
+    return Known(shape, cells, values, weights, groups=groups_of(equation))
+
+
+def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:
+    """The same with closed cells and names of columns; runs of earlier versions have none."""
+    outline = header.get("relations", {}).get(equation.relation)
+    if outline is None:
+        return known
+    overs = [tuple(over) for over in outline["closed"]]
+    arrays = _arrays(intact(place, header, "closed")) if overs else {}
+    tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
+    closed = Closed(equation.indices, known.shape, tables)
+    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"])
+
+
+def _exposures(
+    place: Path, header: Mapping[str, Any], relations: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]]
+) -> Exposures:
+    outline = header["exposures"]
+    if not outline["relations"]:
+        return Exposures(frozenset(outline["names"]), {})
+    arrays = _arrays(intact(place, header, "exposures"))
+    found = {
+        key: Weights(*relations[relation_of(key)], _terms(key, terms, arrays))
+        for key, terms in outline["relations"].items()
+    }
+    return Exposures(frozenset(outline["names"]), found)
+
+
+def _terms(name: str, outline: list[dict[str, Any]], arrays: Arrays) -> tuple[Term, ...]:
+    terms = []
+    for t, entry in enumerate(outline):
+        vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
+        table = None
+        if f"{name}/{t}/coords" in arrays:
+            table = Table(tuple(entry["table"]), arrays[f"{name}/{t}/coords"], arrays[f"{name}/{t}/values"])
+        terms.append(Term(entry["coefficient"], vectors, table))
+    return tuple(terms)
+
+
+def _state(
+    model: Model,
+    likelihoods: Mapping[str, Likelihood],
+    arrays: Arrays,
+    course: Mapping[str, Any],
+    extents: Mapping[str, int],
+) -> State:
+    factors, priors, exposed, unscaled = {}, {}, {}, model.unscaled(likelihoods)
+    for name in model.factors:
+        parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
+        if parts:
+            factor, sizes = model.factor(name), next(iter(parts.values())).shape
+            layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes, name not in unscaled)
+            if f"{name}/pairs" in arrays:
+                own = tuple(extents[index] for index in factor.visible)
+                pairs = Pairs(factor.indices, factor.visible, own, arrays[f"{name}/pairs"])
+                layout = Layout.of_pairs(name, pairs, factor.latent, sizes[1:], layout.scaled)
+            # Padding of log L is −inf wherever a fit makes it; everything else is padded with 0.
+            packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
+            factors[name] = Kept(layout, **packed)
+        if f"{name}/prior/mean" in arrays:
+            priors[name] = Prior(arrays[f"{name}/prior/concentration"], arrays[f"{name}/prior/mean"])
+        if f"{name}/exposed" in arrays:
+            exposed[name] = arrays[f"{name}/exposed"]
+    loop = course["loop"]
+    history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in course["history"]]
+    trail = _trail(factors, arrays, loop)
+    learnt = loop.get("learnt", {})  # runs of earlier versions have likelihoods without numbers of their own
+    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt)
+
+
+def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any]) -> Trail:
+    """What an accelerated loop remembers; runs of earlier versions have none."""
+    if "streak" not in loop:
+        return Trail()
+    before = {}
+    for name, kept in factors.items():
+        found = [arrays[key] for n in range(2) if (key := f"{name}/before/{n}") in arrays]
+        if found:
+            before[name] = [kept.layout.pack(inside) for inside in found]
+    return Trail(loop["streak"], loop["leapt"], before)
+
+
+def _packed(layout: Layout, kind: str, inside: NDArray[np.float64]) -> NDArray[np.float64]:
+    if kind != "log_geomean":
+        return layout.pack(inside)
+    stored = np.full((layout.rows, layout.columns), -np.inf, inside.dtype)
+    layout.unpack(stored)[...] = inside
+    return stored

@@ -1,0 +1,259 @@
+"""What a fit comes from and what came of it: the record that all questions to a fit are answered from.
+
+An ensemble is several records of one origin. It shows the one with the best bound (bootstrapped: the first); what it
+predicts is the mixture of all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.data.binding.given import Exposures
+from plait.data.binding.known import Known
+from plait.data.bound import Data
+from plait.data.cells.keys import columns_of
+from plait.data.labels.names import Labels
+from plait.data.observing.pairs import Pairs
+from plait.infer.hyper import gauge
+from plait.infer.loop import ADAPT_AFTER
+from plait.infer.prior import Gamma
+from plait.infer.start import around
+from plait.infer.state import Kept, Record, State
+from plait.likelihood import Likelihood, as_likelihood
+from plait.model import Model
+from plait.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Model, data as far as they are remembered, and the arguments of the fit; settings hold only what JSON can."""
+
+    model: Model
+    method: str
+    seed: int
+    labels: Mapping[str, Labels]
+    likelihood: dict[str, Likelihood]
+    exposures: Exposures
+    known: dict[str, Known]
+    settings: dict[str, Any]
+    fingerprint: str
+
+
+class Member(NamedTuple):
+    """One run of the loop: where its random start began, its state, and why it stopped (None: it goes on)."""
+
+    seed: int
+    state: State
+    stop: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """One factor's posterior, arrays with the axes as written.
+
+    VB: Gamma(concentration, scale). EM, MAP and given factors are points: infinite concentration, scale and sd 0.
+
+    pairs: of a factor over pairs (M[u, i], M[u, i, z]) which pairs have rows of their own, `pairs.coords` (n, …); its
+    arrays have rows in place of the visible axes: those of the pairs, then one for all others of each first entity.
+    """
+
+    indices: tuple[str, ...]
+    concentration: Array
+    scale: Array
+    mean: Array
+    geomean: Array
+    pairs: Pairs | None = None
+
+    @cached_property
+    def sd(self) -> Array:
+        """Standard deviation: √concentration · scale."""
+        return (
+            np.zeros(self.mean.shape)
+            if np.isinf(self.concentration).any()
+            else np.sqrt(self.concentration) * self.scale
+        )
+
+    def __repr__(self) -> str:
+        return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"
+
+
+def _posterior(kept: Kept, log_scale: float) -> Posterior:
+    """The public view of a factor, in the gauge."""
+    layout = kept.layout
+    if kept.concentration is None or kept.scale is None or kept.log_geomean is None:
+        assert kept.mean is not None
+        mean = layout.written(kept.mean)
+        arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
+    else:
+        C, D = layout.written(kept.concentration), layout.written(kept.scale) * np.exp(log_scale)
+        arrays = [C, D, C * D, np.exp(layout.written(kept.log_geomean) + log_scale)]
+    arrays = [np.asarray(array) for array in arrays]  # of no index: NumPy makes numbers of sums and products
+    for array in arrays:
+        array.flags.writeable = False
+    pairs = cast(Pairs | None, layout.pairs)
+    C, D, mean, geomean = arrays
+    return Posterior(layout.indices if pairs is None else pairs.indices, C, D, mean, geomean, pairs)
+
+
+def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
+    """The gauge of a fit whose priors have been adapted; terms are products of the factors that are not given."""
+    if not adapted or state.history[-1].sweep <= adapt_after:
+        return {}
+    terms = [term for equation in model.equations for term in equation.terms]
+    R = np.array([[float(term.factors.count(name)) for name in adapted] for term in terms])
+    means = []
+    for name in adapted:
+        kept = state.factors[name]
+        assert kept.concentration is not None
+        assert kept.scale is not None
+        rows = kept.layout.unpack(kept.concentration * kept.scale).reshape(kept.layout.rows, -1)
+        seen = state.exposed.get(name, np.ones(len(rows), bool))  # the others only echo the prior
+        if kept.layout.pairs is not None:
+            seen = seen & (np.arange(len(rows)) < len(kept.layout.pairs))
+        means.append(float(rows[seen if seen.any() else slice(None)].mean(dtype=np.float64)))
+    return dict(zip(adapted, gauge(means, R).tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model, without questions to it; `plait.Fit` says what its fields are."""
+
+    model: Model
+    method: str
+    rank: dict[str, int]
+    factors: dict[str, Posterior]
+    prior: dict[str, Gamma]
+    labels: Mapping[str, Labels]
+    bound: float
+    history: list[Record]
+    stop: str
+    seed: int
+    likelihood: dict[str, Likelihood]
+    exposures: Exposures
+    known: dict[str, Known]
+    settings: dict[str, Any] = field(repr=False)
+    fingerprint: str = field(repr=False)
+    state: State = field(repr=False)
+    ensemble: tuple[Self, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
+        object.__setattr__(self, "likelihood", named)
+
+    @classmethod
+    def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
+        """The public view of the loops' states: of the one with the best bound, with all of them behind it.
+
+        Where members see links reweighed, their bounds do not compare, and the first sees them as they are.
+        stop: why the whole fit stopped; None where it was not at its end.
+        """
+        fits = [cls._alone(origin, member) for member in _ready(members)]
+        best = fits[0] if origin.settings.get("bootstrap") else max(fits, key=lambda fit: fit.bound)
+        best = replace(best, stop=stop or unfinished(members[-1].state.history[-1]))
+        if len(fits) == 1 or origin.settings["keep"] == "best":
+            return best
+        return replace(best, seed=origin.seed, ensemble=tuple(fits))
+
+    @classmethod
+    def _alone(cls, origin: Origin, member: Member) -> Self:
+        state, settings = member.state, origin.settings
+        last = state.history[-1]
+        scales = _log_scales(origin.model, state, list(settings["adapt"]), settings.get("adapt_after", ADAPT_AFTER))
+        factors, priors = {}, {}
+        for name in origin.model.factors:
+            if name in state.factors:
+                kept = state.factors[name]
+                if last.warm_up and name in state.divergences:
+                    kept = Kept.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
+                factors[name] = _posterior(kept, scales.get(name, 0.0))
+            if name in state.priors:
+                layout, prior = state.factors[name].layout, state.priors[name]
+                mean = _as_written(layout, prior.mean) * np.exp(scales.get(name, 0.0))
+                priors[name] = Gamma(_as_written(layout, prior.concentration), mean)
+        return cls(
+            origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
+            list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
+            origin.known, origin.settings, origin.fingerprint, state,
+        )  # fmt: skip
+
+    @property
+    def members(self) -> tuple[Self, ...]:
+        """The fits whose mixture answers: those of an ensemble, or this one alone."""
+        return self.ensemble or (self,)
+
+    @property
+    def learnt(self) -> dict[str, dict[str, float]]:
+        """By relation its likelihood's own numbers as they were learnt or given; counts and links have none."""
+        return {name: dict(self.state.learnt.get(name, {})) for name in self.likelihood}
+
+    @property
+    def origin(self) -> Origin:
+        """What the fit comes from."""
+        return Origin(
+            self.model, self.method, self.seed, self.labels, self.likelihood, self.exposures, self.known,
+            self.settings, self.fingerprint,
+        )  # fmt: skip
+
+    def same_rows(self, data: Data, name: str) -> bool:
+        """Whether a factor has the same entities in other data."""
+        axes = {self.model.axis(index) for index in self.model.factor(name).visible}
+        return all(axis in data.labels and self.labels[axis] == data.labels[axis] for axis in axes)
+
+    def aligned(self, data: Data, layouts: Mapping[str, Layout]) -> dict[str, Any]:
+        """Starting points for a fit of other data: rows by name; a new entity starts as the average one."""
+        result: dict[str, Any] = {}
+        for name, factor in self.factors.items():
+            now = cast(Pairs | None, layouts[name].pairs) if name in layouts else None
+            if factor.pairs is not None and now is not None:
+                if self.same_rows(data, name) and now.indices == factor.indices:
+                    result[name] = _of_pairs(factor, factor.pairs, now)
+            elif name in layouts and factor.pairs is None and layouts[name].indices == factor.indices:
+                result[name] = factor if self.same_rows(data, name) else self._moved(data, factor)
+        return result
+
+    def _moved(self, data: Data, factor: Posterior) -> Posterior:
+        C, D, mean, geomean = factor.concentration, factor.scale, factor.mean, factor.geomean
+        for axis, index in enumerate(factor.indices):
+            if index in data.sizes:
+                rows = self.labels[index].encode(data.labels[index].names, unknown="mark")
+                C, D, mean, geomean = (_rows(array, rows, axis) for array in (C, D, mean, geomean))
+        return Posterior(factor.indices, C, D, mean, geomean)
+
+
+def _as_written(layout: Layout, inside: Array) -> Array:
+    """An array of a prior, inside -> with an axis for every index as written, of length 1 where it is tied."""
+    array = inside.transpose([layout.inside.index(index) for index in layout.indices])
+    if layout.pairs is None:
+        return array
+    sizes = dict(zip(layout.indices, array.shape))
+    return array.reshape([sizes.get(index, 1) for index in layout.pairs.indices])
+
+
+def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
+    """The posterior of a factor that remembers other pairs of the same entities: a new one has what it shared."""
+    own = then.find(columns_of(now.coords))
+    rows = np.concatenate([own, np.arange(len(then), then.rows)])
+    C, D, mean, geomean = (a[rows] for a in (factor.concentration, factor.scale, factor.mean, factor.geomean))
+    return Posterior(factor.indices, C, D, mean, geomean, now)
+
+
+def unfinished(last: Record) -> str:
+    """What stands for a stop where the loop was not at its end."""
+    when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
+    return f"not finished: this is the checkpoint {when}; init= goes on from here."
+
+
+def _ready(members: Sequence[Member]) -> Sequence[Member]:
+    """The members of an ensemble that can answer: one that is still warming up compares with no other."""
+    return [m for m in members if not m.state.history[-1].warm_up] or members[:1]
+
+
+def _rows(array: Array, rows: NDArray[np.int64], axis: int) -> Array:
+    """Rows by number along an axis; −1 takes the average over the axis."""
+    average = array.mean(axis=axis, keepdims=True)
+    return np.take(np.concatenate([array, average], axis=axis), rows, axis=axis)

@@ -1,0 +1,183 @@
+"""Write a run: factors and priors in safetensors, labels and known links in Parquet, the rest in the manifest."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.binding.known import Known
+from plait.data.labels.names import Labels
+from plait.data.observing.pairs import Pairs
+from plait.data.observing.weights import Weights
+from plait.errors import SettingError
+from plait.forked import refuse_in_fork
+from plait.infer.state import Kept, State
+from plait.likelihood import Likelihood
+from plait.run.folder import File, publish
+from plait.run.record import Member, Origin
+
+
+def save(
+    folder: str | PathLike[str],
+    origin: Origin,
+    members: Sequence[Member],
+    stop: str | None,
+    *,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Make this run the content of a folder; stop: why it ended, None where it goes on."""
+    import json
+
+    refuse_in_fork("saving a run")
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"extra cannot be written as JSON: {error}.\nGive plain numbers, texts and lists.") from None
+    publish(folder, _header(origin, members, stop, extra), _files(origin, members))
+
+
+def _header(
+    origin: Origin, members: Sequence[Member], stop: str | None, extra: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    from plait.version import __version__
+
+    return {
+        "plait": __version__,
+        "model": str(origin.model),
+        "method": origin.method,
+        "seed": origin.seed,
+        "stop": stop,
+        "likelihood": {name: _words(likelihood) for name, likelihood in origin.likelihood.items()},
+        "relations": {name: _remembered(known) for name, known in origin.known.items()},
+        "settings": origin.settings,
+        "fingerprint": origin.fingerprint,
+        "exposures": {
+            "names": sorted(origin.exposures.names),
+            "relations": {name: _outline(weights) for name, weights in origin.exposures.terms.items()},
+        },
+        "members": [_course(member) for member in members],
+        "extra": dict(extra or {}),
+    }
+
+
+def _words(likelihood: Likelihood) -> str | dict[str, Any]:
+    """A likelihood in JSON: its name, with what was given where anything was."""
+    return likelihood.to_words() if likelihood.settings() else likelihood.name
+
+
+def _course(member: Member) -> dict[str, Any]:
+    """How a member got to its state, which is in a file."""
+    state = member.state
+    return {
+        "seed": member.seed,
+        "stop": member.stop,
+        "history": [[r.sweep, r.bound, _finite(r.change), r.seconds, r.rank] for r in state.history],
+        "loop": {
+            "rates": list(state.rates),
+            "divergences": dict(state.divergences),
+            "pause": state.pause,
+            "streak": state.trail.streak,
+            "leapt": state.trail.leapt,
+            "learnt": dict(state.learnt),
+        },
+    }
+
+
+def _remembered(known: Known) -> dict[str, Any]:
+    """How a table named its columns, and over which indices rules close cells; the cells are in a file."""
+    return {
+        "columns": dict(known.columns),
+        "value": known.value,
+        "closed": [list(over) for over in known.closed.tables],
+    }
+
+
+def _finite(change: float) -> float | None:
+    """JSON knows no infinity; the start has no change."""
+    return change if math.isfinite(change) else None
+
+
+def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
+    """States change with every save; labels, known links and exposures only with the data."""
+    key = origin.fingerprint
+    files = [
+        File(f"state-{n}", ".safetensors", None, partial(_write_arrays, _state_arrays(member.state)))
+        for n, member in enumerate(members)
+    ]
+    if origin.exposures.terms:
+        arrays = _exposure_arrays(origin.exposures.terms)
+        files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
+    if any(known.closed for known in origin.known.values()):
+        # Which cells are closed is no part of the fingerprint: the same weights may come from other rules.
+        files.append(File("closed", ".safetensors", None, partial(_write_arrays, _closed_arrays(origin.known))))
+    for n, axis in enumerate(origin.model.axes):
+        files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.labels[axis])))
+    for n, equation in enumerate(origin.model.equations):
+        known = origin.known[equation.relation]
+        write = partial(_write_known, known, equation.indices)
+        files.append(File(f"known-{n}-{equation.relation}", ".parquet", key, write))
+    return files
+
+
+def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
+    """Arrays by factor and kind, with the axes inside: visible indices, then latent ones, no padding."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, kept in state.factors.items():
+        for kind in Kept._fields[1:]:
+            if (stored := getattr(kept, kind)) is not None:
+                arrays[f"{name}/{kind}"] = kept.layout.unpack(stored)
+    for name, kept in state.factors.items():
+        if kept.layout.pairs is not None:
+            arrays[f"{name}/pairs"] = cast(Pairs, kept.layout.pairs).coords
+    for name, prior in state.priors.items():
+        arrays |= {f"{name}/prior/concentration": prior.concentration, f"{name}/prior/mean": prior.mean}
+    for name, before in state.trail.before.items():
+        layout = state.factors[name].layout
+        arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}
+    return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
+
+
+def _outline(weights: Weights) -> list[dict[str, Any]]:
+    """The terms of weights without their arrays."""
+    return [
+        {"coefficient": term.coefficient, "vectors": list(term.vectors), "table": list(term.table_indices)}
+        for term in weights.terms
+    ]
+
+
+def _exposure_arrays(relations: Mapping[str, Weights]) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, weights in relations.items():
+        for t, term in enumerate(weights.terms):
+            arrays |= {f"{name}/{t}/vector/{index}": vector for index, vector in term.vectors.items()}
+            if term.table is not None:
+                arrays |= {f"{name}/{t}/coords": term.table.coords, f"{name}/{t}/values": term.table.values}
+    return arrays
+
+
+def _closed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
+    """Coordinates by relation and number of the table."""
+    return {f"{name}/{n}": t for name, own in known.items() for n, t in enumerate(own.closed.tables.values())}
+
+
+def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
+
+
+def _write_labels(labels: Labels, path: Path) -> None:
+    labels.names.alias(labels.axis).to_frame().write_parquet(path)
+
+
+def _write_known(known: Known, indices: tuple[str, ...], path: Path) -> None:
+    """Row numbers by index, value and weight, in lexicographic order."""
+    import polars as pl
+
+    columns = {index: known.cells[:, k] for k, index in enumerate(indices)}
+    pl.DataFrame({**columns, "value": known.values, "weight": known.weights}).write_parquet(path)

@@ -1,0 +1,12 @@
+"""Kinds of arrays that stand in signatures everywhere."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]  # numbers
+Floats = NDArray[np.floating]  # numbers, doubles or floats
+Rows = NDArray[np.int64]  # row numbers
+Flags = NDArray[np.bool_]  # yes or no, one an entry
+AnyArray = NDArray[Any]  # labels, or numbers of any kind

@@ -1,0 +1,3 @@
+"""Which version of Plait this is."""
+
+__version__ = "0.1.0.dev0"
