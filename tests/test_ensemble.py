@@ -244,7 +244,7 @@ def test_an_interrupted_ensemble_goes_on_to_the_same_bits(tmp_path, ensemble, th
 
     saving = plait.Checkpoint(tmp_path, sweeps=9)
     cut = fitted(threads=threads, checkpoint=saving, progress=watch)
-    assert cut.stop.startswith("stopped by the progress callable")
+    assert cut.stop.reason == "callback"
     assert np.isfinite(plait.load(tmp_path).predict("X", CELLS)["sd"].to_numpy()).all()
     assert same(fitted(threads=threads, init=tmp_path), ensemble)
 

@@ -133,20 +133,21 @@ def test_every_stop_is_a_sentence_with_its_reason():
 
     converged = stop(tol=1e-4, sweeps=500)
     last = converged.history[-1]
-    assert converged.stop == f"converged: sweep {last.sweep} changed the bound by less than 0.0001 of its size."
+    assert str(converged.stop) == f"converged: sweep {last.sweep} changed the bound by less than 0.0001 of its size."
     assert abs(last.change) < 1e-4
     assert all(abs(record.change) >= 1e-4 for record in converged.history[:-1] if record.sweep > ADAPT_WARM + 1)
     used = stop(sweeps=7)
     assert re.fullmatch(
         r"stopped after 7 sweeps; the last one changed the bound by \S+ of its size \(tol=1e-06\)\. "
         r"Raise sweeps= to go on\.",
-        used.stop,
+        str(used.stop),
     )
     start = stop(sweeps=0)
-    assert start.stop == "not updated: sweeps=0 asks for the start itself."
+    assert str(start.stop) == "not updated: no sweep was asked for, this is the start itself."
+    assert [fit.stop.reason for fit in (converged, used, start)] == ["converged", "sweeps", "no sweeps"]
     assert start.history[-1].sweep == 0
     asked = stop(progress=lambda record: record.sweep < 4)
-    assert asked.stop == "stopped by the progress callable after 4 sweeps."
+    assert str(asked.stop) == "stopped by the progress callable after 4 sweeps."
     assert asked.history[-1].sweep == 4
 
 
@@ -298,6 +299,21 @@ def test_predicted_mean_is_the_einsum_of_the_factors_times_the_exposure(name):
 def test_a_fit_with_every_factor_given_says_that_nothing_is_updated():
     A, B = np.full((2, 1), 0.5), np.full((3, 1), 2.0)
     fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((2, 3))}, rank=1, fixed={"A": A, "B": B}, tol=0.0)
-    assert fit.stop == "nothing to update: every factor is given."
+    assert str(fit.stop) == "nothing to update: every factor is given."
     assert fit.bound == pytest.approx(-6.0)
     assert [record.sweep for record in fit.history] == [0]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("converged: sweep 31 changed the bound by less than 1e-06 of its size.", "converged"),
+        ("stopped after 200 sweeps; the last one changed the bound by 1.0e-05 of its size (tol=1e-06).", "sweeps"),
+        ("interrupted after 3 sweeps; this is the fit so far.", "interrupted"),
+        ("not finished: this is the checkpoint after sweep 3; init= goes on from here.", "unfinished"),
+    ],
+)
+def test_a_stop_of_an_earlier_run_folder_was_a_sentence_and_has_a_reason_now(sentence, reason):
+    stop = plait.Stop.from_words(sentence)
+    assert (stop.reason, str(stop)) == (reason, sentence)
+    assert plait.Stop.from_words(stop.to_words()) == stop

@@ -40,7 +40,7 @@ def test_every_part_of_the_posterior_is_there(fit):
 def test_attributes_say_where_it_comes_from(fit):
     attrs = fit.to_xarray().attrs
     assert plait.Model(attrs["model"]) == fit.model
-    assert (attrs["method"], attrs["bound"], attrs["stop"], attrs["seed"]) == ("vb", fit.bound, fit.stop, 4)
+    assert (attrs["method"], attrs["bound"], attrs["stop"], attrs["seed"]) == ("vb", fit.bound, str(fit.stop), 4)
 
 
 def test_the_dataset_is_a_copy(fit):

@@ -110,7 +110,7 @@ def test_a_fit_is_shown_with_model_bound_and_factors(table, method):
     for text in (
         "visits[user, place] = U[user, r] P[place, r]",
         "user 3, place 2",
-        fit.stop,
+        str(fit.stop),
         "3 × 2",
         "visits 3",
         "r 2",

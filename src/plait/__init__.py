@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from plait.fitting.fit import fit
     from plait.fitting.progress import Progress
     from plait.infer.prior import Gamma
+    from plait.infer.stop import Stop
     from plait.result import Fit, load
     from plait.run.checkpoint import Checkpoint
     from plait.run.record import Posterior
@@ -84,6 +85,7 @@ __all__ = [
     "SettingError",
     "SpellingWarning",
     "Split",
+    "Stop",
     "StoreError",
     "choose",
     "compare",
@@ -113,6 +115,7 @@ _LAZY = {
     "Progress": "plait.fitting.progress",
     "Relation": "plait.data",
     "Split": "plait.evaluation",
+    "Stop": "plait.infer.stop",
     "compare": "plait.evaluation",
     "choose": "plait.choosing",
     "evaluate": "plait.evaluation",

@@ -22,9 +22,10 @@ class Fit(Fitted):
     factors: posteriors by name (a given factor without latent indices is an exposure, not among them). prior: what they
     were fitted under, after adaptation (VB, MAP). labels: names by axis and by index, in row order. bound: the evidence
     bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
-    stop: why it stopped, a sentence. known: the observed links by relation. likelihood: by relation, an object that
-    equals its name unless anything was given with it; learnt: by relation its own numbers, {"burst": 0.7}. settings:
-    the arguments of the fit. fingerprint: of the data, equal for equal data. state: what the loop would go on from.
+    stop: why it stopped, a `plait.Stop`: `stop.reason`, and as text a sentence. known: the observed links by relation.
+    likelihood: by relation, an object that equals its name unless anything was given with it; learnt: by relation its
+    own numbers, {"burst": 0.7}. settings: the arguments of the fit. fingerprint: of the data, equal for equal data.
+    state: what the loop would go on from.
 
     members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
     `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,

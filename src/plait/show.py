@@ -134,7 +134,7 @@ def fit_html(fit: Any) -> str:
         "known links": _sizes({name: len(known) for name, known in fit.known.items()}),
         words.get(fit.method, "bound"): Raw(f"{escape(number(fit.bound))} &#160; {sparkline(bounds)}"),
         "sweeps": f"{max(fit.history[-1].sweep, 0):,} in {seconds:,.2f} s",
-        "stopped": fit.stop,
+        "stopped": str(fit.stop),
         "seed": str(fit.seed),
     }
     rows = [

@@ -70,7 +70,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, place):
         assert np.isfinite(fit.predict("X", {"i": [0, 1], "j": [0, 1], "k": [0, 1]})["sd"].to_numpy()).all()
         assert (fit.factors["A"].concentration > 0).all()
     if place < 0:
-        assert "in the warm-up" in cut.stop
+        assert "in the warm-up" in str(cut.stop)
         assert "compares with no other" in str(cut)
     assert bits(fitted(init=run)) == bits(whole)
 

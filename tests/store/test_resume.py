@@ -114,7 +114,7 @@ def test_saved_fit_goes_on_from_fit_save_too(tmp_path):
 @pytest.mark.filterwarnings("ignore::plait.BoundWarning")  # an optimum below popularity is one
 def test_converged_run_has_nothing_left_to_do(tmp_path):
     done = plait.fit(TEXT, {"X": counts()}, rank=3, seed=1, tol=1e-3, checkpoint=tmp_path)
-    assert done.stop.startswith("converged")
+    assert done.stop.reason == "converged"
     assert_equal(plait.fit(TEXT, {"X": counts()}, rank=3, tol=1e-3, init=tmp_path), done)
 
 
@@ -175,7 +175,7 @@ def test_unfinished_run_loads_and_says_so(start, last, saved, place, tmp_path):
         plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, start=start, checkpoint=plan, progress=stop)
     loaded = plait.load(tmp_path)
     assert loaded.history[-1].sweep == saved
-    assert loaded.stop == f"not finished: this is the checkpoint {place}; init= goes on from here."
+    assert str(loaded.stop) == f"not finished: this is the checkpoint {place}. init= goes on from here."
     assert len(loaded.top("X", 2)) == 2
 
 

@@ -34,7 +34,13 @@ def to_xarray(fit: Fitted) -> Any:
     used = (index for name, posterior in fit.factors.items() for index in _dimensions(name, posterior))
     indices = list(dict.fromkeys(used))
     _check_names(fit, indices)
-    attributes = {"model": str(fit.model), "method": fit.method, "bound": fit.bound, "stop": fit.stop, "seed": fit.seed}
+    attributes = {
+        "model": str(fit.model),
+        "method": fit.method,
+        "bound": fit.bound,
+        "stop": str(fit.stop),
+        "seed": fit.seed,
+    }
     return xarray.Dataset(variables, {index: _coordinate(fit, index) for index in indices}, attributes)
 
 

@@ -42,7 +42,7 @@ def demo(
     if json:
         metrics = {name: {k: found[k] for k in FIGURES} for name, found in figures.items()}
         sweeps = fit.history[-1].sweep
-        emit({"seed": seed, "sweeps": sweeps, "seconds": seconds, "stop": fit.stop, "metrics": metrics,
+        emit({"seed": seed, "sweeps": sweeps, "seconds": seconds, "stop": str(fit.stop), "metrics": metrics,
               "top": best.to_dicts(), "explanation": explanation.to_dict()})  # fmt: skip
         return
     rank, bound = fit.rank["r"], significant(fit.bound)

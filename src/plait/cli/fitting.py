@@ -132,19 +132,17 @@ def refuse_other_run(run: Path, force: bool) -> None:
 
 def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     """Why a run is complete; None where there are sweeps to do."""
-    from plait.cli.runs import in_words
-    from plait.run.load import sweeps_done
+    from plait.infer.stop import Reason
+    from plait.run.load import stop_of, sweeps_done
 
-    stop, done = header["stop"], sweeps_done(header)
+    stop, done = stop_of(header), sweeps_done(header)
     limit = config.settings.get("sweeps", 200)
     further = f"Go further with --sweeps {2 * max(limit, done, 1)}."
-    if stop is None or stop.startswith("interrupted"):
+    if stop is None or stop.reason == Reason.INTERRUPTED:
         return None if done < limit else f"all its {done} sweeps are done.\n{further}"
-    words = in_words(stop)
-    words = words if words.startswith("no") else f"it {words}"
-    if stop.startswith(("stopped after", "not updated")):
-        return None if done < limit else f"{words}\n{further}"
-    return words
+    if stop.reason in (Reason.SWEEPS, Reason.NO_SWEEPS):
+        return None if done < limit else f"{stop.sentence}\n{further}"
+    return stop.sentence
 
 
 def _compute(
@@ -152,7 +150,9 @@ def _compute(
 ) -> None:  # fmt: skip
     from plait.cli.output import emit
     from plait.cli.runs import description
+    from plait.infer.stop import Reason
     from plait.run.folder import manifest
+    from plait.run.load import stop_of
 
     try:
         with warnings_on_stderr(as_json):
@@ -160,13 +160,13 @@ def _compute(
     except KeyboardInterrupt:  # the second one, or while files were read
         raise FitError(f"interrupted.\n{_left_behind(run)}") from None
     saved = manifest(run)
-    if saved["stop"] != fitted.stop:  # the last checkpoint failed, and said so as a warning
+    if stop_of(saved) != fitted.stop:  # the last checkpoint failed, and said so as a warning
         fitted.save(run, extra={"config": config.to_dict()})
     if as_json:
         emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
     else:
         _summary(data, fitted, run)
-    if fitted.stop.startswith("interrupted"):
+    if fitted.stop.reason == Reason.INTERRUPTED:
         raise typer.Exit(1)
 
 
@@ -242,7 +242,9 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
 
 def _next_commands(fitted: "Fit", run: str) -> list[str]:
     """Commands to try, with names of this run; after Ctrl-C the one that goes on."""
-    if fitted.stop.startswith("interrupted"):
+    from plait.infer.stop import Reason
+
+    if fitted.stop.reason == Reason.INTERRUPTED:
         return [f"plait resume {run}"]
     relation = fitted.model.relations[0]
     indices = fitted.model.equation(relation).indices
@@ -251,6 +253,6 @@ def _next_commands(fitted: "Fit", run: str) -> list[str]:
     if indices:
         commands.append(f"plait top {run} {relation} --given {names[indices[0]]}")
         commands.append(f"plait explain {run} {relation} {' '.join(names.values())}")
-    if fitted.stop.startswith("stopped after"):
+    if fitted.stop.reason == Reason.SWEEPS:
         commands.append(f"plait resume {run} --sweeps {2 * fitted.history[-1].sweep}")
     return [*commands, f"plait info {run}"]

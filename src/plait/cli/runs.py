@@ -45,7 +45,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
         "sweeps": max(fit.history[-1].sweep, 0),
         "seconds": sum(record.seconds for record in fit.history),
         "finished": header["stop"] is not None,
-        "stop": fit.stop,
+        "stop": fit.stop.to_words(),
         "members": [_member(member) for member in fit.members],
         "settings": fit.settings,
         "fingerprint": fit.fingerprint,
@@ -125,7 +125,7 @@ def members(fit: "Fit") -> dict[str, str]:
 
 
 def _member(fit: "Fit") -> dict[str, Any]:
-    return {"seed": fit.seed, "bound": fit.bound, "sweeps": max(fit.history[-1].sweep, 0), "stop": fit.stop}
+    return {"seed": fit.seed, "bound": fit.bound, "sweeps": max(fit.history[-1].sweep, 0), "stop": fit.stop.to_words()}
 
 
 def _prior(fit: "Fit", name: str) -> list[str]:
@@ -146,14 +146,7 @@ def ending(fit: "Fit", header: dict[str, Any]) -> str:
     """Why a run ended, or that it has not."""
     if header["stop"] is None:
         return "not yet: this is its last checkpoint. Go on with `plait resume`."
-    return in_words(fit.stop)
-
-
-def in_words(stop: str) -> str:
-    """Why a run ended, without advice about Python."""
-    if stop.startswith("not updated"):
-        return "no sweep was asked for: this is the start itself."
-    return stop.removesuffix(" Raise sweeps= to go on.")
+    return fit.stop.sentence
 
 
 def _size(header: dict[str, Any]) -> int:

@@ -11,6 +11,7 @@ from plait.fitting.begin import Task
 from plait.infer.loop import Outcome, Watch, run
 from plait.infer.problem import Problem
 from plait.infer.state import Record, State
+from plait.infer.stop import Reason, Stop
 from plait.run.checkpoint import Saver
 from plait.run.record import Member
 
@@ -21,7 +22,7 @@ class Ran(NamedTuple):
     """What came of the members that have begun: their ends in order, why they stopped; the best one of them."""
 
     members: list[Member]
-    stop: str
+    stop: Stop
     best: Problem
     outcome: Outcome
 
@@ -31,7 +32,7 @@ class Runner:
 
     def __init__(self, task: Task, watch: Watch, saver: Saver | None) -> None:
         self.task, self.watch, self.saver = task, watch, saver
-        self.stopped: str | None = None  # what the watcher said
+        self.stopped: Stop | None = None  # what the watcher said
         self.lock = threading.Lock()
         self.states: dict[int, Member] = {
             seed: Member(seed, task.begun[seed], None) for seed in task.seeds if seed in task.begun
@@ -57,7 +58,7 @@ class Runner:
                 for one in runs:
                     one.result()
             except BaseException as error:  # the others end with their sweep
-                self.stopped = self.stopped or f"stopped by {type(error).__name__}."
+                self.stopped = self.stopped or Stop(Reason.FAILED, f"stopped by {type(error).__name__}.")
                 raise
 
     def _run(self, seed: int, problem: Problem, *, copied: bool = False) -> None:
@@ -67,7 +68,7 @@ class Runner:
             self.ends[seed] = problem, outcome
             self.states[seed] = Member(seed, outcome.state, outcome.stop)
 
-    def _watch(self, record: Record) -> str | None:
+    def _watch(self, record: Record) -> Stop | None:
         with self.lock:
             self.stopped = self.stopped or self.watch(record)
             return self.stopped

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from plait.errors import SettingError
 from plait.infer.loop import Watch
 from plait.infer.state import Record
+from plait.infer.stop import Reason, Stop
 
 Callback = Callable[[Record], Any]
 SECONDS = 5.0  # between two lines on a terminal that has no bar
@@ -60,12 +61,12 @@ def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watc
     show = sys.stderr.isatty() if progress.bar is None else progress.bar
     with _bar(sweeps, members, show) as advance, _interrupts(progress.interrupt) as interrupted:
 
-        def watch(record: Record) -> str | None:
+        def watch(record: Record) -> Stop | None:
             advance(record)
             if progress.callback is not None and progress.callback(record) is False:
-                return f"stopped by the progress callable {_when(record)}."
+                return Stop(Reason.CALLBACK, f"stopped by the progress callable {_when(record)}.")
             if interrupted.is_set():
-                return f"interrupted {_when(record)}; this is the fit so far."
+                return Stop(Reason.INTERRUPTED, f"interrupted {_when(record)}; this is the fit so far.")
             return None
 
         yield watch

@@ -9,6 +9,7 @@ from plait.errors import BoundWarning, GivenRowsWarning, NoLinksWarning, RankWar
 from plait.infer.loop import Outcome
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
+from plait.infer.stop import Reason
 from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
@@ -89,10 +90,14 @@ def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
     )
 
 
+def _ended(outcome: Outcome) -> bool:
+    return outcome.stop.reason == Reason.CONVERGED or outcome.state.history[-1].sweep >= LONG
+
+
 def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Collection[str]) -> Iterator[Trap]:
     """A fit that explains less than popularity does; its problem may have begun as one of EM."""
     last = outcome.state.history[-1]
-    if method == "map" or not _comparable(problem) or not (outcome.stop.startswith("converged") or last.sweep >= LONG):
+    if method == "map" or not _comparable(problem) or not _ended(outcome):
         return
     alone = popularity_bound(problem, method, outcome.state, adapted)
     if last.bound < alone - NATS - SHARE * abs(alone):

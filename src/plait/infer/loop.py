@@ -22,6 +22,7 @@ from plait.infer.steps import (
     recording,
     sweeping,
 )
+from plait.infer.stop import Reason, Stop
 
 Order = Literal["one-pass", "per-factor"]
 
@@ -49,13 +50,13 @@ class Settings:
 
 
 class Outcome(NamedTuple):
-    """How the loop ended: the final state, and the reason as a sentence."""
+    """How the loop ended: the final state, and why."""
 
     state: State
-    stop: str
+    stop: Stop
 
 
-Watch = Callable[[Record], str | None]  # sees every record; a sentence stops the fit
+Watch = Callable[[Record], Stop | None]  # sees every record, and may stop the fit
 Keep = Callable[[State], None]  # sees every state, before its stop is decided
 
 
@@ -107,10 +108,10 @@ def _course(settings: Settings, momentum: Momentum | None) -> list[Step]:
     return [*steps, recording(settings.warm_up)]
 
 
-def _stop(state: State, settings: Settings, free: bool) -> str | None:
+def _stop(state: State, settings: Settings, free: bool) -> Stop | None:
     sweep, _, change, *_ = state.history[-1]
     if not free:
-        return "nothing to update: every factor is given."
+        return Stop(Reason.NOTHING, "nothing to update: every factor is given.")
     if sweep < 0:
         return None
     early = sweep <= max(
@@ -118,12 +119,14 @@ def _stop(state: State, settings: Settings, free: bool) -> str | None:
         settings.join + 1 if settings.late else 0,
     )
     if not early and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
-        return f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
+        sentence = f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
+        return Stop(Reason.CONVERGED, sentence)
     if sweep >= settings.sweeps:
         if settings.sweeps == 0:
-            return "not updated: sweeps=0 asks for the start itself."
-        return (
+            return Stop(Reason.NO_SWEEPS, "not updated: no sweep was asked for, this is the start itself.")
+        sentence = (
             f"stopped after {sweep} sweeps; the last one changed the bound by {change:.1e} of its size "
-            f"(tol={settings.tol:g}). Raise sweeps= to go on."
+            f"(tol={settings.tol:g})."
         )
+        return Stop(Reason.SWEEPS, sentence, "Raise sweeps= to go on.")
     return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plait.errors import SettingError, StoreError
+from plait.infer.stop import Stop
 from plait.machine import path_fault
 from plait.run.folder import MANIFEST, manifest
 from plait.run.record import Member, Origin
@@ -85,12 +86,12 @@ class Saver:
             self.finish(members(), None)
         self._last = (self._sweeps, time.monotonic())
 
-    def finish(self, members: Sequence[Member], stop: str | None) -> None:
+    def finish(self, members: Sequence[Member], stop: Stop | None) -> None:
         """Save; a full disk must not cost the fit itself."""
         try:
             self._save(members, stop)
         except StoreError as error:
             warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
 
-    def _save(self, members: Sequence[Member], stop: str | None) -> None:
+    def _save(self, members: Sequence[Member], stop: Stop | None) -> None:
         save(self.checkpoint.folder, self.origin, members, stop, extra=self.extra)

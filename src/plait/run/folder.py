@@ -19,7 +19,8 @@ from plait.errors import StoreError
 from plait.machine import path_fault
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "plait-run", 3  # 2: fingerprints made in another way, arrays may be floats; 3: several members
+# 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason.
+FORMAT, VERSION = "plait-run", 4
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json)")  # what a save that was cut off may leave behind
 NOT_OURS = "Name a run that plait made, or another folder."
 

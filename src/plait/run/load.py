@@ -24,6 +24,7 @@ from plait.errors import PlaitError, SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
+from plait.infer.stop import Stop
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 from plait.model.model import Equation
@@ -33,7 +34,7 @@ from plait.run.record import Member, Origin
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def load(folder: str | PathLike[str]) -> tuple[Origin, list[Member], str | None]:
+def load(folder: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
     """What a folder holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
     refuse_in_fork("plait.load")
     header = manifest(folder)
@@ -50,7 +51,7 @@ def load(folder: str | PathLike[str]) -> tuple[Origin, list[Member], str | None]
         ) from error
 
 
-def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member], str | None]:
+def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member], Stop | None]:
     model = Model(header["model"])
     axes = {axis: _labels(axis, intact(place, header, f"labels-{n}-{axis}")) for n, axis in enumerate(model.axes)}
     labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
@@ -69,8 +70,13 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     for name, course in courses(header).items():
         sizes = {index: len(labels[index]) for index in model.visible}
         state = _state(model, likelihood, _arrays(intact(place, header, name)), course, sizes)
-        members.append(Member(course["seed"], state, course["stop"]))
-    return origin, members, header["stop"]
+        members.append(Member(course["seed"], state, stop_of(course)))
+    return origin, members, stop_of(header)
+
+
+def stop_of(course: Mapping[str, Any]) -> Stop | None:
+    """Why a run, or a member of it, ended; None where it was not at its end."""
+    return None if course["stop"] is None else Stop.from_words(course["stop"])
 
 
 def _likelihood(words: Any, place: Path) -> Likelihood:

@@ -24,6 +24,7 @@ from plait.infer.loop import ADAPT_AFTER
 from plait.infer.prior import Gamma
 from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
+from plait.infer.stop import Reason, Stop
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 from plait.types import Array
@@ -49,7 +50,7 @@ class Member(NamedTuple):
 
     seed: int
     state: State
-    stop: str | None
+    stop: Stop | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class Fitted:
     labels: Mapping[str, Labels]
     bound: float
     history: list[Record]
-    stop: str
+    stop: Stop
     seed: int
     likelihood: dict[str, Likelihood]
     exposures: Exposures
@@ -146,7 +147,7 @@ class Fitted:
         object.__setattr__(self, "likelihood", named)
 
     @classmethod
-    def of(cls, origin: Origin, members: Sequence[Member], stop: str | None) -> Self:
+    def of(cls, origin: Origin, members: Sequence[Member], stop: Stop | None) -> Self:
         """The public view of the loops' states: of the one with the best bound, with all of them behind it.
 
         Where members see links reweighed, their bounds do not compare, and the first sees them as they are.
@@ -242,10 +243,10 @@ def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
     return Posterior(factor.indices, C, D, mean, geomean, now)
 
 
-def unfinished(last: Record) -> str:
+def unfinished(last: Record) -> Stop:
     """What stands for a stop where the loop was not at its end."""
     when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
-    return f"not finished: this is the checkpoint {when}; init= goes on from here."
+    return Stop(Reason.UNFINISHED, f"not finished: this is the checkpoint {when}.", "init= goes on from here.")
 
 
 def _ready(members: Sequence[Member]) -> Sequence[Member]:

@@ -17,6 +17,7 @@ from plait.data.observing.weights import Weights
 from plait.errors import SettingError
 from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
+from plait.infer.stop import Stop
 from plait.likelihood import Likelihood
 from plait.run.folder import File, publish
 from plait.run.record import Member, Origin
@@ -26,7 +27,7 @@ def save(
     folder: str | PathLike[str],
     origin: Origin,
     members: Sequence[Member],
-    stop: str | None,
+    stop: Stop | None,
     *,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
@@ -42,7 +43,7 @@ def save(
 
 
 def _header(
-    origin: Origin, members: Sequence[Member], stop: str | None, extra: Mapping[str, Any] | None
+    origin: Origin, members: Sequence[Member], stop: Stop | None, extra: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     from plait.version import __version__
 
@@ -51,7 +52,7 @@ def _header(
         "model": str(origin.model),
         "method": origin.method,
         "seed": origin.seed,
-        "stop": stop,
+        "stop": stop and stop.to_words(),
         "likelihood": {name: _words(likelihood) for name, likelihood in origin.likelihood.items()},
         "relations": {name: _remembered(known) for name, known in origin.known.items()},
         "settings": origin.settings,
@@ -75,7 +76,7 @@ def _course(member: Member) -> dict[str, Any]:
     state = member.state
     return {
         "seed": member.seed,
-        "stop": member.stop,
+        "stop": member.stop and member.stop.to_words(),
         "history": [[r.sweep, r.bound, _finite(r.change), r.seconds, r.rank] for r in state.history],
         "loop": {
             "rates": list(state.rates),

@@ -27,6 +27,7 @@ from plait.infer.parts import go_on, parts_of
 from plait.infer.problem import Method
 from plait.infer.start import begin_vb
 from plait.infer.state import Kept, Record, State
+from plait.infer.stop import Reason, Stop
 from plait.model.network import contract
 from plait.run.fingerprint import fingerprint
 from plait.run.record import Fitted
@@ -128,10 +129,11 @@ def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: 
         if state.history[-1].sweep % EVERY == 0:
             means.append(_mean(fit, relation, cell, state))
 
-    def watch(record: Record) -> str | None:
+    def watch(record: Record) -> Stop | None:
         if record.sweep % EVERY or len(means) < 2:
             return None
-        return "it stands still." if abs(means[-1] - means[-2]) <= STILL * means[-1] else None
+        still = abs(means[-1] - means[-2]) <= STILL * means[-1]
+        return Stop(Reason.CONVERGED, "converged: the mean stands still.") if still else None
 
     run(problem, Settings(fit.settings["order"], MOST, 0.0, {}), watch, keep)
     return means[-1]

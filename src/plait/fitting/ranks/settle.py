@@ -22,6 +22,7 @@ from plait.fitting.ranks.rule import GENEROUS, SPARING, Scale, by_rule, scale_of
 from plait.fitting.ranks.side_weights import WORDS as WEIGHT_WORDS
 from plait.fitting.ranks.side_weights import asks_for_weights, check_target, predicting_weights
 from plait.infer.state import Record
+from plait.infer.stop import Stop
 from plait.model import Model
 from plait.result import Fit
 from plait.run.folder import manifest
@@ -159,7 +160,7 @@ def fit_quietly(data: Data, given: Arguments) -> Fit:
     return Fit.of(task.origin, ran.members, ran.stop)
 
 
-def _unwatched(record: Record) -> str | None:
+def _unwatched(record: Record) -> Stop | None:
     return None
 
 
