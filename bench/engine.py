@@ -5,7 +5,8 @@ import polars as pl
 import plait
 from bench.data import Case
 from plait.data.bound import Data
-from plait.fitting.begin import Arguments, prepare
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
 from plait.infer.steps import sweep_once
 
 
@@ -37,7 +38,7 @@ class Engine:
     def __init__(
         self, case: Case, threads: int | None = None, dtype: str = "float64", data: Data | None = None
     ) -> None:
-        arguments = Arguments(rank=case.rank, seed=0, threads=threads, dtype=dtype, start="random")
+        arguments = Options(rank=case.rank, seed=0, threads=threads, dtype=dtype, start="random")
         self.task = prepare(case.model, data or bind(case), arguments)
         self.problem = self.task.problem
         self.problem.measure()

@@ -11,7 +11,8 @@ import polars as pl
 
 import plait
 from bench import measure
-from plait.fitting.begin import Arguments, prepare
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
 from plait.infer.steps import sweep_once
 
 RANK = 20
@@ -49,7 +50,7 @@ def sweep_of(text: str, table: pl.DataFrame) -> Callable[[], None]:
     model = plait.Model(text)
     axes = {index: int(max(table[i].max() for i in "ijk" if i in table.columns)) + 1 for index in model.axes}
     given = {name: np.ones(axes[name[-1]]) for name in model.factors if name.startswith("one_")}
-    arguments = Arguments(
+    arguments = Options(
         rank=dict.fromkeys(model.ranks, RANK) if model.ranks else None, seed=0, threads=1, start="random", adapt=None,
         fixed=given or None, labels={axis: range(size) for axis, size in axes.items()},
     )  # fmt: skip

@@ -143,7 +143,7 @@ def test_every_stop_is_a_sentence_with_its_reason():
         str(used.stop),
     )
     start = stop(sweeps=0)
-    assert str(start.stop) == "not updated: no sweep was asked for, this is the start itself."
+    assert str(start.stop) == "no sweep was asked for: this is the start itself."
     assert [fit.stop.reason for fit in (converged, used, start)] == ["converged", "sweeps", "no sweeps"]
     assert start.history[-1].sweep == 0
     asked = stop(progress=lambda record: record.sweep < 4)

@@ -12,7 +12,8 @@ import polars as pl
 import plait
 from bench import data, measure
 from bench.engine import Engine
-from plait.fitting.begin import Arguments, prepare
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
 
 MODEL = plait.Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")
 
@@ -60,7 +61,7 @@ def _grown(given: Any) -> Any:
     """All that happens before the first sweep, reading included."""
     table = plait.read(given) if isinstance(given, Path) else given
     bound = MODEL.bind({"X": plait.Relation(table, observed="listed", value="value")})
-    return prepare(MODEL, bound, Arguments(rank=5, seed=0, start="random"))
+    return prepare(MODEL, bound, Options(rank=5, seed=0, start="random"))
 
 
 def encode(count: int, labels: str, distinct: int) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def rest(count: int, side: int, links: bool = False) -> dict[str, Any]:
     case = data.cp3(count, side, 5, "listed")
     table = case.relations["X"].table()
     bound = MODEL.bind({"X": plait.Relation(table.drop("value"))}) if links else _bound(case)
-    task = prepare(MODEL, bound, Arguments(rank=5, seed=0, start="random"))
+    task = prepare(MODEL, bound, Options(rank=5, seed=0, start="random"))
     task.problem.measure()
     engine_arrays = arrays_of((task.data.relations, task.problem.relations, task.problem.forest))
     factors = arrays_of(task.problem.factors)

@@ -12,7 +12,8 @@ import pytest
 import plait
 from plait.cli.checking import Cost
 from plait.compile.step import padded
-from plait.fitting.begin import Arguments, prepare
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
 from plait.machine import resident
 
 MODEL = "X[i, j] = A[i, r] B[j, r]"
@@ -23,7 +24,7 @@ def cost(observed, columns=("i", "j"), accelerate=False, method="vb"):
     cells = rng.permutation(300 * 20)[:2000]
     table = pl.DataFrame({columns[0]: cells // 20, columns[1]: cells % 20, "value": 1 + cells % 3})
     data = plait.Model(MODEL).bind({"X": plait.Relation(table, observed=observed)})
-    task = prepare(MODEL, data, Arguments(rank=3, seed=0, threads=1, method=method, accelerate=accelerate))
+    task = prepare(MODEL, data, Options(rank=3, seed=0, threads=1, method=method, accelerate=accelerate))
     return Cost.of(task, measure=False), data
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import plait
 from plait.data.cells.sorting import is_uniform
 from plait.data.cells.trees import Forest, compact, grow
-from plait.fitting.begin import Arguments, prepare
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
 
 INDICES = ("i", "j", "k")
 
@@ -156,7 +157,7 @@ def test_links_without_values_have_trees_of_four_bytes_a_link(likelihood):
     cells = rng.permutation(300 * 20)[:2000]
     links = plait.Relation(pl.DataFrame({"i": cells // 20, "j": cells % 20}), likelihood=likelihood)
     model = plait.Model("X[i, j] = A[i, r] B[j, r]")
-    (relation,) = prepare(model, model.bind({"X": links}), Arguments(rank=2, seed=0)).problem.relations
+    (relation,) = prepare(model, model.bind({"X": links}), Options(rank=2, seed=0)).problem.relations
     assert [tree.entries.nbytes for tree in relation.counts.trees] == [8000]
 
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import gammaln, xlogy
 
 import plait
-from plait.fitting.begin import Arguments, prepare
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
 from plait.infer.popularity import popularity_bound
 from tests.caught import caught, fitted, one
 
@@ -52,6 +53,6 @@ def test_the_log_likelihood_of_popularity_has_a_closed_form():
 
 def popularity(text, data, **arguments):
     """As after a fit of rank 4 that made two sweeps."""
-    task = prepare(text, data, Arguments(rank=4, seed=0, **arguments))
+    task = prepare(text, data, Options(rank=4, seed=0, **arguments))
     fit = plait.fit(text, data, rank=4, seed=0, sweeps=2, progress=False, **arguments)
     return popularity_bound(task.problem, fit.method, fit.state, task.loop.ties)

@@ -15,9 +15,9 @@ from plait.choosing.choice import ERRORS, Choice
 from plait.data.bound import Data
 from plait.errors import BoundWarning, SettingError, suggestion
 from plait.evaluation import metrics
-from plait.fitting.begin import Arguments, bound_data, member_seeds
-from plait.fitting.checks import one_of
+from plait.fitting.begin import bound_data, member_seeds
 from plait.fitting.fit import fit
+from plait.fitting.options import Options, one_of
 from plait.fitting.progress import as_progress, saying
 from plait.fitting.ranks.hidden import Aside, put_aside
 from plait.fitting.ranks.settle import fit_quietly, settle
@@ -139,7 +139,7 @@ class Task:
         return Tried(setting, _about(setting, best) | figures | {"bound": best.bound, "seconds": seconds}, best)
 
     def _fits(self, setting: Setting, data: Data, say: Any) -> list[Fit]:
-        data, given = settle(data.model, data, Arguments(seed=self.seed, **setting.words, **self.options), say)
+        data, given = settle(data.model, data, Options(seed=self.seed, **setting.words, **self.options), say)
         fits = []
         for number, seed in enumerate(member_seeds(self.seed, self.seeds)):
             say(f"{_shown(setting)}: fit {number + 1} of {self.seeds}")

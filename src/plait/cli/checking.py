@@ -40,7 +40,8 @@ def check(
     from plait.cli.understood import as_document, warnings_about
     from plait.cli.wording import of_config
     from plait.config import read_config
-    from plait.fitting.begin import Arguments, prepare
+    from plait.fitting.begin import prepare
+    from plait.fitting.options import Options
     from plait.fitting.ranks.settle import settle
 
     found = read_config(config)
@@ -50,7 +51,7 @@ def check(
             data = found.model.bind(found.data(), labels=found.labels())
             fixed = found.fixed()
         with working("choosing rank and weights"):
-            data, arguments = settle(found.model, data, Arguments(fixed=fixed or None, **found.settings), _unsaid)
+            data, arguments = settle(found.model, data, Options(fixed=fixed or None, **found.settings), _unsaid)
         task = prepare(found.model, data, arguments)
     with working("measuring"):
         cost = Cost.of(task, measure=measure)

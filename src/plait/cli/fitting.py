@@ -9,37 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plait.cli.options import ConfigFile, Json, RunFolder, named_path
+from plait.cli.options import ConfigFile, Json, RunFolder, fit_options, named_path
 from plait.errors import FitError, PlaitWarning, SettingError, StoreError
+from plait.fitting.options import Options
 
 if TYPE_CHECKING:
     from plait.config import Config
     from plait.data.bound import Data
     from plait.result import Fit
 
-Sweeps = Annotated[int | None, typer.Option(min=0, help="At most so many sweeps in all, after the warm-up.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a processor.")]
 Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
 
 
+@fit_options()
 def fit(
     config: ConfigFile,
     run: Annotated[
         Path, typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="The folder to save the run in.")
     ],
-    seed: Annotated[int | None, typer.Option(min=0, help="Where the random start begins.")] = None,
-    sweeps: Sweeps = None,
-    rank: Annotated[
-        list[str] | None,
-        typer.Option(metavar="N or INDEX=N", help="Size of the latent indices, repeatable; or auto, or bound."),
-    ] = None,
-    restarts: Annotated[
-        int | None, typer.Option(min=1, help="Fit so many times from other starts, and answer from their average.")
-    ] = None,
-    threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
     every: Every = 60.0,
     json: Json = False,
+    **settings: Any,
 ) -> None:
     """Fit the model of a config file, and save the run.
 
@@ -61,20 +52,13 @@ def fit(
     """
     from plait.config import read_config
 
-    found = read_config(config).changed(
-        seed=seed, sweeps=sweeps, threads=threads, rank=ranks(rank or []), restarts=restarts
-    )
+    found = read_config(config).changed(**settings | {"rank": ranks(settings["rank"] or [])})
     refuse_other_run(run, force)
     _compute(found, run, every=every, force=force, as_json=json)
 
 
-def resume(
-    run: RunFolder,
-    sweeps: Sweeps = None,
-    threads: Threads = None,
-    every: Every = 60.0,
-    json: Json = False,
-) -> None:
+@fit_options("sweeps", "threads")
+def resume(run: RunFolder, every: Every = 60.0, json: Json = False, **settings: Any) -> None:
     """Go on with a run that was interrupted, or was too short.
 
     \b
@@ -95,7 +79,7 @@ def resume(
             f"{run}: this run was not made by `plait fit`, so where its data are is unknown.\n"
             f"Go on in Python: plait.fit(model, data, init={str(run)!r})."
         )
-    config = Config.from_dict(remembered).changed(sweeps=sweeps, threads=threads)
+    config = Config.from_dict(remembered).changed(**settings)
     reason = _nothing_left(header, config)
     if reason is None:
         _compute(config, run, every=every, force=False, as_json=json, resumed=True)
@@ -136,13 +120,14 @@ def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     from plait.run.load import stop_of, sweeps_done
 
     stop, done = stop_of(header), sweeps_done(header)
-    limit = config.settings.get("sweeps", 200)
+    limit = config.settings.get("sweeps", Options.sweeps)
     further = f"Go further with --sweeps {2 * max(limit, done, 1)}."
     if stop is None or stop.reason == Reason.INTERRUPTED:
         return None if done < limit else f"all its {done} sweeps are done.\n{further}"
+    words = stop.sentence if stop.reason in (Reason.NO_SWEEPS, Reason.NOTHING) else f"it {stop.sentence}"
     if stop.reason in (Reason.SWEEPS, Reason.NO_SWEEPS):
-        return None if done < limit else f"{stop.sentence}\n{further}"
-    return stop.sentence
+        return None if done < limit else f"{words}\n{further}"
+    return words
 
 
 def _compute(

@@ -1,9 +1,13 @@
 """Arguments that several commands share."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+from plait.fitting.options import DECLARED, Option, flag
 
 
 def named_path(text: str) -> Path:
@@ -22,6 +26,43 @@ def reading(columns: str | None, delimiter: str | None, header: bool | None, unq
         "quoted": False if unquoted else None,
     }
     return {option: setting for option, setting in given.items() if setting is not None}
+
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def fit_options(*names: str) -> Callable[[Command], Command]:
+    """Gives a command with ``**settings`` the options of `plait.fit` by these names (all that it may have, if none).
+
+    An option that is not said is None, so that a config file is heard.
+    """
+    chosen = [option for option in DECLARED if option.command and (not names or option.name in names)]
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        told = [_parameter(option) for option in chosen]
+        first = sum(p.default is p.empty for p in own)
+        changed: Any = command
+        changed.__signature__ = signature.replace(parameters=[*own[:first], *told, *own[first:]])
+        return command
+
+    return decorate
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    kind: Any = option.kind.spoken or list[str]
+    name, more = flag(option), dict[str, Any]()
+    if kind is bool:
+        name = f"{name}/--no-{option.name}"
+    if kind in (int, float):
+        more["min"] = option.kind.least
+    if option.kind.choices:
+        more["metavar"] = "|".join(option.kind.choices)
+    if option.name == "rank":
+        more["metavar"] = "N or INDEX=N"
+    annotation = Annotated[kind | None, typer.Option(name, help=option.help, **more)]
+    return inspect.Parameter(option.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
 
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file: model, relations, settings.")]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plait.errors import SettingError, suggestion
+from plait.fitting.options import BY_NAME, DECLARED, Option
 
 Table = dict[str, Any]
 Check = tuple[Callable[[Any], bool], str]  # whether a value is of its kind, and that kind in words
@@ -33,6 +34,12 @@ def is_names(value: Any) -> bool:
     return isinstance(value, list) and all(map(is_text, value))
 
 
+def in_toml(option: Option) -> Check:
+    """An option of `plait.fit` as a config file says it."""
+    assert option.kind.in_toml is not None
+    return option.kind.in_toml, option.kind.toml_words
+
+
 def _is_source(value: Any) -> bool:
     return isinstance(value, (str, dict))
 
@@ -45,12 +52,8 @@ TABLE: Check = (is_table, "a table")
 TEXT_OR_NUMBER: Check = (lambda value: is_text(value) or _is_number(value), "text or a number")
 WORDS: Check = (lambda value: is_text(value) or is_table(value), 'text, or { name = "…", … }')
 FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
-RANK: Check = (
-    lambda value: (
-        value in ("auto", "bound") or _is_whole(value) or (is_table(value) and all(map(_is_whole, value.values())))
-    ),
-    'a whole number, a table of them by latent index, "auto" or "bound"',
-)
+RANK: Check = in_toml(BY_NAME["rank"])
+ADAPT: Check = in_toml(BY_NAME["adapt"])
 COLUMNS: Check = (
     lambda value: is_names(value) or (is_table(value) and all(map(is_text, value.values()))),
     'a table from index to column, { user = "id" }, or a list of the names of the columns of a file without header',
@@ -61,15 +64,6 @@ SOURCES: Check = (
 )
 LABELS: Check = (lambda value: isinstance(value, (list, dict)), 'a list of names, or { source = "…", column = "…" }')
 
-
-def _is_tie(value: Any) -> bool:
-    return value is False or is_text(value) or is_names(value)
-
-
-ADAPT: Check = (
-    lambda value: _is_tie(value) or (is_table(value) and all(map(_is_tie, value.values()))),
-    "a word, false, a list of indices, or a table of these by factor",
-)
 
 TOP: dict[str, Check] = {
     "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "labels": TABLE, "fit": TABLE,
@@ -86,11 +80,7 @@ RELATION: dict[str, Check] = {
 }  # fmt: skip
 EXPOSURE: dict[str, Check] = {"source": TEXT, "value": TEXT, "default": NUMBER, "columns": COLUMNS, "ignore": NAMES}
 SOURCE: dict[str, Check] = {"source": TEXT, "columns": NAMES, "ignore": NAMES}
-FIT: dict[str, Check] = {
-    "method": TEXT, "prior": TABLE, "adapt": ADAPT, "order": TEXT, "sweeps": WHOLE, "tol": NUMBER, "seed": WHOLE,
-    "threads": WHOLE, "prune": FLAG, "accelerate": FLAG, "dtype": TEXT, "start": TEXT, "restarts": WHOLE, "keep": TEXT,
-    "bootstrap": FLAG,
-}  # fmt: skip
+FIT: dict[str, Check] = {o.name: in_toml(o) for o in DECLARED if o.toml and o.name != "rank"}
 
 
 def _each(check: Check) -> Check:

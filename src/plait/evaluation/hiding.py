@@ -16,7 +16,7 @@ from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
 from plait.evaluation.twins import LeakWarning, find_twins, has_matches, hidden_by, leak_message, twins_table
-from plait.fitting.checks import one_of
+from plait.fitting.options import one_of
 from plait.forked import refuse_in_fork
 from plait.model import Model
 from plait.types import AnyArray

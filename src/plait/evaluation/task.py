@@ -10,7 +10,7 @@ from plait.errors import DataError, SettingError, suggestion
 from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.tested import read_known, read_test
 from plait.evaluation.view import View
-from plait.fitting.checks import one_of
+from plait.fitting.options import one_of
 from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:

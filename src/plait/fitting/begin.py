@@ -22,12 +22,13 @@ from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.fitting import checks
 from plait.fitting.assemble import check_alike, given_factors, make_problem, warm_priors
+from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.remembered import check_joins, check_ties
 from plait.fitting.traps import given_traps, link_traps, rank_traps
 from plait.infer.gamma import Factor
 from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Settings
 from plait.infer.parts import go_on, parts_of
-from plait.infer.prior import Gamma, Prior
+from plait.infer.prior import Prior
 from plait.infer.problem import Method, Problem
 from plait.infer.state import State
 from plait.model import Model
@@ -38,37 +39,6 @@ from plait.run.folder import manifest
 from plait.run.load import load
 from plait.run.record import Member, Origin
 from plait.warn import warn_of
-
-DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of `plait.fit` that say what is computed; see there."""
-
-    rank: Any = None
-    method: Any = "vb"
-    prior: Any = DEFAULT_PRIOR
-    adapt: Any = checks.AUTO
-    order: Any = "one-pass"
-    sweeps: Any = 200
-    tol: Any = 1e-6
-    seed: Any = None
-    fixed: Any = None
-    labels: Any = None
-    init: Any = None
-    threads: Any = None
-    dtype: Any = "float64"
-    executor: Any = None
-    prune: Any = False
-    accelerate: Any = False
-    start: Any = None
-    restarts: Any = 1
-    keep: Any = None
-    bootstrap: Any = False
-    rank_by: Any = None  # how the rank was found, in words, where it was not given
-    found_weights: Any = None  # weights that were found by relation, and how, as words of the settings
-
 
 Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
 
@@ -94,7 +64,7 @@ class Task:
         return self.begin(self.seeds[0], self.executor)
 
 
-def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments, *, warn: bool = True) -> Task:
+def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, *, warn: bool = True) -> Task:
     """Check all arguments against model and data, and make the problem."""
     model = model if isinstance(model, Model) else Model(model)
     _check_alone(given)
@@ -110,7 +80,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     pairs = pairs_of(bound, free)
     layouts = checks.layouts(model, bound, ranks, pairs)
     check_joins(model, pairs)
-    ties = check_ties(ties, given.adapt, layouts, chosen=given.adapt != checks.AUTO)
+    ties = check_ties(ties, given.adapt, layouts, chosen=given.adapt != AUTO)
     warm = checks.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
     warm_up, adapt_after = (WARM_UP, ADAPT_WARM) if warm else (0, ADAPT_AFTER)
     alone = given.method == "vb" and (given.init is None or begun_in(given.init))
@@ -124,9 +94,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
         _warn(bound, {} if given.prune else ranks, named)
     exposures = bind_exposures(bound, given.fixed or {})
     known = given_factors(model, layouts, given.fixed or {})
-    words = checks.as_words(ranks, loop, executor.threads, dtype)
-    words |= checks.restart_words(given.restarts, given.keep, given.bootstrap)
-    words |= ({"rank_by": given.rank_by} if given.rank_by else {}) | (given.found_weights or {})
+    words = _words(given, ranks, loop, executor.threads)
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
     if isinstance(given.init, (str, PathLike)):
@@ -153,20 +121,37 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Arguments
     return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
 
 
-def _check_alone(given: Arguments) -> None:
+def _check_alone(given: Options) -> None:
     """What can be said of arguments without model and data."""
-    checks.check_words(given.method, given.order)
-    checks.check_numbers(given.sweeps, given.tol, given.seed, given.threads)
+    given.check()
     checks.check_helpers(given.executor, given.threads)
-    checks.check_switches(given.prune, given.accelerate, given.method)
+    checks.check_prune(given.prune, given.method)
     checks.check_restarts(given.restarts, given.keep, given.init, given.bootstrap)
 
 
-def _taken_up(given: Arguments, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
+def _words(given: Options, ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
+    """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
+    resolved = {
+        "rank": dict(ranks),
+        "adapt": {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()},
+        "sweeps": int(loop.sweeps),
+        "tol": float(loop.tol),
+        "start": "em" if loop.warm_up else "random",
+        "threads": threads,
+        "dtype": loop.dtype,
+        "restarts": int(given.restarts),
+        "keep": given.keep or "average",
+    }
+    found = ({"rank_by": given.rank_by} if given.rank_by else {}) | (given.found_weights or {})
+    join = {"join": loop.join} if loop.late else {}
+    return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
+
+
+def _taken_up(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
     """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
     earlier, members = _earlier(given.init, origin, given.start)
     words: dict[str, Any] = {w: earlier.settings[w] for w in ("start", "adapt_after", "join") if w in earlier.settings}
-    if given.adapt == checks.AUTO:
+    if given.adapt == AUTO:
         words["adapt"] = earlier.settings["adapt"]
         loop = replace(loop, ties=words["adapt"])
     origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
@@ -222,7 +207,7 @@ def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str
 
 
 def _origin(
-    data: Data, given: Arguments, exposures: Exposures, factors: Mapping[str, Factor], words: dict[str, Any]
+    data: Data, given: Options, exposures: Exposures, factors: Mapping[str, Factor], words: dict[str, Any]
 ) -> Origin:
     seed = secrets.randbits(63) if given.seed is None else int(given.seed)
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
@@ -232,10 +217,10 @@ def _origin(
 
 
 def _priors(
-    data: Data, given: Arguments, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
+    data: Data, given: Options, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
 ) -> dict[str, Prior]:
     """The priors to begin with: those of an earlier fit where it is the start."""
-    priors = checks.priors(data.model, given.prior, DEFAULT_PRIOR, given.method, layouts, free)
+    priors = checks.priors(data.model, given.prior, given.method, layouts, free)
     if isinstance(given.init, Fit) and given.method == "vb":
         priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted)
     return priors

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,46 +10,28 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout, Pairs
 from plait.data.bound import Data
 from plait.errors import SettingError, suggestion
+from plait.fitting.options import AUTO, DEFAULT_PRIOR, NUMBERS, one_of, whole
 from plait.fitting.remembered import by_components
 from plait.infer.hyper import RANK_ONE
-from plait.infer.loop import Order, Settings
 from plait.infer.prior import Gamma, Prior
-from plait.infer.problem import Method
 from plait.machine import memory
 from plait.model import Factor, Model
 
 Tie = str | Sequence[str]
 
-AUTO = "auto"  # rank-one means for factors that couple relations, one prior for each other factor
-STARTS = ("em", "random")
-KEEPS = ("average", "best")
-DTYPES = ("float64", "float32")
 CORE = 0.02  # concentration of a factor with several latent indices until it adapts (docs/decisions/0004-start.md)
 FLOAT_LEAST = 1e-30  # ψ of a concentration below this comes near the end of floats
 ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
 
 
-def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
-    """Refuse a word that is none of the choices, with the closest one."""
-    if not any(given is choice or given == choice for choice in choices):
-        hint = suggestion(given, choices)
-        raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.\n{hint}".strip())
-
-
-def check_words(method: str, order: str) -> None:
-    """Method and order are words we know."""
-    one_of("method", method, get_args(Method))
-    one_of("order", order, get_args(Order))
-
-
 def as_dtype(given: Any) -> np.dtype[Any]:
     """The numbers that a fit stores, from a word or from what NumPy takes for it."""
-    for choice in DTYPES:
+    for choice in NUMBERS.choices:
         if isinstance(given, str) and given == choice:
             return np.dtype(choice)
         if isinstance(given, (type, np.dtype)) and given == np.dtype(choice):
             return np.dtype(choice)
-    raise SettingError(f"dtype must be {' or '.join(map(repr, DTYPES))}, got {given!r}.")
+    raise SettingError(f"dtype must be {' or '.join(map(repr, NUMBERS.choices))}, got {given!r}.")
 
 
 def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior]) -> None:
@@ -73,17 +55,6 @@ def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior])
         )
 
 
-def check_numbers(sweeps: int, tol: float, seed: int | None, threads: int | None) -> None:
-    """Sweeps, tol, seed and threads are in range."""
-    _whole("sweeps", sweeps, 0)
-    if not (isinstance(tol, (int, float, np.floating)) and tol >= 0):
-        raise SettingError(f"tol must be a number, 0 or more, got {tol!r}.")
-    if seed is not None:
-        _whole("seed", seed, 0)
-    if threads is not None:
-        _whole("threads", threads, 1)
-
-
 def check_helpers(executor: Any, threads: int | None) -> None:
     """The executor is one, and threads would not be ignored."""
     if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
@@ -94,20 +65,14 @@ def check_helpers(executor: Any, threads: int | None) -> None:
         raise SettingError("threads is given beside executor, which has its own.\nGive one of the two.")
 
 
-def check_switches(prune: Any, accelerate: Any, method: str) -> None:
-    """What is on or off is said by True or False."""
-    for name, value in (("prune", prune), ("accelerate", accelerate)):
-        if not isinstance(value, bool):
-            raise SettingError(f"{name} must be True or False, got {value!r}.")
+def check_prune(prune: bool, method: str) -> None:
+    """Only VB knows what a component is worth."""
     if prune and method != "vb":
         raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
 
 
-def check_restarts(restarts: Any, keep: Any, init: Any, bootstrap: Any) -> None:
-    """How many members there are, and what is kept of them; each must have a start of its own."""
-    _whole("restarts", restarts, 1)
-    if not isinstance(bootstrap, bool):
-        raise SettingError(f"bootstrap must be True or False, got {bootstrap!r}.")
+def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) -> None:
+    """What is kept of several members; each must have a start of its own."""
     if bootstrap and restarts == 1:
         raise SettingError("bootstrap=True is for several fits, but restarts is 1.\nSay restarts=5, or leave it out.")
     if bootstrap and keep == "best":
@@ -115,21 +80,12 @@ def check_restarts(restarts: Any, keep: Any, init: Any, bootstrap: Any) -> None:
             'bootstrap=True is given beside keep="best": bounds of reweighed links do not compare.\n'
             "Leave one of the two out."
         )
-    if keep is not None:
-        one_of("keep", keep, KEEPS)
-        if restarts == 1:
-            raise SettingError(
-                f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave it out."
-            )
+    if keep is not None and restarts == 1:
+        raise SettingError(f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave it out.")
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise SettingError(
             f"restarts={restarts} is given beside init, from which all of them would start alike.\nGive one of the two."
         )
-
-
-def restart_words(restarts: int, keep: str | None, bootstrap: bool) -> dict[str, Any]:
-    """How many members a fit has, of what data, and what it answers from, as words of its settings."""
-    return {"restarts": int(restarts), "keep": keep or KEEPS[0], "bootstrap": bootstrap}
 
 
 def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[str], pairs: bool = False) -> bool:
@@ -140,7 +96,6 @@ def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[
     """
     if start is None:
         return method == "vb" and init is None and not prune and bool(free) and not pairs
-    one_of("start", start, STARTS)
     if isinstance(init, (str, PathLike)):  # a run that goes on has begun
         return False
     if init is not None:
@@ -165,30 +120,6 @@ def late_factors(model: Model, given: Collection[str], free: Sequence[str]) -> f
     return frozenset(found) if woven else frozenset()
 
 
-def as_words(ranks: Mapping[str, int], loop: Settings, threads: int, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
-    ties = {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()}
-    return {
-        "rank": dict(ranks),
-        "adapt": ties,
-        "order": loop.order,
-        "sweeps": int(loop.sweeps),
-        "tol": float(loop.tol),
-        "prune": loop.prune,
-        "accelerate": loop.accelerate,
-        "start": "em" if loop.warm_up else "random",
-        "adapt_after": loop.adapt_after,
-        **({"join": loop.join} if loop.late else {}),
-        "threads": threads,
-        "dtype": dtype.name,
-    }
-
-
-def _whole(name: str, given: Any, least: int) -> None:
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
-        raise SettingError(f"{name} must be a whole number, {least} or more, got {given!r}.")
-
-
 def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
     """Every latent index's size."""
     if isinstance(rank, Mapping):
@@ -204,7 +135,7 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
     else:
         chosen = dict.fromkeys(model.latent, rank or 0)
     for index, size in chosen.items():
-        _whole(f"rank of {index}", size, 1)
+        whole(1).check(f"rank of {index}", size)
     return {index: int(size) for index, size in chosen.items()}
 
 
@@ -293,19 +224,18 @@ def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) ->
 def priors(
     model: Model,
     prior: Gamma | Mapping[str, Gamma],
-    default: Gamma,
     method: str,
     layouts: Mapping[str, Layout],
     free: Sequence[str],
 ) -> dict[str, Prior]:
     """The prior of every free factor, inside and broadcastable."""
     if method == "em":
-        if prior is not default:
+        if prior is not DEFAULT_PRIOR:
             raise SettingError(
                 'method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".'
             )
         return {}
-    chosen = _by_factor(model, prior, default, free)
+    chosen = _by_factor(model, prior, free)
     result = {}
     for name in free:
         A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
@@ -319,9 +249,9 @@ def priors(
     return result
 
 
-def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) -> dict[str, Gamma]:
-    if prior is default:
-        return {name: _default(model, name, default) for name in free}
+def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma]:
+    if prior is DEFAULT_PRIOR:
+        return {name: _default(model, name) for name in free}
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
@@ -332,12 +262,12 @@ def _by_factor(model: Model, prior: Any, default: Gamma, free: Sequence[str]) ->
             raise SettingError(f"factor {name} is given, so it has no prior.\nRemove it from prior, or from fixed.")
         if not isinstance(value, Gamma):
             raise SettingError(f"prior of {name} must be a plait.Gamma, got {value!r}.")
-    return {name: prior[name] if name in prior else _default(model, name, default) for name in free}
+    return {name: prior[name] if name in prior else _default(model, name) for name in free}
 
 
-def _default(model: Model, name: str, default: Gamma) -> Gamma:
+def _default(model: Model, name: str) -> Gamma:
     """The prior of a factor that nothing is said of: of the pairs of components that a core has, few meet."""
-    return Gamma(CORE, default.mean) if len(model.factor(name).latent) > 1 else default
+    return Gamma(CORE, DEFAULT_PRIOR.mean) if len(model.factor(name).latent) > 1 else DEFAULT_PRIOR
 
 
 def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,8 +7,9 @@ from typing import Any, cast
 from plait.data.bound import Data
 from plait.execute import Executor
 from plait.fitting.assemble import naming_links
-from plait.fitting.begin import DEFAULT_PRIOR, Arguments, prepare
+from plait.fitting.begin import prepare
 from plait.fitting.members import Runner
+from plait.fitting.options import DEFAULT_PRIOR, Options
 from plait.fitting.progress import Callback, Progress, as_progress, saying, watching
 from plait.fitting.ranks.settle import settle
 from plait.fitting.traps import bound_traps
@@ -27,27 +28,27 @@ def fit(
     data: Mapping[str, Any] | Data,
     *,
     rank: int | str | Mapping[str, int] | None = None,
-    method: str = "vb",
+    method: str = Options.method,
     prior: Gamma | Mapping[str, Gamma] = DEFAULT_PRIOR,
-    adapt: Tie | Mapping[str, Tie | None] | None = "auto",
-    order: str = "one-pass",
-    sweeps: int = 200,
-    tol: float = 1e-6,
+    adapt: Tie | Mapping[str, Tie | None] | None = Options.adapt,
+    order: str = Options.order,
+    sweeps: int = Options.sweeps,
+    tol: float = Options.tol,
     seed: int | None = None,
     fixed: Mapping[str, Any] | None = None,
     labels: Mapping[str, Sequence[Any]] | None = None,
     init: Fit | Mapping[str, Any] | str | PathLike[str] | None = None,
     threads: int | None = None,
-    dtype: Any = "float64",
+    dtype: Any = Options.dtype,
     executor: Executor | None = None,
     progress: Progress | bool | Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
-    prune: bool = False,
-    accelerate: bool = False,
+    prune: bool = Options.prune,
+    accelerate: bool = Options.accelerate,
     start: str | None = None,
-    restarts: int = 1,
+    restarts: int = Options.restarts,
     keep: str | None = None,
-    bootstrap: bool = False,
+    bootstrap: bool = Options.bootstrap,
 ) -> Fit:
     """Fit a model to data and return the posterior.
 
@@ -78,20 +79,20 @@ def fit(
     keeps that one alone. bootstrap: all members but the first see links reweighed at random, so that the mixture is as
     wide as data of this size leave it uncertain; shown is the first. Wider intervals, slightly worse predictions.
     """
-    arguments = Arguments(
+    options = Options(
         rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
         accelerate, start, restarts, keep, bootstrap,
     )  # fmt: skip
     saving, report = as_checkpoint(checkpoint), as_progress(progress)
     model = model if isinstance(model, Model) else Model(model)
     with saying(report) as say:
-        data, arguments = settle(model, data, arguments, say)
-    task = prepare(model, data, arguments)
+        data, options = settle(model, data, options, say)
+    task = prepare(model, data, options)
     saver = None if saving is None else Saver(saving, task.origin, cast(Any, init) if task.begun else None)
     with watching(report, sweeps, restarts) as watch, naming_links(task.data):
         ran = Runner(task, watch, saver).run()
     if saver:
         saver.finish(ran.members, ran.stop)
-    if not arguments.rank_by:  # one that was found is not to be called too large
+    if not options.rank_by:  # one that was found is not to be called too large
         warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
     return Fit.of(task.origin, ran.members, ran.stop)

@@ -123,7 +123,7 @@ def _stop(state: State, settings: Settings, free: bool) -> Stop | None:
         return Stop(Reason.CONVERGED, sentence)
     if sweep >= settings.sweeps:
         if settings.sweeps == 0:
-            return Stop(Reason.NO_SWEEPS, "not updated: no sweep was asked for, this is the start itself.")
+            return Stop(Reason.NO_SWEEPS, "no sweep was asked for: this is the start itself.")
         sentence = (
             f"stopped after {sweep} sweeps; the last one changed the bound by {change:.1e} of its size "
             f"(tol={settings.tol:g})."

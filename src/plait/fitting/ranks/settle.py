@@ -14,8 +14,9 @@ import numpy as np
 
 from plait.data.bound import Data
 from plait.errors import SettingError, suggestion
-from plait.fitting.begin import Arguments, bound_data, prepare
+from plait.fitting.begin import bound_data, prepare
 from plait.fitting.members import Runner
+from plait.fitting.options import Options
 from plait.fitting.ranks.auto import Found, predicting_rank
 from plait.fitting.ranks.bound import bounding_rank, means_of
 from plait.fitting.ranks.rule import GENEROUS, SPARING, Scale, by_rule, scale_of
@@ -33,7 +34,7 @@ SWEEPS = 100  # of a fit that only tries a rank or a weight by links put aside
 Say = Callable[[str], None]  # what a person is told while they are tried
 
 
-def settle(model: Model, data: Mapping[str, Any] | Data, given: Arguments, say: Say) -> tuple[Any, Arguments]:
+def settle(model: Model, data: Mapping[str, Any] | Data, given: Options, say: Say) -> tuple[Any, Options]:
     """Data and arguments of a fit with rank and weights in numbers; where these had to be found, the data are bound."""
     open_rank = _is_open(given.rank, model.latent)
     if not open_rank and not asks_for_weights(data):
@@ -46,7 +47,7 @@ def settle(model: Model, data: Mapping[str, Any] | Data, given: Arguments, say: 
     return settle_weights(bound, given, say) if bound.open_weights else (bound, given)
 
 
-def settle_weights(data: Data, given: Arguments, say: Say) -> tuple[Data, Arguments]:
+def settle_weights(data: Data, given: Options, say: Say) -> tuple[Data, Options]:
     """Data and arguments of a fit with weights in numbers, and with words on how they were found."""
     if isinstance(given.init, (str, PathLike)):  # a run that goes on has its weights
         earlier = manifest(given.init)["settings"]
@@ -78,7 +79,7 @@ def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
     return True
 
 
-def settle_rank(data: Data, given: Arguments, say: Say) -> Arguments:
+def settle_rank(data: Data, given: Options, say: Say) -> Options:
     """The arguments of a fit with a rank in numbers, and with words on how it was found; data: bound already."""
     if isinstance(given.init, (str, PathLike)):  # a run that goes on has its rank
         earlier = manifest(given.init)["settings"]
@@ -95,7 +96,7 @@ def settle_rank(data: Data, given: Arguments, say: Say) -> Arguments:
     return replace(given, rank=found.ranks, rank_by={"asked": asked, "way": found.way, "tried": tried})
 
 
-def _predicting(given: Arguments, scale: Scale, say: Say) -> Found:
+def _predicting(given: Options, scale: Scale, say: Say) -> Found:
     if not scale.room or given.prune or given.sweeps == 0:
         way = "rule" if scale.room else "sizes of given arrays"
         return Found(scale.ranks(by_rule(scale)), way)
@@ -108,7 +109,7 @@ def _predicting(given: Arguments, scale: Scale, say: Say) -> Found:
     return predicting_rank(scale, refit, int(given.seed), alone=alone)
 
 
-def _by_bound(data: Data, given: Arguments, scale: Scale, say: Say) -> Arguments:
+def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
     """The rank with the best bound; a single fit goes on from where that was found."""
     _check_bound(given)
     # Priors that grow in number with the rank are not paid for, so that more components would always be better.
@@ -126,7 +127,7 @@ def _by_bound(data: Data, given: Arguments, scale: Scale, say: Say) -> Arguments
     return replace(given, rank=found.ranks, rank_by=words, init=init)
 
 
-def _check_bound(given: Arguments) -> None:
+def _check_bound(given: Options) -> None:
     if given.method != "vb":
         raise SettingError(
             f'rank="bound" needs method="vb", whose bound compares ranks, got method={given.method!r}.\n'
@@ -137,7 +138,7 @@ def _check_bound(given: Arguments) -> None:
             raise SettingError(f'{word} is given beside rank="bound", which finds components itself.\nLeave it out.')
 
 
-def _given_sizes(data: Data, given: Arguments) -> dict[str, int]:
+def _given_sizes(data: Data, given: Options) -> dict[str, int]:
     """Sizes of latent indices that arrays have: given factors, and those to start from."""
     arrays: dict[str, Any] = dict(given.fixed or {})
     if isinstance(given.init, Fit):
@@ -153,7 +154,7 @@ def _given_sizes(data: Data, given: Arguments) -> dict[str, int]:
     return found
 
 
-def fit_quietly(data: Data, given: Arguments) -> Fit:
+def fit_quietly(data: Data, given: Options) -> Fit:
     """One fit alone, without warnings or a bar."""
     task = prepare(data.model, data, replace(given, restarts=1, keep=None, bootstrap=False), warn=False)
     ran = Runner(task, _unwatched, None).run()
