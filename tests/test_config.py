@@ -219,7 +219,7 @@ REFUSED = {
     ),
     f"{MODEL}{X}[fit]\nsweep = 3\n": (
         "model.toml: [fit] has no key 'sweep'.\nDid you mean 'sweeps'? Keys are method, prior, adapt, order, sweeps, "
-        "tol, seed, threads, prune, accelerate, dtype, start, restarts, keep, bootstrap."
+        "tol, seed, threads, dtype, prune, accelerate, start, restarts, keep, bootstrap."
     ),
     f"{MODEL}{X}[fit.prior]\nmeen = 3\n": (
         "model.toml: [fit.prior] has no key 'meen'.\nDid you mean 'mean'? Keys are concentration, mean."
