@@ -94,11 +94,27 @@ class Shared(Other):
     says = f"five fits of `{text.splitlines()[0]}`"
 
 
+class SharedApart(Shared):
+    """The same, and nothing is linked to itself: under this equation no self-link is observed, so none is proposed."""
+
+    says = f"{Shared.says}, self-links ranked last"
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Apart(super().fit(seen, setting, seed, quick))
+
+
 class Pairwise(Other):
-    """What pairs of entities say, beside what three do."""
+    """Components of pairs of indices, beside those of all three."""
 
     kinds = ("tensor",)
-    text = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[i,s] E[k,s] + F[j,q] G[k,q] + M[j,k] + N[i,k]"
+    text = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[i,s] E[k,s] + F[j,q] G[k,q]"
+    says = f"five fits of `{text}`"
+
+
+class Remembered(Pairwise):
+    """The same, and a memory of the pairs themselves."""
+
+    text = f"{Pairwise.text} + M[j,k] + N[i,k]"
     says = f"five fits of `{text}`"
 
 
@@ -125,3 +141,14 @@ class Fitted(Scores):
 
     def cells(self, cells: Cells) -> np.ndarray:
         return score(self.fit, "X", cells)
+
+
+class Apart(Scores):
+    """Scores of triples, in which a head that is its own tail is the last of all."""
+
+    def __init__(self, scores: Scores) -> None:
+        super().__init__(scores.shape, scores.found)
+        self.scores = scores
+
+    def cells(self, cells: Cells) -> np.ndarray:
+        return np.where(cells[:, 0] == cells[:, 2], -np.inf, self.scores.cells(cells))

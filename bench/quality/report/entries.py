@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from bench.quality.data import SOURCES
-from bench.quality.methods import METHODS, OURS
+from bench.quality.methods import EASIER, METHODS, OURS
 from bench.results import Found
 
 NO_PEERS = (*OURS, "popularity", "popularity of pairs")
@@ -72,9 +72,14 @@ def measured(found: Found) -> dict[str, Lines]:
 
 
 def best(own: Lines, measure: str, among: tuple[str, ...] | None = None) -> str | None:
-    """The best of some methods by a measure, of all if none are named."""
-    there = [method for method in own if among is None or method in among]
+    """The best of some methods by a measure, of all that have the same rivals if none are named."""
+    there = [method for method in compared(own) if among is None or method in among]
     return max(there, key=lambda method: own[method].measures[measure].value, default=None)
+
+
+def compared(own: Lines) -> Lines:
+    """The methods that have the same rivals."""
+    return {method: line for method, line in own.items() if method not in EASIER}
 
 
 def peers(own: Lines) -> tuple[str, ...]:

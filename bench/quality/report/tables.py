@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.quality.data import SOURCES
 from bench.quality.methods import BEST, METHODS, TRIES, find
-from bench.quality.report.entries import Lines, best, lines, main_measure, measured, peers
+from bench.quality.report.entries import Lines, best, compared, lines, main_measure, measured, peers
 from bench.results import Found
 from plait.paper.report.table import NOTHING, Table
 
@@ -34,7 +34,8 @@ def place(own: Lines, measure: str) -> str:
     if BEST not in own:
         return NOTHING
     mine = own[BEST].measures[measure].value
-    return f"{1 + sum(line.measures[measure].value > mine for line in own.values())} of {len(own)}"
+    rivals = compared(own)
+    return f"{1 + sum(line.measures[measure].value > mine for line in rivals.values())} of {len(rivals)}"
 
 
 def verdicts(found: Found) -> str:
