@@ -11,19 +11,22 @@ OTHERS := .venv/.quality-installed
 export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check bench quality paper docs clean
+.PHONY: help setup demo test test-all check bench quality paper docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: $(STAMP)  ## .venv with Plait and its development tools
 
 demo: $(STAMP)  ## a first look: a small model fitted and explained
 	$(BIN)/plait demo $(ARGS)
 
-test: $(STAMP)  ## all tests, on all cores (ARGS="-k name" for some)
+test: $(STAMP)  ## all tests with a sample of the large crosses, on all cores (ARGS="-k name" for some)
 	$(BIN)/pytest -n auto --maxprocesses 8 $(ARGS)
+
+test-all: $(STAMP)  ## all tests in every case, before a release
+	$(BIN)/pytest -n auto --maxprocesses 8 --all $(ARGS)
 
 check: $(STAMP)  ## formatting, lint, types, direction of imports
 	$(BIN)/ruff format --check .

@@ -9,7 +9,10 @@ from tests.audit.drawn import KINDS
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "audit_case" in metafunc.fixturenames:
-        first, count = metafunc.config.getoption("--audit-seed"), metafunc.config.getoption("--audit")
+        option = metafunc.config.getoption
+        first, count = option("--audit-seed"), option("--audit")
+        if count is None:
+            count = 200 if option("--all") else 2 * len(KINDS)
         numbers = range(first, first + count)
         metafunc.parametrize("audit_case", numbers, ids=[f"{KINDS[n % len(KINDS)]}-{n}" for n in numbers])
 

@@ -480,6 +480,7 @@ def test_rare_entries_worked_on_in_pieces_give_the_same_counts(chunk, monkeypatc
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.sampled(45)
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_poisson_counts_of_every_factor_of_a_term_are_those_of_the_term_and_all_add_up_to_the_entries(

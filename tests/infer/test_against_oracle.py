@@ -75,6 +75,7 @@ def with_prior(problem, method):
     return replace(problem, prior=dict.fromkeys(problem.free, (CONCENTRATION[method], 1.3)))
 
 
+@pytest.mark.sampled(75)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
@@ -95,6 +96,7 @@ def test_fit_equals_dense_oracle(name, exposed, way, likelihood):
         compare(model, bound, problem, state, method, "per-factor" if method == "em" else "one-pass", fixed)
 
 
+@pytest.mark.sampled(38)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SUMS | DOUBLED)

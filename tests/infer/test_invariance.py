@@ -135,6 +135,7 @@ def renamed(text):
     return re.sub(r"[A-Za-z]\w*", new, text)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["cp3", "tucker", "train", "two_visible", "disconnected", "coupled_paper"])
 def test_renaming_relations_factors_and_indices_changes_no_bit(name, way):
@@ -210,6 +211,7 @@ def test_data_large_enough_to_be_cut_give_the_same_fit_on_any_number_of_threads(
     assert_same(fits[0], fits[2])
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("way", ["all", "listed", "missing_cells", "pairs"])
 @pytest.mark.parametrize("name", ["matrix", "tucker", "train", "lone_latent", "bias", "coupled_tucker"])
