@@ -31,10 +31,23 @@ def parse(made: argparse.ArgumentParser, arguments: Sequence[str] | None, parts:
     """What is given, some of these parts among it; `page` alone measures nothing."""
     made.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join((*parts, 'page'))}")
     made.add_argument("--only", default="", help="rows whose name has this text")
-    given = made.parse_args(arguments)
+    given = understood(made, arguments)
     if unknown := set(given.parts) - {*parts, "page"}:
         made.error(f"unknown part {', '.join(sorted(unknown))}; choose from {', '.join((*parts, 'page'))}")
     return given
+
+
+def understood(made: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What is given, and as `command` how it was typed, without the folders of this machine."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return made.parse_args(arguments, argparse.Namespace(command=" ".join([made.prog, *map(_typed, arguments)])))
+
+
+def _typed(word: str) -> str:
+    option, equals, value = word.partition("=")
+    if Path(value if equals else word).is_absolute():
+        return f"{option}=…" if equals else "…"
+    return shlex.quote(word)
 
 
 def _named(text: str) -> Path:
@@ -48,18 +61,6 @@ def places(given: argparse.Namespace, home: str) -> tuple[Path, Path]:
     """The folder of results and plots, and the page: beside the folder in docs, in it elsewhere."""
     folder = given.folder or ROOT / (".cache" if given.quick else "docs") / home
     return folder, given.page or (folder if given.quick or given.folder else folder.parent) / f"{home}.md"
-
-
-def typed(module: str, arguments: Sequence[str]) -> str:
-    """The command as typed, without the folders of this machine."""
-    kept: list[str] = []
-    for word in arguments:
-        option, equals, value = word.partition("=")
-        if Path(value if equals else word).is_absolute():
-            kept.append(f"{option}=…" if equals else "…")
-        else:
-            kept.append(shlex.quote(word))
-    return " ".join(["python", "-m", module, *kept])
 
 
 def ended(work: Callable[[], int]) -> int:
@@ -85,7 +86,7 @@ def measure(
         forget(file, [row.about for row in todo], () if given.only else parts)
     if todo:
         with watching(study.name) as watch:
-            failed = say_failures(run(study, todo, file, given.quick, typed(f"lab.{study.name}", sys.argv[1:]), watch))
+            failed = say_failures(run(study, todo, file, given.quick, given.command, watch))
     write(file, page, folder)
     print(f"{page} and its plots are written")
     return 1 if failed else 0

@@ -34,19 +34,19 @@ FIRST = "# The paper, reproduced\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run what is named, all if nothing is. -> the exit code."""
     parser = command.parser("lab.paper", __doc__, HOME)
     parser.add_argument("names", nargs="*", metavar="experiment", help=f"some of {', '.join(NAMES)}; all if none")
     parser.add_argument("--data", type=Path, help="the folder with the real data; else stand-ins are drawn")
     parser.add_argument("--plots", action=argparse.BooleanOptionalAction, default=True, help="draw plots")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout instead of tables")
-    given = parser.parse_args(arguments)
+    given = command.understood(parser, arguments)
     folder, page = command.places(given, HOME)
     lab, chosen = Lab(given.quick, given.data, folder / "results"), with_needs(tuple(given.names))
     check_places(lab, page, given.plots, chosen)
     for name in anew(given.names or NAMES) if given.fresh else ():
         put_aside(lab.file(name))
-    words = command.typed("lab.paper", sys.argv[1:] if arguments is None else arguments)
-    documents = [carry_out(one, lab, given, page, words) for one in chosen]
+    documents = [carry_out(one, lab, given, page) for one in chosen]
     if given.json:
         emit(documents)
     return 1 if any(document["failed"] for document in documents) else 0
@@ -77,14 +77,14 @@ def put_aside(path: Path) -> None:
         path.replace(path.with_suffix(".old"))
 
 
-def carry_out(own: Experiment, lab: Lab, given: argparse.Namespace, page: Path, words: str) -> dict[str, Any]:
+def carry_out(own: Experiment, lab: Lab, given: argparse.Namespace, page: Path) -> dict[str, Any]:
     """Run one experiment, write its plots and its part of the page, show its tables."""
     if not given.json:
         out(f"{own.title}  ({own.source(lab)}{f'; {QUICK}' if lab.quick else ''})", style="bold")
     cells, folder = own.cells(lab), lab.results.parent
     rows = [Row(cell, partial(measured, own, lab, cell)) for cell in cells]
     with watching(own.name) as watch:
-        results = run(Study(own.name, own.source(lab)), rows, lab.file(own.name), lab.quick, words, watch)
+        results = run(Study(own.name, own.source(lab)), rows, lab.file(own.name), lab.quick, given.command, watch)
     records = results.records(cells)
     tables = tables_of(own.name, records)
     if given.plots:

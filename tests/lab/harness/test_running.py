@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from lab.harness.apart import call
-from lab.harness.command import ended, parser, places, typed
+from lab.harness.command import ended, parse, parser, places
 from lab.harness.packages import ROOT, without_paths
 from lab.harness.results import MACHINE, forget, read
 from lab.harness.running import Row, Step, Study, run, say_failures, watching
@@ -98,8 +98,9 @@ def test_quick_runs_and_named_folders_leave_the_docs_alone(tmp_path):
 
 
 def test_the_command_is_kept_without_folders_of_this_machine():
-    words = ["uclaf", "--data", "/home/me/data", "--folder=/home/me/out put", "--page", "my page.md"]
-    assert typed("lab.paper", words) == "python -m lab.paper uclaf --data … --folder=… --page 'my page.md'"
+    words = ["uclaf", "--only", "/home/me/data", "--folder=/home/me/out put", "--page", "my page.md"]
+    given = parse(parser("lab.paper", "", "paper"), words, ["uclaf"])
+    assert given.command == "python -m lab.paper uclaf --only … --folder=… --page 'my page.md'"
 
 
 def test_a_function_is_called_in_a_process_of_its_own():
