@@ -35,13 +35,13 @@ check: $(STAMP)  ## formatting, lint, types, direction of imports
 	$(BIN)/lint-imports
 
 bench: $(PEERS)  ## speed and memory beside others, into docs/benchmarks.md (ARGS=--quick: two minutes; ARGS=--fresh: anew)
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m lab.bench $(ARGS)
 
 quality: $(OTHERS)  ## how good answers are beside others, into docs/quality.md (ARGS=--quick: minutes; ARGS=--fresh: anew)
-	$(BIN)/python -m bench.quality $(ARGS)
+	$(BIN)/python -m lab.quality $(ARGS)
 
-paper: $(STAMP)  ## the paper's experiments, into docs/paper.md (ARGS="--quick --folder paper --page paper.md": minutes)
-	$(BIN)/plait paper $(if $(wildcard $(DATA)),--data $(DATA)) --folder docs/paper --page docs/paper.md $(ARGS)
+paper: $(STAMP)  ## the paper's experiments, into docs/paper.md (ARGS=--quick: minutes; ARGS=--fresh: anew)
+	$(BIN)/python -m lab.paper $(if $(wildcard $(DATA)),--data $(DATA)) $(ARGS)
 
 docs: $(STAMP)  ## the documentation as web pages, in site/ (no network needed)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -49,7 +49,7 @@ docs: $(STAMP)  ## the documentation as web pages, in site/ (no network needed)
 
 clean:  ## remove caches and build output (.venv stays)
 	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
-	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests lab examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml
 	@python=; \
@@ -65,9 +65,9 @@ $(STAMP): pyproject.toml
 
 # The packages that Plait is measured beside; one that does not install is a line of the page, not an error.
 $(PEERS): $(STAMP)
-	$(BIN)/python -m bench.peers bench
+	$(BIN)/python -m lab.harness.packages bench
 	@touch $@
 
 $(OTHERS): $(STAMP)
-	$(BIN)/python -m bench.peers quality
+	$(BIN)/python -m lab.harness.packages quality
 	@touch $@

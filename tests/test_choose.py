@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.paper.sources.drawn import draw
+from lab.paper.sources.drawn import draw
 
 TEXT = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 X = draw((20, 15, 6), 3, 600, seed=0).astype(float)

@@ -21,7 +21,6 @@ COMMANDS = (
     "explain",
     "evaluate",
     "convert",
-    "paper",
 )
 
 

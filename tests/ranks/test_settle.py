@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import plait
+from lab.paper.sources.drawn import draw
 from plait.fitting.ranks import auto
-from plait.paper.sources.drawn import draw
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"

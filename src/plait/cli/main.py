@@ -12,7 +12,6 @@ from plait.cli.evaluating import evaluate
 from plait.cli.fitting import fit, resume
 from plait.cli.links import explain, predict, top
 from plait.cli.program import Program
-from plait.cli.reproducing import paper
 from plait.cli.runs import info
 
 app = typer.Typer(
@@ -53,5 +52,5 @@ def main(
         typer.echo(context.get_help())
 
 
-for command in (demo, check, fit, choose, resume, info, predict, top, explain, evaluate, convert, paper):
+for command in (demo, check, fit, choose, resume, info, predict, top, explain, evaluate, convert):
     app.command()(command)

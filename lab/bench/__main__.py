@@ -1,0 +1,56 @@
+"""Everything that is measured, into docs/benchmarks.md; `python -m lab.bench sweep growth`: some parts.
+
+Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
+is. Tables (bursts and all that follow it below) are printed and not kept.
+"""
+
+import sys
+from importlib import import_module
+
+from lab.bench.peers import OTHERS, find
+from lab.bench.rows import PARTS, rows
+from lab.harness import command
+from lab.harness.running import Study
+
+HOME = "benchmarks"
+TABLES = (
+    "bursts",
+    "cores",
+    "counts",
+    "couplings",
+    "coverage",
+    "ensembles",
+    "evidence",
+    "gaps",
+    "intervals",
+    "orders",
+    "predict",
+    "ranks",
+    "starts",
+    "sums",
+    "top",
+    "tyings",
+    "worths",
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = command.parser("lab.bench", __doc__, HOME)
+    parser.add_argument("--nonzeros", type=lambda text: int(float(text)), default=1_250_000, help="of counts")
+    parser.add_argument("--side", type=int, default=500, help="of counts")
+    given = command.parse(parser, arguments, (*PARTS, *TABLES))
+    for name in [part for part in given.parts if part in TABLES]:
+        options = {"nonzeros": given.nonzeros, "side": given.side} if name == "counts" else {}
+        import_module(f"lab.bench.{name}").compare(**options)
+    kept = [part for part in given.parts or PARTS if part in PARTS]
+    if not kept and "page" not in given.parts:
+        return 0
+    from lab.bench.report import write
+
+    study = Study("bench", "drawn", frozenset(find(name).package for name in OTHERS))
+    todo = [row for part in kept for row in rows(part, given.quick)]
+    return command.measure(study, HOME, kept, todo, given, write)
+
+
+if __name__ == "__main__":
+    sys.exit(command.ended(main))

@@ -1,0 +1,49 @@
+"""The page as text."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab.bench.report import front, growth, quality, sweep, targets
+from lab.harness.page import failures, joined, picture, where
+from lab.harness.results import Found
+
+FIRST = """# Benchmarks
+
+Plait beside a kernel written by hand (the *yardstick*: the counts pass of CP-3 alone), plain NumPy and other packages:
+the same data, in one run, an iteration of each in turn, each in a process of its own, all with as many threads
+(NumPy uses one core except in BLAS).
+Figures are medians ± half the distance between the quartiles (none where an iteration takes seconds and was run once);
+ratios travel to other machines, seconds do not. `make bench` measures what is not measured yet, `make bench
+ARGS=--fresh` everything, `python -m lab.bench sweep` a part. The page and its plots are made from
+`docs/benchmarks/results.jsonl` alone.
+"""
+
+SECTIONS = (
+    ("One sweep", "Every factor updated once. Who cannot do a row stands below, with the reason.", sweep, ("sweep",)),
+    ("Time to quality", "How long until a fit is as good as it gets.", quality, ("bound", "likelihood")),
+    ("Front end", "What happens before the first sweep, and after the last.", front, ()),
+    ("Growth", "Does the cost stay in proportion?", growth, ("growth",)),
+)
+
+
+def text(found: Found, folder: Path, to: Path) -> str:
+    """The whole page; plots are linked where they were drawn."""
+    parts = [FIRST, where(found), "## Targets", targets.table(found).body()]
+    for title, sentence, module, pictures in SECTIONS:
+        tables = list(module.tables(found))
+        if tables:
+            links = [picture(folder / f"{name}.svg", to) for name in pictures if _drawn(name, found)]
+            parts += [f"## {title}", sentence, *links, *(table.markdown() for table in tables)]
+    return joined([*parts, *failures(found)])
+
+
+def _drawn(name: str, found: Found) -> bool:
+    """Whether there is anything in a plot."""
+    part, what = {
+        "sweep": ("sweep", {}),
+        "bound": ("quality", {"what": "bound"}),
+        "likelihood": ("quality", {"what": "likelihood"}),
+        "growth": ("growth", {}),
+    }[name]
+    rows: Iterable[tuple[object, dict[str, object]]] = found.part(part, **what)
+    return any("cannot" not in figures for _, figures in rows)

@@ -1,0 +1,72 @@
+"""Where something is measured: processors, memory, versions."""
+
+import importlib.metadata
+import platform
+import resource
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from plait.machine import memory, processors, resident
+
+BENEATH = ("numpy", "numba", "polars")
+
+
+def machine() -> str:
+    """A few words on this machine."""
+    return (
+        f"{processors()} × {_processor()}, {memory() / 1e9:.0f} GB, {platform.system()}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def _processor() -> str:
+    names = [line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def version(package: str) -> str | None:
+    """The installed version of a package, if it is installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """The packages beneath Plait, and some beside it, as far as they are there."""
+    return {name: found for name in (*BENEATH, *sorted(packages)) if (found := version(name))}
+
+
+def peak() -> int:
+    """Bytes that this process has held at its peak, since `forget_peak` where there is such a thing."""
+    found = resident()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return found[1] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def held() -> int:
+    """Bytes that this process holds now."""
+    found = resident()
+    return found[0] if found else peak()
+
+
+def free() -> float:
+    """Bytes of memory that nobody uses; without end where that is not known."""
+    lines = [line for line in _lines("/proc/meminfo") if line.startswith("MemAvailable")]
+    return int(lines[0].split()[1]) * 1024.0 if lines else float("inf")
+
+
+def forget_peak() -> None:
+    """From here on `peak` counts anew (Linux)."""
+    with suppress(OSError):  # elsewhere the peak is that of the whole process
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _lines(path: str) -> list[str]:
+    """Of a file that only Linux has."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

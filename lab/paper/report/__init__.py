@@ -1,0 +1,51 @@
+"""Tables and plots of the experiments, and the page that shows them."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import polars as pl
+
+from lab.harness.page import QUICK, picture
+from lab.harness.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Report(Protocol):
+    """What the report of an experiment (the module lab.paper.report.NAME) offers."""
+
+    def tables(self, records: pl.DataFrame) -> list[Table]:
+        """Our figures beside the published ones."""
+
+    def figures(self, records: pl.DataFrame) -> "dict[str, Figure]":
+        """Plots by name; the name is that of their files and becomes their caption's anchor."""
+
+
+def report_of(name: str) -> Report:
+    """The report of an experiment."""
+    return cast(Report, import_module(f"lab.paper.report.{name}"))
+
+
+def tables_of(name: str, records: pl.DataFrame) -> list[Table]:
+    """The tables of an experiment, without those of which nothing is measured."""
+    tables = [table.measured() for table in report_of(name).tables(records)]
+    return [table for table in tables if table.rows]
+
+
+def block(
+    head: Mapping[str, Any], finished: tuple[int, int], tables: Sequence[Table], plots: Sequence[Path], page: Path
+) -> str:
+    """What stands in a block: data, machine and command, the plots, the tables. finished: so many cells of so many."""
+    done, cells = finished
+    parts = [
+        f"Data: {head['source']} ({QUICK if head['quick'] else 'full size'}).",
+        f"Machine: {head['machine']}; Plait {head['plait']}.",
+        f"Command: `{head['command']}`.",
+        *([head["note"]] if "note" in head else []),
+        *([f"Not finished: {done:,} of {cells:,} cells."] if done < cells else []),
+    ]
+    pictures = [picture(path, page) for path in plots]
+    return "\n\n".join([" ".join(parts), *pictures, *(table.markdown() for table in tables)])

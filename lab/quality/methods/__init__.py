@@ -1,0 +1,46 @@
+"""The methods, one file for each package or idea, all with the same face."""
+
+from lab.harness.packages import load
+from lab.quality.methods.method import TRIES, Method
+
+METHODS = {
+    "Plait": "lab.quality.methods.plait_:Default",
+    "Plait, five fits": "lab.quality.methods.plait_:Five",
+    "Plait, EM": "lab.quality.methods.plait_:Em",
+    "Plait, symmetric": "lab.quality.methods.plait_:Symmetric",
+    "Plait, symmetric + paths": "lab.quality.methods.plait_:SymmetricPaths",
+    "Plait, A G A": "lab.quality.methods.plait_:Shared",
+    "Plait, A G A, no self-links": "lab.quality.methods.plait_:SharedApart",
+    "Plait, pairwise": "lab.quality.methods.plait_:Pairwise",
+    "Plait, pairs": "lab.quality.methods.plait_:Remembered",
+    "popularity": "lab.quality.methods.popularity:Popularity",
+    "popularity of pairs": "lab.quality.methods.popularity:Pairs",
+    "Adamic–Adar": "lab.quality.methods.networkx_:AdamicAdar",
+    "resource allocation": "lab.quality.methods.networkx_:ResourceAllocation",
+    "EASE": "lab.quality.methods.ease:Ease",
+    "ALS": "lab.quality.methods.implicit_:Als",
+    "BPR": "lab.quality.methods.implicit_:Bpr",
+    "hpfrec": "lab.quality.methods.hpfrec_:Hpf",
+    "NMF": "lab.quality.methods.sklearn_:Nmf",
+    "ComplEx": "lab.quality.methods.pykeen_:ComplEx",
+    "RESCAL": "lab.quality.methods.pykeen_:Rescal",
+}
+EQUATIONS = (
+    "Plait, symmetric",
+    "Plait, symmetric + paths",
+    "Plait, A G A",
+    "Plait, A G A, no self-links",
+    "Plait, pairwise",
+    "Plait, pairs",
+)
+OURS = ("Plait", "Plait, five fits", "Plait, EM", *EQUATIONS)
+BEST = "Plait, five fits"
+EASIER = ("Plait, A G A, no self-links",)  # has fewer rivals than all others, so it is shown but not compared
+
+__all__ = ["BEST", "EASIER", "METHODS", "OURS", "TRIES", "Method", "find"]
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method; its package is not imported yet."""
+    found: type[Method] = load(METHODS[name])
+    return found

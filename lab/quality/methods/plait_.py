@@ -1,0 +1,154 @@
+"""Plait: the obvious equation for each kind of data, everything else left as it is. Only EM tries anything."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import plait
+from lab.quality.cells import Cells
+from lab.quality.data import Seen
+from lab.quality.methods.method import Method
+from lab.quality.scores import Scores
+from plait.answer.predict.prediction import score
+
+EQUATIONS = {
+    "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",
+    "graph": "X[a,b] = A[a,r] B[b,r]\nb: a",
+    "matrix": "X[u,i] = U[u,r] I[i,r]",
+    "tensor": "X[i,j,k] = A[i,r] B[j,r] C[k,r]",
+}
+RANK = 20  # of a single fit, whatever the data
+SMALL = 2_000_000  # cells; beyond, links are so rare that Poisson and Bernoulli hardly differ, and Poisson is quicker
+
+
+class Default(Method):
+    """One fit."""
+
+    says = f"one fit of rank {RANK}, nothing chosen"
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Fitted(fitted(seen, rank=RANK, seed=seed))
+
+
+class Five(Method):
+    """An ensemble."""
+
+    says = "`restarts=5`, the rank left out, nothing chosen"
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        fit = fitted(seen, restarts=5, seed=seed)
+        return Fitted(fit, {"rank": " × ".join(map(str, fit.rank.values()))})
+
+
+class Em(Method):
+    """Maximum likelihood of the same equation."""
+
+    says = 'one fit, `method="em"`; tried: the rank'
+    settings = ({"rank": 3}, {"rank": 5}, {"rank": 10}, {"rank": 20})
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Fitted(fitted(seen, **setting, seed=seed, method="em"))
+
+
+class Other(Method):
+    """An ensemble of another equation."""
+
+    text = ""
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        fit = fitted(seen, self.text, fixed=self.given(seen), restarts=5, seed=seed)
+        return Fitted(fit, {"rank": " × ".join(map(str, fit.rank.values()))})
+
+    def given(self, seen: Seen) -> dict[str, Any] | None:
+        """Factors that are given."""
+        return None
+
+
+class Symmetric(Other):
+    """One factor twice: an edge is one cell."""
+
+    kinds = ("graph",)
+    text = "X[a,b] = U[a,r] U[b,r]\nb: a"
+    says = f"five fits of `{text.splitlines()[0]}`"
+
+
+class SymmetricPaths(Other):
+    """The same with what common neighbours say."""
+
+    kinds = ("graph",)
+    text = "X[a,b] = U[a,r] U[b,r] + w[] N[a,b]\nb: a"
+    says = f"five fits of `{text.splitlines()[0]}`, N by `plait.paths`"
+
+    def given(self, seen: Seen) -> dict[str, Any]:
+        links = pl.DataFrame(seen.links, schema=["a", "b"])
+        return {"N": plait.Exposure(plait.paths(links, length=2), default=0)}
+
+
+class Shared(Other):
+    """Heads and tails are the same entities, which have one factor."""
+
+    kinds = ("triples",)
+    text = "X[h,p,t] = A[h,a] G[a,p,b] A[t,b]\nt: h"
+    says = f"five fits of `{text.splitlines()[0]}`"
+
+
+class SharedApart(Shared):
+    """The same, and nothing is linked to itself: under this equation no self-link is observed, so none is proposed."""
+
+    says = f"{Shared.says}, self-links ranked last"
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Apart(super().fit(seen, setting, seed, quick))
+
+
+class Pairwise(Other):
+    """Components of pairs of indices, beside those of all three."""
+
+    kinds = ("tensor",)
+    text = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[i,s] E[k,s] + F[j,q] G[k,q]"
+    says = f"five fits of `{text}`"
+
+
+class Remembered(Pairwise):
+    """The same, and a memory of the pairs themselves."""
+
+    text = f"{Pairwise.text} + M[j,k] + N[i,k]"
+    says = f"five fits of `{text}`"
+
+
+def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
+    """A fit of an equation, the obvious one for this kind of data if none is given; every entity is there."""
+    model = plait.Model(text or EQUATIONS[seen.kind])
+    indices = model.equation("X").indices
+    tables = [pl.DataFrame(part, schema=list(indices)) for part in (seen.links, seen.closed)]
+    likelihood = "bernoulli" if np.prod(seen.shape) <= SMALL else "poisson"
+    closed = len(seen.closed) and not model.equation("X").doubled  # where the diagonal is missing anyway
+    relation = plait.Relation(tables[0], missing=tables[1] if closed else None, universe="model", likelihood=likelihood)
+    labels = {index: range(size) for index, size in zip(indices, seen.shape) if model.axis(index) == index}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.PlaitWarning)
+        return plait.fit(model, {"X": relation}, labels=labels, threads=1, progress=False, **options)
+
+
+class Fitted(Scores):
+    """The expected link of a fit."""
+
+    def __init__(self, fit: plait.Fit, found: dict[str, Any] | None = None) -> None:
+        super().__init__(tuple(len(fit.labels[index]) for index in fit.model.equation("X").indices), found)
+        self.fit = fit
+
+    def cells(self, cells: Cells) -> np.ndarray:
+        return score(self.fit, "X", cells)
+
+
+class Apart(Scores):
+    """Scores of triples, in which a head that is its own tail is the last of all."""
+
+    def __init__(self, scores: Scores) -> None:
+        super().__init__(scores.shape, scores.found)
+        self.scores = scores
+
+    def cells(self, cells: Cells) -> np.ndarray:
+        return np.where(cells[:, 0] == cells[:, 2], -np.inf, self.scores.cells(cells))

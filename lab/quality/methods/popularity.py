@@ -1,0 +1,53 @@
+"""Popularity: how many links the entities of a cell have, one by one or in pairs. What any model must beat."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lab.quality.cells import Cells
+from lab.quality.data import Seen
+from lab.quality.methods.method import THREE, Method
+from lab.quality.scores import Scores
+
+FEW = 0.5  # links that a pair without any is taken to have, so that one such pair does not decide alone
+
+
+class Popularity(Method):
+    """The product over the indices of how many known links each entity has."""
+
+    says = "the product of how many links each entity has"
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Counts(seen, [(k,) for k in range(len(seen.shape))], 0.0)
+
+
+class Pairs(Method):
+    """The same for pairs of entities, by the places of their indices: 12 is (head, relation), 23 (relation, tail)."""
+
+    says = "the product of how many links, plus ½, each pair of entities has; tried: the pairs of which indices"
+    kinds = THREE
+    settings = ({"pairs": "12 23"}, {"pairs": "12 13"}, {"pairs": "13 23"}, {"pairs": "12 13 23"})
+
+    def fit(self, seen: Seen, setting: dict[str, Any], seed: int, quick: bool) -> Scores:
+        return Counts(seen, [(int(pair[0]) - 1, int(pair[1]) - 1) for pair in setting["pairs"].split()], FEW)
+
+
+class Counts(Scores):
+    """The product of the counts of some groups of indices."""
+
+    def __init__(self, seen: Seen, groups: Sequence[tuple[int, ...]], few: float) -> None:
+        super().__init__(seen.shape)
+        self.few = few
+        self.groups = {group: np.unique(self._keys(seen.links, group), return_counts=True) for group in groups}
+
+    def cells(self, cells: Cells) -> np.ndarray:
+        score = np.ones(len(cells))
+        for group, (keys, counts) in self.groups.items():
+            mine = self._keys(cells, group)
+            place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
+            score *= np.where(keys[place] == mine, counts[place], 0) + self.few
+        return score
+
+    def _keys(self, cells: Cells, group: tuple[int, ...]) -> np.ndarray:
+        return np.ravel_multi_index(tuple(cells[:, k] for k in group), [self.shape[k] for k in group])

@@ -1,0 +1,66 @@
+"""The rows: a method on a split of a data set, each measured in a process of its own."""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from lab.harness.apart import call
+from lab.harness.packages import missing
+from lab.harness.results import Figures
+from lab.harness.running import Done, Row
+from lab.quality import judge
+from lab.quality.data import QUICK, SOURCES, Task
+from lab.quality.methods import METHODS, Method, find
+
+LONGEST = 3000.0  # seconds of a row, all tries
+THREADS = 1  # of everybody
+
+
+def rows(data: str, quick: bool) -> Iterator[Row]:
+    """A row for every method that is for such data."""
+    for method in METHODS:
+        if SOURCES[data].kind in find(method).kinds:
+            yield Row({"part": data, "method": method}, partial(measured, data=data, method=method, quick=quick))
+
+
+def names(quick: bool) -> tuple[str, ...]:
+    """The data sets that are measured."""
+    return QUICK if quick else tuple(SOURCES)
+
+
+def absent(data: str, method: str) -> str:
+    """Why a row cannot be measured here; nothing if it can."""
+    return SOURCES[data].absent or missing(find(method).package)
+
+
+def measured(done: Done, data: str, method: str, quick: bool) -> Figures:
+    """The figures of a row, or why there are none."""
+    if reason := absent(data, method):
+        return {"absent": reason}
+    return call("lab.quality.rows:carry_out", LONGEST, THREADS, data=data, method=method, quick=quick)
+
+
+def carry_out(data: str, method: str, quick: bool) -> Figures:
+    """The figures of every split."""
+    source, own = SOURCES[data], find(method)()
+    splits = range(1 if quick else source.splits)
+    return {"splits": [in_split(own, source.load(split, quick), split, quick) for split in splits]}
+
+
+def in_split(own: Method, task: Task, split: int, quick: bool) -> Figures:
+    """Choose settings by the links for that, fit with them, and be judged by the test."""
+    settings = own.settings[:2] if quick else own.settings
+    begin = time.process_time()
+    tries = [] if len(settings) == 1 else [attempt(own, task, setting, split, quick) for setting in settings]
+    best = settings[max(range(len(tries)), key=tries.__getitem__)] if tries else settings[0]
+    chosen = time.process_time()
+    scores = own.fit(task.seen, best, split, quick)
+    seconds = {"fit": time.process_time() - chosen, "choice": chosen - begin}
+    setting = best | scores.found
+    return {"figures": judge.judge(scores, task.test), "setting": setting, "tries": tries, "seconds": seconds}
+
+
+def attempt(own: Method, task: Task, setting: dict[str, Any], split: int, quick: bool) -> float:
+    """How good a setting is by the links to choose by."""
+    return judge.main(judge.judge(own.fit(task.tuning, setting, split, quick), task.valid))

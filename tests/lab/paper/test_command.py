@@ -1,0 +1,150 @@
+"""`python -m lab.paper`: every experiment in its quick form, resumable, with plots and a page."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.harness.packages import ROOT
+from lab.paper import NAMES
+from lab.paper.__main__ import anew
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+PAPER = [sys.executable, "-m", "lab.paper", "--folder", "paper"]
+HERE = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+
+def paper(*arguments, cwd, expect=0):
+    """Run the program in a folder."""
+    done = subprocess.run([*PAPER, *arguments], cwd=cwd, capture_output=True, text=True, env=HERE)
+    assert done.returncode == expect, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+# The experiments on UCLAF share the choice of settings, so they run together.
+TOGETHER = [("uclaf", "slices"), *([name] for name in NAMES if name not in ("choice", "uclaf", "slices"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", TOGETHER, ids=" ".join)
+def test_every_experiment_runs_quickly_without_any_data_and_says_that_its_data_are_stand_ins(names, tmp_path):
+    done = paper(*names, "--quick", cwd=tmp_path)
+    assert "only to see that it works" in done.stdout
+    page = (tmp_path / "paper" / "paper.md").read_text(encoding="utf-8")
+    for path in (tmp_path / "paper" / "results").iterdir():
+        head, *cells = lines(path)
+        assert head["quick"]
+        assert "stand-in" in head["source"] or "drawn" in head["source"]
+        assert head["source"] in done.stdout
+        assert head["source"] in page
+        assert cells
+        assert all(value is None or value == value for line in cells for value in line["figures"].values())
+    for path in (tmp_path / "paper").glob("*.svg"):
+        assert f"({path.name})" in page
+        assert path.with_suffix(".png").stat().st_size > 5000
+    if "slices" in names:
+        spares_what_was_not_named(tmp_path)
+
+
+def spares_what_was_not_named(folder):
+    """Beginning one experiment anew leaves the results that it needs, and without plots the page keeps its pictures."""
+    choice, path = folder / "paper" / "results" / "choice.jsonl", folder / "paper" / "paper.md"
+    before, page = choice.read_bytes(), path.read_text(encoding="utf-8")
+    paper("slices", "--quick", "--fresh", "--no-plots", cwd=folder)
+    assert choice.read_bytes() == before
+    pictures = [line for line in page.splitlines() if line.startswith("![")]
+    assert pictures
+    assert all(line in path.read_text(encoding="utf-8") for line in pictures)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not here")
+@pytest.mark.parametrize(("name", "source"), [("hyper", "UCLAF"), ("lastfm", "Last.fm")])
+def test_real_data_are_read_where_they_are(name, source, tmp_path):
+    done = paper(name, "--quick", "--data", str(DATA), "--no-plots", "--json", cwd=tmp_path)
+    (document,) = json.loads(done.stdout)
+    assert document["source"].startswith(source)
+    assert str(DATA) not in done.stdout
+    assert not list((tmp_path / "paper").glob("*.svg"))
+
+
+@pytest.mark.slow
+def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    paper("rank", "--quick", "--no-plots", cwd=whole)
+    expected = lines(whole / "paper" / "results" / "rank.jsonl")
+
+    process = subprocess.Popen(
+        [*PAPER, "rank", "--quick", "--no-plots"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=HERE,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    path = tmp_path / "paper" / "results" / "rank.jsonl"
+    while process.poll() is None and not (path.exists() and path.read_text().count("\n") >= 3):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    message = process.communicate()[1]
+    if process.returncode:  # it may have been at its very end
+        assert process.returncode == 130
+        assert "the same command goes on" in message
+        assert "Traceback" not in message
+    kept = lines(path)
+    paper("rank", "--quick", "--no-plots", cwd=tmp_path)
+    found = lines(path)
+    assert found[: len(kept)] == kept, "finished cells are not measured again"
+
+    def figures(all_lines):
+        """What does not depend on the clock."""
+        return {
+            json.dumps(line["cell"]): {k: v for k, v in line["figures"].items() if "seconds" not in k}
+            for line in all_lines[1:]
+        }
+
+    assert figures(found) == figures(expected)
+
+
+def test_mistakes_are_said_before_anything_is_computed(tmp_path):
+    assert "Did you mean 'uclaf'?" in paper("ucalf", cwd=tmp_path, expect=2).stderr
+    assert "there is no 'nowhere'" in paper("--data", "nowhere", cwd=tmp_path, expect=2).stderr
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "empty").mkdir()
+    assert "has none of uclaf/" in paper("hyper", "--data", "empty", cwd=tmp_path, expect=2).stderr
+    assert "is a folder" in paper("hyper", "--page", "empty", cwd=tmp_path, expect=2).stderr
+    (tmp_path / "data" / "uclaf").mkdir(parents=True)
+    (tmp_path / "data" / "uclaf" / "aaai10.uclaf.data.mat").write_bytes(b"no data")
+    results = tmp_path / "paper" / "results" / "hyper.jsonl"
+    results.parent.mkdir(parents=True)
+    results.write_text("precious")
+    paper("hyper", "--data", "data", "--fresh", cwd=tmp_path, expect=2)
+    assert results.read_text() == "precious"
+
+
+@pytest.mark.slow
+def test_quick_results_are_not_taken_for_full_ones_unless_told_to_begin_anew(tmp_path):
+    results = tmp_path / "paper" / "results"
+    results.mkdir(parents=True)
+    (results / "growth.jsonl").write_text(
+        json.dumps(
+            {"experiment": "growth", "source": "drawn", "quick": False, "machine": "", "plait": "", "command": ""}
+        )
+        + "\n"
+    )
+    refused = paper("growth", "--quick", "--no-plots", cwd=tmp_path, expect=2)
+    assert "--fresh" in refused.stderr
+    paper("growth", "--quick", "--no-plots", "--fresh", cwd=tmp_path)
+    assert lines(results / "growth.jsonl")[0]["quick"]
+    assert not lines(results / "growth.old")[0]["quick"], "nothing is lost"
+
+
+def test_what_rests_on_results_that_are_measured_anew_is_measured_anew_too():
+    assert anew(["slices"]) == ["slices"]
+    assert anew(["choice", "rank"]) == ["choice", "uclaf", "slices", "rank"]
