@@ -139,15 +139,20 @@ class Fit(Fitted):
 
         return to_xarray(self)
 
-    def save(self, folder: str | PathLike[str], *, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the fit into a folder, for `plait.load`; an earlier run there is replaced, as a whole or not at all.
+    def save(
+        self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the fit into a folder, for `plait.load`; a path that ends in `.plait` is one file, an archive of it.
 
-        extra: anything that JSON can hold, kept beside it.
+        What is there changes as a whole or not at all. The run of another fit is an error unless replace is True; this
+        fit itself, or an earlier state of it such as a checkpoint, may be there, and nothing but a run is ever
+        replaced. extra: anything that JSON can hold, kept beside it; where this fit was saved before, what is there
+        stays.
         """
         from plait.run.save import save
 
         members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
-        save(folder, self.origin, members, self.stop, extra=extra)
+        save(path, self.origin, members, self.stop, replace=replace, extra=extra)
 
     def __repr__(self) -> str:
         relations = ", ".join(self.model.relations)
@@ -175,11 +180,12 @@ class Fit(Fitted):
         return fit_html(self)
 
 
-def load(folder: str | PathLike[str]) -> Fit:
-    """The fit that `Fit.save` or a checkpoint wrote into a folder; everything works as on the day it was made.
+def load(path: str | PathLike[str]) -> Fit:
+    """The fit that `Fit.save` or a checkpoint wrote into a folder or a `.plait` file; all works as on the day it was
+    made.
 
-    A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=folder)` goes on with it.
+    A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=path)` goes on with it.
     """
     from plait.run.load import load as read
 
-    return Fit.of(*read(folder))
+    return Fit.of(*read(path))

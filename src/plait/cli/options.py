@@ -66,7 +66,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file: model, relations, settings.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `plait fit` made.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder or a .plait file that `plait fit` made.")]
 RelationName = Annotated[str, typer.Argument(metavar="RELATION", help="A relation of the model.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout instead of tables.")]
 OutputFile = Annotated[
