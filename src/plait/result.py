@@ -60,7 +60,9 @@ class Fit(Fitted):
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
         each: str | Sequence[str] | None = None, known: bool = False, exclude: Any = None, score: str = "mean",
     ) -> Any:  # fmt: skip
-        """The k most probable links of a relation, best first: a polars table like that of `predict`.
+        """The k most probable links of a relation, best first: a table with the columns of `predict`.
+
+        It is of the kind that the relation's data were, pandas, polars or pyarrow; polars where they were no table.
 
         Exact, though most cells are never looked at.
 
@@ -74,8 +76,10 @@ class Fit(Fitted):
         leave nothing of what is asked for, a `plait.ClosedWarning` says so.
         """
         from plait.answer.search.top import top
+        from plait.data.reading.tables import as_kind
 
-        return top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
+        table = top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
+        return as_kind(table, self.known[relation].kind)
 
     def explain(
         self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,
@@ -139,9 +143,7 @@ class Fit(Fitted):
 
         return to_xarray(self)
 
-    def save(
-        self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None
-    ) -> None:
+    def save(self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fit into a folder, for `plait.load`; a path that ends in `.plait` is one file, an archive of it.
 
         What is there changes as a whole or not at all. The run of another fit is an error unless replace is True; this

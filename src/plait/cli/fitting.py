@@ -25,7 +25,10 @@ Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often 
 def fit(
     config: ConfigFile,
     run: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="A folder to save the run in, or a file, ….plait.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="RUN", parser=named_path, help="A folder to save the run in, or a file, ….plait."
+        ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
     every: Every = 60.0,

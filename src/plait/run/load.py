@@ -139,7 +139,8 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
     arrays = _arrays(place, header, "closed") if overs else {}
     tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
     closed = Closed(equation.indices, known.shape, tables)
-    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"])
+    kind = outline.get("kind", "polars")  # earlier versions did not remember it
+    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
 
 
 def _exposures(

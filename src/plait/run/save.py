@@ -117,10 +117,11 @@ def _course(member: Member) -> dict[str, Any]:
 
 
 def _remembered(known: Known) -> dict[str, Any]:
-    """How a table named its columns, and over which indices rules close cells; the cells are in a file."""
+    """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
     return {
         "columns": dict(known.columns),
         "value": known.value,
+        "kind": known.kind,
         "closed": [list(over) for over in known.closed.tables],
     }
 
