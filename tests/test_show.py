@@ -175,7 +175,7 @@ def test_a_posterior_is_shown_with_its_first_entries(method):
     assert "9 × 2" in shown
     assert "the first 6 of 9 rows and 2 of 2 columns" in shown
     assert show.number(factor.mean[5, 1]) in shown
-    assert (f"± {show.number(factor.sd[5, 1])}" in shown) == (method == "vb")
+    assert (f"±\u00a0{show.number(factor.sd[5, 1])}" in shown) == (method == "vb")
     assert ("points, known exactly" in shown) == (method == "em")
     assert "one number" in words(fit.factors["c"]._repr_html_())
 

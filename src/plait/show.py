@@ -208,7 +208,7 @@ def _corner(posterior: Any, points: bool, most: int = 6) -> list[str]:
     across = range(min(second, most))
 
     def entry(row: int, column: int) -> str:
-        spread = "" if points else f" ± {number(sd[row, column])}"
+        spread = "" if points else f"\u00a0±\u00a0{number(sd[row, column])}"  # on one line
         return f"{number(mean[row, column])}{spread}"
 
     rows = [(str(row), *(entry(row, column) for column in across)) for row in range(min(first, most))]

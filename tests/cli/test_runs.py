@@ -92,7 +92,7 @@ def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
     from plait.run import checkpoint
 
     monkeypatch.setattr(checkpoint.Saver, "finish", lambda self, state, stop: None)
-    monkeypatch.setattr(plait.Fit, "save", lambda self, folder, extra: None)
+    monkeypatch.setattr(plait.Fit, "save", lambda self, path, replace, extra: None)
     assert scratch.plait("fit model.toml -o crashed --every 0 --sweeps 32").exit_code == 0
     monkeypatch.undo()
     assert manifest(scratch.folder / "crashed")["stop"] is None
