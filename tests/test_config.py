@@ -209,7 +209,7 @@ REFUSED = {
     f"{MODEL}{X}missing = [1]\n": "model.toml: [relations.X] missing must be a file, or a list of files, got [1].",
     f"{MODEL}{X}missing = {{ sauce = 1 }}\n": (
         "model.toml: [relations.X] missing has no key 'sauce'.\nDid you mean 'source'? Keys are source, columns, "
-        "ignore, delimiter, header, text, quoted, name, query, table."
+        "ignore, kind, delimiter, header, text, quoted, strip, name, query, table."
     ),
     f"{MODEL}{X}[labels]\ni = 3\n": (
         'model.toml: [labels] i must be a list of names, or { source = "…", column = "…" }, got 3.'
@@ -269,3 +269,16 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch, path, mess
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(plait.SettingError, match=message):
         read_config(path)
+
+
+def test_a_source_may_have_any_name_and_blanks(config, tmp_path):
+    (tmp_path / "links").write_text("i, j, value\na, 1, 2\n b, 2, 1\nb , 3, 4\n")
+    (tmp_path / "names").write_text("who\n c \n")
+    source = '[relations.X]\nsource = "links"\nkind = "csv"\nstrip = true\nvalue = "value"\n'
+    labels = '[labels]\ni = { source = "names", kind = "csv", strip = true }\n'
+    data = bound(config(MODEL + source + labels))
+    assert list(data.labels["i"]) == ["a", "b", "c"]
+    assert data.relations["X"].values.tolist() == [2, 1, 4]
+    (tmp_path / "tensor").write_text("1 1 2\n2 3 1\n")
+    data = bound(config(MODEL + '[relations.X]\nsource = "tensor"\nkind = "tns"\n'))
+    assert data.relations["X"].values.tolist() == [2, 1]

@@ -126,3 +126,60 @@ def test_data_are_shown_with_axes_and_relations(table):
     shown = words(show.data_html(data))
     for text in ("<ann>, bob, eve & co", "visits", "3 × 2", "poisson", "unseen in likes: 2 user"):
         assert text in shown
+
+
+def test_a_model_is_shown_with_what_couples_it():
+    model = plait.Model("visits[user,place] = U[user,r] P[place,r]; friends[user,pal] = U[user,r] U[pal,r]; pal: user")
+    shown = words(model._repr_html_())
+    for text in ("visits[user, place] = U[user, r] P[place, r]", "user (also pal); place", "r", "visits, friends"):
+        assert text in shown
+
+
+def test_a_relation_is_shown_with_all_that_was_said_of_it(table):
+    relation = plait.Relation(
+        table.with_columns(when=pl.lit("<now>")),
+        columns={"user": "who & what"},
+        ignore=["when"],
+        weight=2.0,
+        strip=True,
+        missing=table.select("user"),
+    )
+    shown = words(relation._repr_html_())
+    for option, said in relation.facts:
+        assert option in shown
+        assert said in shown
+    assert "user = who & what" in shown
+    assert "3 rows, columns 'user', 'place', 'when'" in shown
+
+
+def test_a_split_is_shown_with_its_twins():
+    table = pl.DataFrame({"user": [f"u{n % 9}" for n in range(27)], "place": [f"p{n // 9}" for n in range(27)]})
+    split = plait.hide({"a": table, "b": table}, relation="a", fraction=0.3, seed=0, twins="hide")
+    shown = words(split._repr_html_())
+    assert shown.startswith("Split of a")
+    assert f"{split.chosen} of {split.candidates} {split.what}, seed 0" in shown
+    assert str(split).splitlines()[0] == (
+        f"Split of a: {split.chosen} of {split.candidates} {split.what} hidden, seed 0"
+    )
+    for word, said in split.facts[1:]:
+        assert said in shown
+        assert f"  {word:<6} {said}" in str(split).splitlines()
+
+
+@pytest.mark.parametrize("method", ["vb", "em"])
+def test_a_posterior_is_shown_with_its_first_entries(method):
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r] c[]", {"X": np.eye(9)}, rank=2, seed=0, sweeps=3, method=method)
+    factor = fit.factors["A"]
+    shown = words(factor._repr_html_())
+    assert shown.startswith("Posterior[i, r]")
+    assert "9 × 2" in shown
+    assert "the first 6 of 9 rows and 2 of 2 columns" in shown
+    assert show.number(factor.mean[5, 1]) in shown
+    assert (f"±\u00a0{show.number(factor.sd[5, 1])}" in shown) == (method == "vb")
+    assert ("points, known exactly" in shown) == (method == "em")
+    assert "one number" in words(fit.factors["c"]._repr_html_())
+
+
+def test_a_posterior_over_pairs_says_what_its_rows_are():
+    pairs = plait.fit("X[i,j] = A[i,r] B[j,r] + M[i,j]", {"X": np.eye(80)}, rank=1, seed=0, sweeps=2)
+    assert "80 pairs, then one for all others" in words(pairs.factors["M"]._repr_html_())

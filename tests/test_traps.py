@@ -109,7 +109,7 @@ def labelled(names):
         (["New York", "Rome", "NEW YORK", "Oslo"], ("'NEW YORK' and 'New York'",)),
         (["new york", "rome", "new  york", "oslo"], ("'new  york' and 'new york'",)),
         (["aB3x", "cD4y", "Ef5  z", "Ef5 z"], ("'Ef5  z' and 'Ef5 z'",)),
-        (["ann", " bob", "cem", "dee"], ("1 of 4 names begin or end with a blank", "' bob'", "Strip")),
+        (["ann", " bob", "cem", "dee"], ("1 of 4 names begin or end with a blank", "' bob'", "strip=True")),
         (["ann", "bob\t", "cem", "dee "], ("2 of 4 names begin or end",)),
         (["İzmir", "Ankara", "ANKARA", "Bursa"], ("'ANKARA' and 'Ankara'",)),
     ],

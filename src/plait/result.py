@@ -60,7 +60,9 @@ class Fit(Fitted):
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
         each: str | Sequence[str] | None = None, known: bool = False, exclude: Any = None, score: str = "mean",
     ) -> Any:  # fmt: skip
-        """The k most probable links of a relation, best first: a polars table like that of `predict`.
+        """The k most probable links of a relation, best first: a table with the columns of `predict`.
+
+        It is of the kind that the relation's data were, pandas, polars or pyarrow; polars where they were no table.
 
         Exact, though most cells are never looked at.
 
@@ -74,8 +76,10 @@ class Fit(Fitted):
         leave nothing of what is asked for, a `plait.ClosedWarning` says so.
         """
         from plait.answer.search.top import top
+        from plait.data.reading.tables import as_kind
 
-        return top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
+        table = top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
+        return as_kind(table, self.known[relation].kind)
 
     def explain(
         self, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False,
@@ -139,15 +143,18 @@ class Fit(Fitted):
 
         return to_xarray(self)
 
-    def save(self, folder: str | PathLike[str], *, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the fit into a folder, for `plait.load`; an earlier run there is replaced, as a whole or not at all.
+    def save(self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None) -> None:
+        """Write the fit into a folder, for `plait.load`; a path that ends in `.plait` is one file, an archive of it.
 
-        extra: anything that JSON can hold, kept beside it.
+        What is there changes as a whole or not at all. The run of another fit is an error unless replace is True; this
+        fit itself, or an earlier state of it such as a checkpoint, may be there, and nothing but a run is ever
+        replaced. extra: anything that JSON can hold, kept beside it; where this fit was saved before, what is there
+        stays.
         """
         from plait.run.save import save
 
         members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
-        save(folder, self.origin, members, self.stop, extra=extra)
+        save(path, self.origin, members, self.stop, replace=replace, extra=extra)
 
     def __repr__(self) -> str:
         relations = ", ".join(self.model.relations)
@@ -175,11 +182,12 @@ class Fit(Fitted):
         return fit_html(self)
 
 
-def load(folder: str | PathLike[str]) -> Fit:
-    """The fit that `Fit.save` or a checkpoint wrote into a folder; everything works as on the day it was made.
+def load(path: str | PathLike[str]) -> Fit:
+    """The fit that `Fit.save` or a checkpoint wrote into a folder or a `.plait` file; all works as on the day it was
+    made.
 
-    A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=folder)` goes on with it.
+    A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=path)` goes on with it.
     """
     from plait.run.load import load as read
 
-    return Fit.of(*read(folder))
+    return Fit.of(*read(path))

@@ -53,11 +53,10 @@ def table(title_text: object, columns: Sequence[object], rows: Iterable[Sequence
     return "".join(parts)
 
 
-def facts(pairs: Mapping[str, Any]) -> str:
-    """Names and values, a line each."""
-    lines = (
-        f"<tr>{_cell('td', name, False, faint=True)}{_cell('td', value, False)}</tr>" for name, value in pairs.items()
-    )
+def facts(pairs: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> str:
+    """Names and values, a line each; a name may be there twice."""
+    named = pairs.items() if isinstance(pairs, Mapping) else pairs
+    lines = (f"<tr>{_cell('td', name, False, faint=True)}{_cell('td', value, False)}</tr>" for name, value in named)
     return f'<table style="{TABLE}"><tbody>{"".join(lines)}</tbody></table>'
 
 
@@ -144,6 +143,78 @@ def fit_html(fit: Any) -> str:
     ]  # fmt: skip
     columns = ("factor", "indices", "shape", "mean")
     return page(title("Fit"), text(fit.model), facts(about), table("Factors", columns, rows))
+
+
+def model_html(model: Any) -> str:
+    """A `plait.Model`: its equations, and which relations every factor is in."""
+    rows = [
+        (
+            name,
+            ", ".join(model.factor(name).indices) or "none",
+            ", ".join(r for r, n in zip(model.relations, uses) if n),
+        )
+        for name, uses in zip(model.factors, model.R.T)
+    ]
+    about = {
+        "axes": "; ".join(_shared(model, axis) for axis in model.axes) or "none",
+        "latent indices": ", ".join(model.latent) or "none",
+    }
+    return page(
+        title("Model"), text(model), facts(about), table("Factors", ("factor", "indices", "in relations"), rows)
+    )
+
+
+def _shared(model: Any, axis: str) -> str:
+    """An axis, with the other indices that have the same entities."""
+    others = [index for index in model.visible if model.axis(index) == axis and index != axis]
+    return f"{axis} (also {', '.join(others)})" if others else axis
+
+
+def relation_html(relation: Any) -> str:
+    """A `plait.Relation`: what its data are, and what was said of them."""
+    return page(title("Relation"), facts(relation.facts))
+
+
+def split_html(split: Any) -> str:
+    """A `plait.Split`: how much is hidden, and what gives it away."""
+    return page(title(f"Split of {split.relation}"), facts(split.facts))
+
+
+def posterior_html(posterior: Any) -> str:
+    """A `plait.Posterior`: its size and range, and its first entries."""
+    mean, sd = posterior.mean, posterior.sd
+    points = not sd.any()
+    about = {
+        "shape": " × ".join(f"{size:,}" for size in mean.shape) or "one number",
+        "kind": "points, known exactly" if points else "independent Gammas",
+        "mean": _range(mean),
+        **({} if points else {"sd": _range(sd)}),
+    }
+    if posterior.pairs is not None:
+        about["rows"] = f"{len(posterior.pairs):,} pairs, then one for all others of each first entity"
+    return page(title(f"Posterior[{', '.join(posterior.indices)}]"), facts(about), *_corner(posterior, points))
+
+
+def _range(array: Any) -> str:
+    return f"{number(array.min())} to {number(array.max())}, on average {number(array.mean())}"
+
+
+def _corner(posterior: Any, points: bool, most: int = 6) -> list[str]:
+    """The first entries of a matrix, by row number; of other shapes nothing, for a page has two dimensions."""
+    mean, sd = posterior.mean, posterior.sd
+    if mean.ndim != 2:
+        return []
+    first, second = mean.shape[0], mean.shape[1]
+    across = range(min(second, most))
+
+    def entry(row: int, column: int) -> str:
+        spread = "" if points else f"\u00a0±\u00a0{number(sd[row, column])}"  # on one line
+        return f"{number(mean[row, column])}{spread}"
+
+    rows = [(str(row), *(entry(row, column) for column in across)) for row in range(min(first, most))]
+    whole = first <= most and second <= most
+    small = "" if whole else f"the first {len(rows):,} of {first:,} rows and {len(across):,} of {second:,} columns"
+    return [table("Mean" if points else "Mean ± sd", ("row", *map(str, across)), rows, small)]
 
 
 def data_html(data: Any) -> str:

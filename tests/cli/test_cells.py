@@ -3,10 +3,13 @@
 import datetime
 import json
 
+import pandas as pd
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import plait
+from plait.cli import app
 from plait.cli.cells import label
 from plait.cli.output import aligned, plain, size_words
 from plait.data.labels.names import Labels
@@ -87,3 +90,31 @@ def test_json_has_no_nan_and_dates_are_text():
 @pytest.mark.parametrize(("count", "words"), [(12, "12 B"), (2400, "2 kB"), (5e6, "5 MB"), (3.21e9, "3.2 GB")])
 def test_sizes_in_words(count, words):
     assert size_words(count) == words
+
+
+def test_files_of_any_name_and_with_blanks_are_read_as_they_are_said_to_be(scratch):
+    (scratch.folder / "cells").write_text("user, place, day\nann lee, gym, 3\nfay, cafe, 1\n")
+    wanted = json.loads(scratch.stdout("predict run visits cells.csv --json"))
+    assert json.loads(scratch.stdout("predict run visits cells --kind csv --strip --json")) == wanted
+    (scratch.folder / "test").write_text((scratch.folder / "test.csv").read_text())
+    assert scratch.stdout("evaluate run visits test --kind csv") == scratch.stdout("evaluate run visits test.csv")
+    scratch.stdout("convert cells cells.parquet --kind csv --strip")
+    assert pl.read_parquet(scratch.folder / "cells.parquet").columns == ["user", "place", "day"]
+
+
+def test_a_file_whose_name_does_not_say_its_kind_is_cured_by_an_option(scratch):
+    (scratch.folder / "cells").write_text("user,place,day\nann lee,gym,3\n")
+    result = scratch.plait("predict run visits cells")
+    assert result.exit_code == 2
+    assert "Say what it is: --kind csv." in " ".join(result.stderr.split())
+    result = scratch.plait("predict run visits cells --kind cvs")
+    assert result.exit_code == 2
+    assert "--kind is 'cvs'." in result.stderr
+
+
+def test_top_prints_the_links_of_a_run_that_was_fitted_to_pandas(tmp_path):
+    table = pd.DataFrame({"user": ["ann", "bob"], "place": ["cafe", "gym"]})
+    plait.fit("X[user, place] = U[user, r] P[place, r]", {"X": table}, rank=1, seed=0, sweeps=2).save(tmp_path / "run")
+    result = CliRunner().invoke(app, ["top", str(tmp_path / "run"), "X", "--json"])
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)) == 2

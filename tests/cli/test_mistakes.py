@@ -14,8 +14,8 @@ CONFIGS = {
     "unknown key": (
         (PLAYS, 'valu = "plays"'),
         "model.toml: [relations.visits] has no key 'valu'.\nDid you mean 'value'? Keys are source, value, observed, "
-        "likelihood, missing, columns, universe, weight, duplicates, indices, ignore, hidden, diagonal, delimiter, "
-        "header, text, quoted, name, query, table.",
+        "likelihood, missing, columns, universe, weight, duplicates, indices, ignore, hidden, diagonal, kind, "
+        "delimiter, header, text, quoted, strip, name, query, table.",
     ),
     "unknown table": (
         ("[fit]", "[fits]"),
@@ -80,7 +80,7 @@ CONFIGS = {
     "option of another kind of file": (
         (PLAYS, f'{PLAYS}\nquery = "SELECT"'),
         "model.toml: [relations.visits]: query says nothing about visits.csv.\n"
-        "It takes columns, delimiter, header, value, text, quoted.",
+        "It takes kind, columns, delimiter, header, value, text, quoted, strip.",
     ),
     "prior": (
         ("[fit]", "[fit.prior]\nconcentration = 0\n[fit]"),

@@ -92,7 +92,7 @@ def test_resume_goes_on_after_a_crash(scratch, monkeypatch):
     from plait.run import checkpoint
 
     monkeypatch.setattr(checkpoint.Saver, "finish", lambda self, state, stop: None)
-    monkeypatch.setattr(plait.Fit, "save", lambda self, folder, extra: None)
+    monkeypatch.setattr(plait.Fit, "save", lambda self, path, replace, extra: None)
     assert scratch.plait("fit model.toml -o crashed --every 0 --sweeps 32").exit_code == 0
     monkeypatch.undo()
     assert manifest(scratch.folder / "crashed")["stop"] is None
@@ -163,3 +163,21 @@ def test_rank_is_a_number_or_one_for_each_index(given, ranks):
     from plait.cli import fitting
 
     assert fitting.ranks(given) == ranks
+
+
+def test_every_command_takes_a_run_in_one_file(scratch):
+    made = scratch.plait("fit model.toml -o model.plait --sweeps 5")
+    assert made.exit_code == 0, made.output
+    assert (scratch.folder / "model.plait").is_file()
+    assert "plait top model.plait visits" in made.stdout
+    again = scratch.plait("fit model.toml -o model.plait --sweeps 5")
+    assert again.exit_code == 2
+    assert "model.plait: this file holds a run already." in again.stderr
+    assert scratch.plait("fit model.toml -o model.plait --sweeps 5 --force").exit_code == 0
+    assert scratch.plait("resume model.plait --sweeps 8").exit_code == 0
+    assert plait.load(scratch.folder / "model.plait").history[-1].sweep == 8
+    for command in (
+        "info model.plait", "top model.plait visits", "predict model.plait visits cells.csv",
+        "explain model.plait visits user=bob place=gym day=1", "evaluate model.plait visits test.csv",
+    ):  # fmt: skip
+        scratch.stdout(command)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
+import plait
 from plait.data.reading.relation import Exposure, Relation
 from plait.errors import DataError
 
@@ -135,12 +136,13 @@ READ_ERRORS = {
     "surplus column": (
         lambda: Relation(TABLE).read("visits", ("user", "place")),
         "visits: column 'plays' is not used; wanted are 'user', 'place'.\n"
-        "Drop what is not part of it, or say what it is: plait.Relation(table, value='plays').",
+        "Leave out what is not part of it: plait.Relation(table, ignore=['plays']), or say what it is: "
+        "plait.Relation(table, value='plays').",
     ),
     "surplus columns beside values": (
         lambda: Relation(TABLE.assign(day=1, hour=2), value="plays").read("visits", ("user", "place")),
         "visits: columns 'day', 'hour' are not used; wanted are 'user', 'place', 'plays'.\n"
-        "Drop what is not part of it.",
+        "Leave out what is not part of it: plait.Relation(table, ignore=['day', 'hour']).",
     ),
     "one column for two indices": (
         lambda: Relation(TABLE, columns={"user": "place"}).read("visits", ("user", "place")),
@@ -234,3 +236,79 @@ def test_the_default_of_an_exposure_is_a_finite_number_not_below_0(default):
 
 def test_an_exposure_of_something_else_is_refused():
     assert message(lambda: Exposure("table.csv")) == f"an exposure cannot be read from str.\n{KINDS}"
+
+
+# --- columns that are not part of it, blanks that are not part of names
+
+
+def test_ignored_columns_are_as_if_they_were_not_there():
+    table = pl.DataFrame({"user": ["ann", "bob"], "place": ["cafe", "gym"], "when": [1, 2], "by": ["x", "y"]})
+    model = plait.Model("visits[user, place] = U[user, r] P[place, r]")
+    bound, plain = (
+        model.bind({"visits": data}) for data in (Relation(table, ignore=["when", "by"]), table.drop("when", "by"))
+    )
+    assert str(bound) == str(plain)
+    assert "ignore      'when', 'by'" in str(Relation(table, ignore=["when", "by"]))
+
+
+def test_hiding_without_a_model_does_not_take_an_ignored_column_for_an_index():
+    users = [f"u{n % 10}" for n in range(60)]
+    table = pl.DataFrame({"user": users, "place": [f"p{n % 7}" for n in range(60)], "when": range(60)})
+    split = plait.hide(Relation(table, ignore=["when"], duplicates="sum"), fraction=0.2, seed=0)
+    assert split.test.columns == ["user", "place", "value"]
+    plait.Model("X[user, place] = U[user, r] P[place, r]").bind({"X": split.train})
+
+
+def test_the_time_of_a_link_may_be_a_column_that_is_ignored():
+    table = pl.DataFrame({"user": ["a", "b", "c", "d"], "place": ["x", "y", "x", "y"], "when": [4, 3, 2, 1]})
+    split = plait.hide(Relation(table, ignore=["when"]), fraction=0.25, by="time", time="when", seed=0)
+    assert split.test["user"].to_list() == ["a"]
+    plait.Model("X[user, place] = U[user, r] P[place, r]").bind({"X": split.train})
+
+
+def test_strip_makes_one_entity_of_a_name_with_and_without_blanks():
+    table = pd.DataFrame({"user": ["ann", "bob ", "ann"], "place": [" cafe", "cafe", "gym"]})
+    closed = pl.DataFrame({"place": ["gym "]})
+    relation = Relation(table, strip=True, missing=closed)
+    data = plait.Model("visits[user, place] = U[user, r] P[place, r]").bind({"visits": relation})
+    assert list(data.labels["place"]) == ["cafe", "gym"]
+    assert list(data.labels["user"]) == ["ann", "bob"]
+    assert len(data.relations["visits"].links) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Relation(TABLE, value="plays", ignore=["dya"]).read("visits", ("user", "place")),
+            "visits: ignore= names the column 'dya'; the table has 'user', 'place', 'plays'.\nLeave it out.",
+        ),
+        (
+            lambda: Relation(TABLE, value="plays", ignore=["plays"]).read("visits", ("user", "place")),
+            "visits: column 'plays' is used and in ignore=.\nIt is one of the two.",
+        ),
+        (lambda: Relation(TABLE, ignore="plays"), "Relation: ignore is 'plays'.\nGive a list of columns: ['plays']."),
+        (lambda: Relation(TABLE, strip=1), "Relation: strip is 1.\nIt is True or False."),
+        (
+            lambda: Relation(np.eye(2), ignore=["a"]),
+            "Relation: ignore is ['a'], but an array has no columns.\nGive a table, or omit it.",
+        ),
+        (
+            lambda: Relation(np.eye(2), strip=True),
+            "Relation: strip is True, but an array has no columns.\nGive a table, or omit it.",
+        ),
+    ],
+)
+def test_what_cannot_be_ignored_or_stripped_is_refused(make, message):
+    with pytest.raises(plait.DataError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_a_test_may_have_columns_to_ignore_and_blanks():
+    table = pl.DataFrame({"user": ["ann", "bob", "cem"], "place": ["cafe", "gym", "cafe"]})
+    fit = plait.fit("X[user, place] = U[user, r] P[place, r]", {"X": table}, rank=1, seed=0, sweeps=3)
+    test = pl.DataFrame({"user": ["ann ", "bob"], "place": ["gym", " cafe"], "value": [1, 0], "when": [1, 2]})
+    found = plait.evaluate(fit, "X", Relation(test, ignore=["when"], strip=True))
+    bare = test.drop("when").with_columns(pl.col("user", "place").str.strip_chars())
+    assert found.figures == plait.evaluate(fit, "X", bare).figures

@@ -16,14 +16,14 @@ def message(call, *arguments, **options):
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        ("a.csv", ("columns", "delimiter", "header", "value", "text", "quoted")),
-        (Path("a.TSV.gz"), ("columns", "delimiter", "header", "value", "text", "quoted")),
-        ("a.tns.gz", ("columns",)),
-        ("a.parquet", ()),
-        ("a.mat", ("name",)),
-        ("a.npz", ("name",)),
-        ("sqlite:///a.db", ("query", "table")),
-        ("postgres://host/db", ("query", "table")),
+        ("a.csv", ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip")),
+        (Path("a.TSV.gz"), ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip")),
+        ("a.tns.gz", ("kind", "columns")),
+        ("a.parquet", ("kind", "strip")),
+        ("a.mat", ("kind", "name")),
+        ("a.npz", ("kind", "name")),
+        ("sqlite:///a.db", ("query", "table", "strip")),
+        ("postgres://host/db", ("query", "table", "strip")),
     ],
 )
 def test_the_name_of_a_source_says_which_options_it_takes(source, options):
@@ -32,19 +32,20 @@ def test_the_name_of_a_source_says_which_options_it_takes(source, options):
 
 def test_a_connection_takes_a_query_or_a_table():
     connection = sqlite3.connect(":memory:")
-    assert options_for(connection) == ("query", "table")
+    assert options_for(connection) == ("query", "table", "strip")
     connection.close()
 
 
 def test_an_option_that_says_nothing_about_the_source_is_refused():
     assert message(plait.read, "a.csv", name="x") == (
-        "plait.read: name= says nothing about a.csv.\nIt takes columns, delimiter, header, value, text, quoted."
+        "plait.read: name= says nothing about a.csv.\n"
+        "It takes kind, columns, delimiter, header, value, text, quoted, strip."
     )
     assert message(plait.read, "a.parquet", columns=["a"]) == (
-        "plait.read: columns= says nothing about a.parquet.\nIt takes no options."
+        "plait.read: columns= says nothing about a.parquet.\nIt takes kind, strip."
     )
     assert message(plait.read, "postgresql://me:pw@host/db", text=["a"]) == (
-        "plait.read: text= says nothing about postgresql://me:***@host/db.\nIt takes query, table."
+        "plait.read: text= says nothing about postgresql://me:***@host/db.\nIt takes query, table, strip."
     )
 
 
@@ -55,14 +56,17 @@ def test_an_unknown_ending_lists_the_known_ones():
     for name in ("a.xlsx", "a.parquet.gz", "a.db", "README", "a.cvs"):
         Path(name).touch()
     assert message(plait.read, "a.xlsx") == (
-        f"a.xlsx: '.xlsx' is no known ending, so the kind of the file is unknown.\nKnown are {ALL}."
+        f"a.xlsx: '.xlsx' is no known ending, so the kind of the file is unknown.\nKnown are {ALL}. "
+        "Say what it is: kind='csv'."
     )
     assert message(plait.read, "a.cvs") == (
-        f"a.cvs: '.cvs' is no known ending, so the kind of the file is unknown.\nDid you mean '.csv'? Known are {ALL}."
+        f"a.cvs: '.cvs' is no known ending, so the kind of the file is unknown.\nDid you mean '.csv'? Known are {ALL}. "
+        "Say what it is: kind='csv'."
     )
     assert message(plait.read, "a.parquet.gz").startswith("a.parquet.gz: '.parquet.gz' is no known ending")
     assert message(plait.read, "README") == (
-        f"README: the name has no ending, so the kind of the file is unknown.\nKnown are {ALL}."
+        f"README: the name has no ending, so the kind of the file is unknown.\nKnown are {ALL}. "
+        "Say what it is: kind='csv'."
     )
     assert message(plait.read, "a.db") == (
         "a.db: '.db' is no known ending, so the kind of the file is unknown.\n"
@@ -141,3 +145,49 @@ def test_a_file_is_suggested_only_if_its_name_is_close_without_the_ending(tmp_pa
     with pytest.raises(plait.DataError) as caught:
         plait.read(asked)
     assert str(caught.value).splitlines()[1] == ("Check the path." if meant is None else f"Did you mean {meant!r}?")
+
+
+# --- what is said of a file wins over its name
+
+
+def test_a_file_without_an_ending_is_read_as_what_it_is_said_to_be():
+    Path("visits").write_text("user,place\nann,cafe\n")
+    assert plait.read("visits", kind="csv").rows() == [("ann", "cafe")]
+    plait.read("visits", kind="CSV").write_parquet("visits.2024")
+    assert plait.read("visits.2024", kind="parquet").rows() == [("ann", "cafe")]
+    Path("tensor").write_text("1 2 5\n")
+    Path("tensor.tns").write_text("1 2 5\n")
+    named = ["i", "j", "value"]
+    assert plait.read("tensor", kind="tns", columns=named).equals(plait.read("tensor.tns", columns=named))
+
+
+def test_a_txt_said_to_be_csv_has_a_header_and_commas():
+    Path("a.txt").write_text("user,place\nann,cafe au lait\n")
+    assert message(plait.read, "a.txt").startswith("a.txt, line 1: it is not certain")
+    assert plait.read("a.txt", kind="csv").columns == ["user", "place"]
+    assert plait.read("a.txt", kind="tsv").columns == ["user,place"]
+
+
+def test_a_compressed_file_may_have_any_name():
+    import gzip
+
+    Path("visits.bin").write_bytes(gzip.compress(b"user,place\nann,cafe\n"))
+    for kind in ("csv", "csv.gz"):
+        assert plait.read("visits.bin", kind=kind).rows() == [("ann", "cafe")]
+
+
+def test_a_kind_that_is_none_or_says_nothing_is_refused():
+    Path("a").touch()
+    assert message(plait.read, "a", kind="cvs") == (
+        "plait.read: kind is 'cvs'.\nDid you mean 'csv'? It is the usual ending: csv, tsv, tab, txt, parquet, pq, "
+        "arrow, ipc, feather, tns, mat, npz, npy."
+    )
+    assert message(plait.read, "a", kind=3).startswith("plait.read: kind is 3.")
+    assert message(plait.read, "sqlite:///a.db", kind="csv", table="t") == (
+        "plait.read: kind= says nothing about sqlite:///a.db.\nIt is for files whose names do not say their kind."
+    )
+
+
+def test_lines_are_those_of_a_file_whatever_its_name():
+    Path("visits").write_text("user,place\n\nann,cafe\nbob,gym\n")
+    assert plait.files.line_of("visits", 1, kind="csv") == 4

@@ -411,3 +411,52 @@ def test_the_line_of_a_row_that_the_relation_refuses_is_known():
     with pytest.raises(plait.DataError, match=r"column 'user', row 1 \(counting from 0\): the label is missing"):
         plait.Model("r[user] = A[user]").bind({"r": plait.read(source)})
     assert line_of(source, 1) == 5
+
+
+# --- blanks around fields
+
+
+BLANKS = "user, place , value\nann, cafe, 3\n bob,\tgym ,4 \n   \ncem,  , 5\n"
+
+
+def test_strip_takes_blanks_off_names_numbers_and_columns():
+    Path("a.csv").write_text(BLANKS)
+    table = plait.read("a.csv", strip=True)
+    assert table.columns == ["user", "place", "value"]
+    assert table.rows() == [("ann", "cafe", 3), ("bob", "gym", 4), ("cem", None, 5)]
+    assert table["value"].dtype == pl.Int64
+    Path("b.csv").write_text("user,place\nann, cafe\n")
+    assert plait.read("b.csv")["place"][0] == plait.read("b.csv", strip=False)["place"][0] == " cafe"
+
+
+def test_strip_keeps_lines_and_faults_where_they_are():
+    Path("a.csv").write_text(BLANKS)
+    assert [plait.files.line_of("a.csv", row, strip=True) for row in range(3)] == [2, 3, 5]
+    Path("b.csv").write_text(BLANKS + " dee, inn, many\n")
+    with pytest.raises(plait.DataError, match=r"b.csv, line 6, column 'value': 'many' is not a number"):
+        plait.read("b.csv", strip=True)
+    Path("c.csv").write_text("user, user\nann, cafe\n")
+    with pytest.raises(plait.DataError, match=r"c.csv, line 1: two columns are called 'user'"):
+        plait.read("c.csv", strip=True)
+
+
+def test_strip_reads_late_surprises_as_without_blanks():
+    """A column that looks like numbers for longer than the sample, then has a word and codes with blanks."""
+    rows = [f"u{n}, {n}\n" for n in range(30_000)]
+    Path("a.csv").write_text("user, id\n" + "".join(rows) + "v, 007 \n")
+    table = plait.read("a.csv", strip=True)
+    assert table["id"].to_list() == [*map(str, range(30_000)), "007"]
+
+
+def test_strip_of_tables_in_other_files(tmp_path):
+    table = pl.DataFrame({" user": [" ann", "bob "], "n": [1, 2]}).with_columns(
+        kind=pl.Series(["a ", "b"]).cast(pl.Categorical)
+    )
+    bare = pl.DataFrame({"user": ["ann", "bob"], "n": [1, 2], "kind": ["a", "b"]})
+    table.write_parquet("a.parquet")
+    table.write_ipc("a.arrow")
+    for name in ("a.parquet", "a.arrow"):
+        assert plait.read(name, strip=True).equals(bare)
+    pl.DataFrame({"a ": [1], "a": [2]}).write_parquet("b.parquet")
+    with pytest.raises(plait.DataError, match=r"b.parquet: two columns are called 'a' but for blanks"):
+        plait.read("b.parquet", strip=True)

@@ -160,7 +160,7 @@ def test_a_loaded_run_closes_the_same_cells_and_one_of_an_earlier_version_none(t
     fit.save(tmp_path)
     assert plait.load(tmp_path).top("X", 70, known=True).equals(fit.top("X", 70, known=True))
     np.testing.assert_array_equal(proposed(plait.load(tmp_path), X.shape), ~np.eye(8, dtype=bool))
-    fitted(FRIENDS, plait.Relation(X, hidden=pl.DataFrame({"user": n, "friend": n}))).save(tmp_path)
+    fitted(FRIENDS, plait.Relation(X, hidden=pl.DataFrame({"user": n, "friend": n}))).save(tmp_path, replace=True)
     assert proposed(plait.load(tmp_path), X.shape).all()  # the same weights by another rule: nothing old is kept
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     del manifest["relations"]

@@ -1,10 +1,15 @@
 """`fit.top` against all cells: every equation, every set of given indices, exposures, scores; answers to mistakes."""
 
 import itertools
+import json
+import sys
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+import scipy.sparse
 
 import plait
 from plait.answer.search import boxed, branch, form, tree
@@ -294,3 +299,69 @@ def test_a_mistake_says_what_and_how_to_mend_it(visits, mistake):
 def test_an_unknown_relation_is_named(visits):
     with pytest.raises(ModelError, match="visit"):
         visits.top("visit")
+
+
+# --- the kind of table
+
+
+MOMENTS = pl.Series(["2024-01-01T10:00", "2024-03-01T11:00", "2024-03-02T11:00"]).str.to_datetime(
+    time_zone="Europe/Berlin"
+)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table, pl.DataFrame])
+def test_the_answer_is_the_kind_of_table_that_came_in_also_after_saving(kind, tmp_path):
+    columns = {"user": ["ann", "bob", "cem"], "day": [1, 2, 2]}
+    data = {"X": kind(columns)}
+    fit = plait.fit("X[user, day] = U[user, r] D[day, r]", data, rank=1, seed=0, sweeps=3)
+    fit.save(tmp_path / "run")
+    own = pl.DataFrame(columns)
+    wanted = plait.fit("X[user, day] = U[user, r] D[day, r]", {"X": own}, rank=1, seed=0, sweeps=3).top("X", 3)
+    for one in (fit, plait.load(tmp_path / "run")):
+        answer = one.top("X", 3)
+        assert isinstance(answer, type(data["X"]))
+        found = (
+            answer if kind is pl.DataFrame else pl.DataFrame({c: list(np.asarray(answer[c])) for c in wanted.columns})
+        )
+        assert found.columns == wanted.columns
+        for column in wanted.columns:
+            assert found[column].to_list() == wanted[column].to_list()
+
+
+def test_labels_of_every_kind_go_over_to_pandas():
+    table = pd.DataFrame({"i": MOMENTS.to_list(), "j": [True, False, True], "k": pd.to_datetime(["2024-01-01"] * 3)})
+    fit = plait.fit("X[i, j, k] = A[i, r] B[j, r] C[k, r]", {"X": table}, rank=1, seed=0, sweeps=2)
+    answer = fit.top("X", 2)
+    assert str(answer["i"].dtype).endswith("Europe/Berlin]")
+    assert answer["j"].dtype == bool
+    assert str(answer["k"].dtype).startswith("datetime64")
+    assert fit.top("X", 0).columns.tolist() == answer.columns.tolist()
+    assert len(fit.predict("X", answer[["i", "j", "k"]])) == 2
+
+
+@pytest.mark.parametrize("data", [np.eye(3), scipy.sparse.eye_array(3)], ids=["array", "sparse"])
+def test_what_was_no_table_is_answered_by_polars(data):
+    fit = plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": data}, rank=1, seed=0, sweeps=2)
+    assert isinstance(fit.top("X", 2), pl.DataFrame)
+
+
+def test_a_library_that_is_not_here_is_never_imported_and_polars_answers(tmp_path, monkeypatch):
+    fit = plait.fit(
+        "X[i, j] = A[i, r] B[j, r]", {"X": pd.DataFrame({"i": [1, 2], "j": [1, 2]})}, rank=1, seed=0, sweeps=2
+    )
+    fit.save(tmp_path)
+    path = tmp_path / "manifest.json"
+    for kind in ("antigravity", "cudf"):
+        header = json.loads(path.read_text())
+        header["relations"]["X"]["kind"] = kind
+        path.write_text(json.dumps(header))
+        assert isinstance(plait.load(tmp_path).top("X", 1), pl.DataFrame)
+    assert "antigravity" not in sys.modules
+
+
+def test_a_relation_that_something_was_hidden_from_is_still_one_of_pandas():
+    table = pd.DataFrame({"user": [f"u{n % 9}" for n in range(36)], "place": [f"p{n // 5}" for n in range(36)]})
+    for by in ("cells", ("index", "user")):
+        train, _ = plait.hide(table.drop_duplicates(), fraction=0.3, by=by, seed=0)
+        fit = plait.fit("X[user, place] = U[user, r] P[place, r]", {"X": train}, rank=1, seed=0, sweeps=2)
+        assert isinstance(fit.top("X", 1), pd.DataFrame)

@@ -96,17 +96,59 @@ def test_labels_of_every_kind_survive(names, tmp_path):
     assert plait.load(tmp_path).labels["i"] == fit.labels["i"]
 
 
-def test_saving_again_replaces_the_run_and_leaves_no_other_file(fit, tmp_path):
+def test_replacing_a_run_leaves_no_other_file(fit, tmp_path):
     fit.save(tmp_path)
     before = {p.name for p in tmp_path.iterdir()}
     other = plait.fit("visits[user, place, hour] = U[user, r] P[place, r] H[hour, r]", {"visits": tables()["visits"]},
                       rank=1, seed=1, sweeps=2)  # fmt: skip
-    other.save(tmp_path, extra={"note": "second"})
+    other.save(tmp_path, replace=True, extra={"note": "second"})
     assert_equal(other, plait.load(tmp_path))
     assert folders.manifest(tmp_path)["extra"] == {"note": "second"}
     assert {p.name for p in tmp_path.iterdir()} & before == {"manifest.json"}
     named = {entry["file"] for entry in folders.manifest(tmp_path)["files"].values()}
     assert {p.name for p in tmp_path.iterdir()} == named | {"manifest.json"}
+
+
+def test_the_run_of_another_fit_is_replaced_only_where_that_is_said(fit, tmp_path):
+    fit.save(tmp_path / "run")
+    other = plait.fit(TEXT, tables(), rank=2, seed=0, sweeps=15, fixed={"V": plait.Exposure(_been(), default=0.1)})
+    with pytest.raises(StoreError) as caught:
+        other.save(tmp_path / "run")
+    assert str(caught.value) == (
+        f"{tmp_path / 'run'}: this folder holds a run already, of another fit.\n"
+        "Save into another folder, or say replace=True."
+    )
+    assert_equal(fit, plait.load(tmp_path / "run"))
+    other.save(tmp_path / "run", replace=True)
+    assert_equal(other, plait.load(tmp_path / "run"))
+
+
+def test_the_same_fit_made_again_is_another_one(tmp_path):
+    first, second = (plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.eye(3)}, rank=1, seed=0, sweeps=3) for _ in range(2))
+    first.save(tmp_path / "run")
+    with pytest.raises(StoreError, match="of another fit"):
+        second.save(tmp_path / "run")
+
+
+def test_a_fit_may_be_saved_where_it_is_already_and_what_was_beside_it_stays(fit, tmp_path):
+    fit.save(tmp_path, extra={"note": "first"})
+    fit.save(tmp_path)
+    plait.load(tmp_path).save(tmp_path)
+    assert folders.manifest(tmp_path)["extra"] == {"note": "first"}
+    fit.save(tmp_path, extra={})
+    assert folders.manifest(tmp_path)["extra"] == {}
+    assert_equal(fit, plait.load(tmp_path))
+
+
+def test_a_fit_may_be_saved_over_its_own_checkpoint_but_not_over_what_became_of_it(tmp_path):
+    text, data = "X[i,j] = A[i,r] B[j,r]", {"X": np.eye(4)}
+    early = plait.fit(text, data, rank=2, seed=0, sweeps=3, tol=0.0, checkpoint=tmp_path / "run")
+    early.save(tmp_path / "early")
+    late = plait.fit(text, data, rank=2, sweeps=8, tol=0.0, init=tmp_path / "run")
+    late.save(tmp_path / "run")
+    assert_equal(late, plait.load(tmp_path / "run"))
+    with pytest.raises(StoreError, match="of another fit"):
+        early.save(tmp_path / "run")
 
 
 def test_nothing_in_a_run_is_a_pickle(fit, tmp_path):
@@ -143,7 +185,7 @@ def test_crash_at_any_moment_leaves_the_old_run_or_the_new_one(moment, fit, tmp_
             patch.setattr(folders.os, name, cut(getattr(os, name)))
         patch.setattr(folders.Path, "unlink", cut(folders.Path.unlink))
         try:
-            newer.save(tmp_path)
+            newer.save(tmp_path, replace=True)
             finished = True
         except PowerCutError:
             finished = False
@@ -151,7 +193,7 @@ def test_crash_at_any_moment_leaves_the_old_run_or_the_new_one(moment, fit, tmp_
     assert_equal(loaded, newer if loaded.seed == 1 else fit)
     if finished:
         assert loaded.seed == 1
-    newer.save(tmp_path)  # and what the cut left behind is cleared by the next save
+    newer.save(tmp_path, replace=True)  # and what the cut left behind is cleared by the next save
     named = {entry["file"] for entry in folders.manifest(tmp_path)["files"].values()}
     assert {p.name for p in tmp_path.iterdir()} == named | {"manifest.json"}
 
@@ -271,7 +313,7 @@ def test_folder_with_other_things_is_not_written_to(fit, tmp_path):
     with pytest.raises(StoreError, match=r"this folder holds other things, such as 'thesis.tex'"):
         fit.save(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="a run is a folder, but this is a file"):
+    with pytest.raises(StoreError, match=r"a run is a folder or an archive of one \(\.plait\), but this is a file"):
         fit.save(tmp_path / "file")
     assert {p.name for p in tmp_path.iterdir()} == {"thesis.tex", "file"}
 

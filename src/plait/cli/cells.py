@@ -101,7 +101,7 @@ def _read(
     texts = {column for index in indices if _is_text(fit, index) for column in (index, named.get(index, index))}
     columns = getattr(table, "columns", ())
     numeric = [column for column in columns if column in texts and table[column].dtype.is_numeric()]
-    if numeric and "text" in options_for(path):
+    if numeric and "text" in options_for(path, options.get("kind")):
         options["text"] = numeric
         table = read(path, **options)
     return table, options

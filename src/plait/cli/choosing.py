@@ -55,7 +55,7 @@ def choose(
     with warnings_on_stderr(json):
         choice = _chosen(found, {word: value for word, value in given.items() if value is not None})
     if run is not None:
-        choice.fit.save(run, extra={"config": _remembered(found, choice).to_dict()})
+        choice.fit.save(run, replace=force, extra={"config": _remembered(found, choice).to_dict()})
     if json:
         emit(choice.to_dict() | ({} if run is None else {"run": str(run)}))
         return

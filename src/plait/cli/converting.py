@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plait.cli.options import Columns, Delimiter, Force, Header, Json, Unquoted, named_path, reading
+from plait.cli.options import Columns, Delimiter, Force, Header, Json, Kind, Strip, Unquoted, named_path, reading
 
 
 def convert(
@@ -13,10 +13,12 @@ def convert(
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", parser=named_path, help="A file; its ending says the kind.")
     ],
+    kind: Kind = None,
     columns: Columns = None,
     delimiter: Delimiter = None,
     header: Header = None,
     unquoted: Unquoted = False,
+    strip: Strip = False,
     name: Annotated[str | None, typer.Option(help="Which array (.mat, .npz).")] = None,
     query: Annotated[str | None, typer.Option(help="What to ask a database.")] = None,
     table: Annotated[str | None, typer.Option(help="Which table of a database.")] = None,
@@ -37,7 +39,7 @@ def convert(
     from plait.files.write import counts_from, write
 
     check_free(target, force)
-    options = reading(columns, delimiter, header, unquoted)
+    options = reading(kind, columns, delimiter, header, unquoted, strip)
     with of_options():
         with working(f"reading {source}"):
             found = read(source, name=name, query=query, table=table, **options)

@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plait.cli.options import Columns, Delimiter, Header, Json, RelationName, RunFolder, Score, Unquoted, reading
+from plait.cli.options import (
+    Columns,
+    Delimiter,
+    Header,
+    Json,
+    Kind,
+    RelationName,
+    RunFolder,
+    Score,
+    Strip,
+    Unquoted,
+    reading,
+)
 
 if TYPE_CHECKING:
     from plait.cli.cells import Cells
@@ -32,10 +44,12 @@ def evaluate(
     ] = None,
     nonlinks: Annotated[int | None, typer.Option(min=0, help="Non-links to draw for each link.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Which non-links are drawn.")] = 0,
+    kind: Kind = None,
     columns: Columns = None,
     delimiter: Delimiter = None,
     header: Header = None,
     unquoted: Unquoted = False,
+    strip: Strip = False,
     json: Json = False,
 ) -> None:
     """Measure how well a run predicts links that it has not seen.
@@ -54,7 +68,7 @@ def evaluate(
     from plait.cli.wording import of_cells
 
     fit = plait.load(run)
-    options = reading(columns, delimiter, header, unquoted)
+    options = reading(kind, columns, delimiter, header, unquoted, strip)
     cells = read_cells(fit, run, relation, str(test), options)
     others = [read_cells(fit, run, relation, str(path), options) for path in known or ()]
     with of_cells(cells, prior=False, known=others), warnings.catch_warnings():

@@ -25,7 +25,10 @@ Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often 
 def fit(
     config: ConfigFile,
     run: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="The folder to save the run in.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="RUN", parser=named_path, help="A folder to save the run in, or a file, ….plait."
+        ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
     every: Every = 60.0,
@@ -107,9 +110,11 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
 
 def refuse_other_run(run: Path, force: bool) -> None:
     """A run is replaced only where that is asked for."""
-    if not force and (run / "manifest.json").exists():
+    from plait.run.folder import holds_run
+
+    if not force and holds_run(run):
         raise StoreError(
-            f"{run}: this folder holds a run already.\n"
+            f"{run}: this {'file' if run.is_file() else 'folder'} holds a run already.\n"
             f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force."
         )
 
@@ -146,7 +151,7 @@ def _compute(
         raise FitError(f"interrupted.\n{_left_behind(run)}") from None
     saved = manifest(run)
     if stop_of(saved) != fitted.stop:  # the last checkpoint failed, and said so as a warning
-        fitted.save(run, extra={"config": config.to_dict()})
+        fitted.save(run, replace=True, extra={"config": config.to_dict()})
     if as_json:
         emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
     else:

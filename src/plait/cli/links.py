@@ -12,10 +12,12 @@ from plait.cli.options import (
     Force,
     Header,
     Json,
+    Kind,
     OutputFile,
     RelationName,
     RunFolder,
     Score,
+    Strip,
     Unquoted,
     reading,
 )
@@ -33,10 +35,12 @@ def predict(
     output: OutputFile = None,
     force: Force = False,
     unknown: Annotated[str, typer.Option(help="What an unknown name means: error, or prior.")] = "error",
+    kind: Kind = None,
     columns: Columns = None,
     delimiter: Delimiter = None,
     header: Header = None,
     unquoted: Unquoted = False,
+    strip: Strip = False,
     json: Json = False,
 ) -> None:
     """Score the cells of a table.
@@ -58,7 +62,7 @@ def predict(
 
     check_free(output, force)
     fit = load(run)
-    found = read_cells(fit, run, relation, str(cells), reading(columns, delimiter, header, unquoted))
+    found = read_cells(fit, run, relation, str(cells), reading(kind, columns, delimiter, header, unquoted, strip))
     with of_cells(found):
         scored = fit.predict(relation, found.table, unknown=unknown)
     deliver(scored, len(found.table.columns), path=output, as_json=json)
@@ -98,6 +102,7 @@ def top(
     """
     import warnings
 
+    from plait.answer.search.top import top as find_links
     from plait.cli.cells import named_cell, read_cells
     from plait.cli.output import check_free, deliver, to_stderr
     from plait.cli.wording import of_excluded
@@ -111,7 +116,7 @@ def top(
     with of_excluded(excluded), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         tables = [one.table for one in excluded]
-        links = fit.top(relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score)
+        links = find_links(fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score)
     deliver(links, len(indices), path=output, as_json=json)
     if caught and not json:
         said = str(caught[0].message).replace("hidden= of its plait.Relation", "hidden in the config")

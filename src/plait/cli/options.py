@@ -17,13 +17,17 @@ def named_path(text: str) -> Path:
     return Path(text)
 
 
-def reading(columns: str | None, delimiter: str | None, header: bool | None, unquoted: bool) -> dict[str, Any]:
+def reading(
+    kind: str | None, columns: str | None, delimiter: str | None, header: bool | None, unquoted: bool, strip: bool
+) -> dict[str, Any]:
     """The options of `plait.read` that were given on the command line."""
     given = {
+        "kind": kind,
         "columns": None if columns is None else [column.strip() for column in columns.split(",")],
         "delimiter": delimiter,
         "header": header,
         "quoted": False if unquoted else None,
+        "strip": strip or None,
     }
     return {option: setting for option, setting in given.items() if setting is not None}
 
@@ -66,7 +70,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file: model, relations, settings.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `plait fit` made.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder or a .plait file that `plait fit` made.")]
 RelationName = Annotated[str, typer.Argument(metavar="RELATION", help="A relation of the model.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout instead of tables.")]
 OutputFile = Annotated[
@@ -80,10 +84,14 @@ OutputFile = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+Kind = Annotated[
+    str | None, typer.Option("--kind", metavar="ENDING", help="csv, parquet, …, where the file's name does not say it.")
+]
 Columns = Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the columns of a file without a header.")]
 Delimiter = Annotated[str | None, typer.Option(help="One character (text); found by itself otherwise.")]
 Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns (text).")
 ]
 Unquoted = Annotated[bool, typer.Option("--unquoted", help="Quotation marks are ordinary characters (text).")]
+Strip = Annotated[bool, typer.Option("--strip", help="Blanks at both ends of names are not part of them (tables).")]
 Score = Annotated[str, typer.Option("--score", help="What to rank by: mean, probability or rate.")]

@@ -159,9 +159,10 @@ class Config:
 
     def options(self, table: Table, indices: tuple[str, ...] = ()) -> dict[str, Any]:
         """The options with which `plait.read` reads the source of a table."""
-        from plait.files import options_for
+        from plait.files.kinds import TNS, format_of, options_for
 
-        known = options_for(self.location(table["source"]))
+        source, kind = self.location(table["source"]), table.get("kind")
+        known = options_for(source, kind)
         options = {key: table[key] for key in READ if key in table}
         columns = {
             "value": table.get("value"),
@@ -172,7 +173,7 @@ class Config:
             options["value"] = numbers
         if is_names(table.get("columns")):
             options["columns"] = table["columns"]
-        elif indices and table["source"].endswith((".tns", ".tns.gz")):  # these have positions instead of names
+        elif indices and format_of(source, kind) is TNS:  # these have positions instead of names
             options["columns"] = [*indices, "value"]
         return options
 

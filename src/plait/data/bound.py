@@ -36,8 +36,8 @@ class BoundRelation:
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
     "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
     indices whose order says nothing (`observing.undirected`): links are there in their canonical writing, and a cell
-    counts once, but M has all writings. The rest is counts for people: observed_cells have M > 0, self_links are
-    listed ones that were dropped.
+    counts once, but M has all writings. kind: whose table the data were. The rest is counts for people: observed_cells
+    have M > 0, self_links are listed ones that were dropped.
     """
 
     name: str
@@ -58,6 +58,7 @@ class BoundRelation:
     open_weight: bool = False
     groups: Groups = ()
     self_links: int = 0
+    kind: str = "polars"
 
     @property
     def cells(self) -> AnyArray:

@@ -128,4 +128,4 @@ def _with_zeros(subject: Subject, name: str, train: Relation, zeros: AnyArray) -
     if source.weights is not None:
         zero = 1.0 if isinstance(train.observed, str) else float(train.observed)
         columns[source.weight_column] = np.concatenate([source.weights, np.full(len(zeros), zero)])
-    return replace(train, data=pl.DataFrame(columns), value=value)
+    return train.retabled(pl.DataFrame(columns), value, source)

@@ -38,18 +38,27 @@ class Split:
     def __repr__(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
-        lines = [
-            f"Split of {self.relation}: {self.chosen:,} of {self.candidates:,} {self.what} hidden, seed {self.seed}"
-        ]
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is to say of it: a word and what it is, a line each."""
         zeros = "no zeros listed" if self.zeros is None else f"{self.zeros:,} zeros"
-        lines.append(f"test   {self.links:,} links, {zeros}")
+        found = [
+            ("hidden", f"{self.chosen:,} of {self.candidates:,} {self.what}, seed {self.seed}"),
+            ("test", f"{self.links:,} links, {zeros}"),
+        ]
         for row in self.twins.iter_rows(named=True) if self.twins is not None else ():
             state = "hidden too" if row["hidden"] else "known to a fit"
-            lines.append(
-                f"twins  {row['twins']:,} in {row['relation']} agree on {row['agree_on']} with {row['hidden_links']:,} "
-                f"hidden links; {state}"
-            )
+            words = f"{row['twins']:,} in {row['relation']} agree on {row['agree_on']} with {row['hidden_links']:,}"
+            found.append(("twins", f"{words} hidden links; {state}"))
         if self.twins is not None and not len(self.twins):
-            lines.append("twins  none")
-        return "\n  ".join(lines)
+            found.append(("twins", "none"))
+        return found
+
+    def __str__(self) -> str:
+        first = f"Split of {self.relation}: {self.chosen:,} of {self.candidates:,} {self.what} hidden, seed {self.seed}"
+        return "\n  ".join([first, *(f"{word:<6} {words}" for word, words in self.facts[1:])])
+
+    def _repr_html_(self) -> str:
+        from plait.show import split_html
+
+        return split_html(self)

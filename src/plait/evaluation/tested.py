@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from narwhals import selectors
 
 from plait.answer.predict.lookup import as_frame, rows_of
 from plait.data.cells.keys import columns_of, pack
@@ -17,6 +18,7 @@ from plait.data.observing.closed import Closed
 from plait.data.observing.undirected import mirrored, writing
 from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
 from plait.data.reading.relation import Relation
+from plait.data.reading.tables import check_ignored
 from plait.errors import DataError, suggestion
 from plait.likelihood import Likelihood
 from plait.types import Array, Rows
@@ -83,10 +85,14 @@ def _of_table(
 ) -> tuple[Rows, Array, str | None]:
     """Cells, values and the column of the latter; what: the argument that the table is, for errors."""
     frame, known = as_frame(test.data), fit.known[relation]
+    check_ignored(frame.columns, test.ignore or (), [*(test.columns or {}).values(), test.value], what)
+    frame = frame.drop(*(test.ignore or ()))
     indices = fit.model.equation(relation).indices
     named = _index_columns(frame.columns, indices, test.columns or {}, known.columns, what)
     value = _value_column(frame.columns, list(named.values()), test.value, known.value, what)
     cells = frame.select(*named.values()).rename({c: i for i, c in named.items()}) if named else frame
+    if test.strip:
+        cells = cells.with_columns(selectors.string().str.strip_chars())
     _, rows = rows_of(fit, relation, cells, unknown=unknown, what="cells" if what == "test" else what)
     if value is None:
         return rows, np.ones(len(rows)), None

@@ -45,7 +45,7 @@ def _of_table(subject: Subject, relation: Relation, source: TableSource, links: 
     columns[value] = values
     if source.weights is not None:
         columns[source.weight_column] = np.where(values > 0, source.weights, float(relation.observed))
-    return replace(relation, data=pl.DataFrame(columns), value=value)
+    return relation.retabled(pl.DataFrame(columns), value, source)
 
 
 def _among(subject: Subject, source: TableSource, links: AnyArray) -> NDArray[np.bool_]:

@@ -33,7 +33,8 @@ def take_times(relation: Relation, name: str, time: str, used: tuple[str, ...] |
     times = _in_order(frame.get_column(time), f"{name}, column {quoted(time)}")
     if used is not None and time in used:
         return relation, times
-    return replace(relation, data=frame.drop(time).to_native()), times
+    ignore = [column for column in relation.ignore or () if column != time]
+    return replace(relation, data=frame.drop(time).to_native(), ignore=ignore or None), times
 
 
 def _in_order(column: Any, where: str) -> Rows:

@@ -35,6 +35,19 @@ def read_arrow(path: str) -> "pl.DataFrame":
         raise _damaged(path, "Arrow", error) from None
 
 
+def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
+    """The table without blanks at the ends of its texts and of the names of its columns."""
+    import polars as pl
+
+    names = [name.strip() for name in table.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{where}: two columns are called {name!r} but for blanks.\nRename one of the two.")
+    texts = [name for name, kind in table.schema.items() if isinstance(kind, (pl.String, pl.Categorical, pl.Enum))]
+    table = table.with_columns(pl.col(texts).cast(pl.String).str.strip_chars())
+    return table.rename(dict(zip(table.columns, names)))
+
+
 def _damaged(path: str, kind: str, error: BaseException) -> DataError:
     reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
     return DataError(f"{path}: this is no {kind} file, or a damaged one: {reason}.\nFetch or write it again.")

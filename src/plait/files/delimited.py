@@ -48,9 +48,10 @@ def _parsed(layout: Layout) -> tuple["pl.DataFrame", dict[int, int]]:
         schema=dict.fromkeys(names, pl.String),
         glob=False,
     )
-    converted = {name: _converted(pl.col(name), held) for name, held in zip(names, layout.holds)}
+    fields = {name: _stripped(pl.col(name)) if layout.strip else pl.col(name) for name in names}
+    converted = {name: _converted(fields[name], held) for name, held in zip(names, layout.holds)}
     lost = [
-        (pl.col(name).is_not_null() & converted[name].is_null()).alias(f"lost {name}")
+        (fields[name].is_not_null() & converted[name].is_null()).alias(f"lost {name}")
         for name, held in zip(names, layout.holds)
         if held != "text"
     ]
@@ -71,6 +72,14 @@ def _marked_rows(layout: Layout) -> bytes:
         for _ in range(layout.skip):
             file.readline()
         return BOM.encode() + file.read()
+
+
+def _stripped(field: "pl.Expr") -> "pl.Expr":
+    """A field without blanks around it; null where nothing else is there."""
+    import polars as pl
+
+    bare = field.str.strip_chars()
+    return pl.when(bare.str.len_bytes() > 0).then(bare)
 
 
 def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":

@@ -37,11 +37,13 @@ class Layout:
     holds: tuple[Holds, ...]
     skip: int
     marked: bool
+    strip: bool
 
     def records(self, passed: Passed | None = None) -> Iterator[Record]:
         """The records after the header, blank ones included: as many as polars has rows, in the same order."""
         found = records(self.path, self.delimiter, self.quoted, passed)
-        return (record for record in found if record.line > self.skip)
+        kept = (record for record in found if record.line > self.skip)
+        return map(_stripped, kept) if self.strip else kept
 
 
 def layout_of(
@@ -52,6 +54,8 @@ def layout_of(
     value: str | Sequence[str] | None = None,
     text: Sequence[str] | None = None,
     quoted: bool = True,
+    strip: bool = False,
+    kind: str | None = None,
 ) -> Layout:
     """Look at the beginning of a file; the arguments are those of ``plait.read``."""
     _check_settings(columns, delimiter, text)
@@ -60,10 +64,11 @@ def layout_of(
         raise DataError(f"{path}: the file is empty.\nA table has at least a line with the names of its columns.")
     if "\n" not in sample and "\r" in sample.strip():
         raise DataError(f"{path}, line 1: a carriage return stands alone.\nEnd lines with LF or CRLF.")
-    delimiter = delimiter or _delimiter(path, sample, quoted)
+    tail = (ending(path) if kind is None else f".{kind}".casefold()).removesuffix(".gz")
+    delimiter = delimiter or _delimiter(tail, sample, quoted)
     rows = _sampled(path, sample, delimiter, quoted, whole)
-    rows = [row for row in rows if row.fields]
-    names, header = _columns(path, rows, columns, header)
+    rows = [row for row in (map(_stripped, rows) if strip else rows) if row.fields]
+    names, header = _columns(path, tail, rows, columns, header)
     # Blank lines below the header too: polars counts the columns in the first line that it sees.
     skip = rows[header].line - 1 if len(rows) > header else len(split_lines(sample))
     numbers = _numbers(path, names, value, text)
@@ -72,7 +77,13 @@ def layout_of(
         for k, name in enumerate(names)
     )
     marked = bool(skip) and len(rows) > header and rows[header].fields[0].startswith(BOM)
-    return Layout(path, delimiter, quoted, header, names, held, skip, marked)
+    return Layout(path, delimiter, quoted, header, names, held, skip, marked, strip)
+
+
+def _stripped(record: Record) -> Record:
+    """The record without blanks around its fields; a line of nothing else is a blank one."""
+    fields = [field.strip() for field in record.fields]
+    return Record(record.line, [] if fields == [""] and record.fields != [""] else fields)
 
 
 def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: Sequence[str] | None) -> None:
@@ -97,9 +108,8 @@ def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) 
     return found
 
 
-def _delimiter(path: str, sample: str, quoted: bool) -> str:
-    """The candidate under which most records have as many fields as the first, and that most."""
-    tail = ending(path).removesuffix(".gz")
+def _delimiter(tail: str, sample: str, quoted: bool) -> str:
+    """The candidate under which most records have as many fields as the first, and that most; tail: the ending."""
     if tail in (".tsv", ".tab"):
         return "\t"
     usual = "," if tail == ".csv" else " "  # names have spaces too: only where nothing else splits a .txt
@@ -125,7 +135,7 @@ def _widths(lines: Sequence[str], delimiter: str, quoted: bool) -> list[int]:
 
 
 def _columns(
-    path: str, rows: Sequence[Record], columns: Sequence[str] | None, header: bool | None
+    path: str, tail: str, rows: Sequence[Record], columns: Sequence[str] | None, header: bool | None
 ) -> tuple[tuple[str, ...], bool]:
     """The names of the columns, and whether the first line is a header."""
     first = rows[0]
@@ -143,14 +153,14 @@ def _columns(
     if header is False:
         return tuple(f"column{k}" for k in range(1, len(first.fields) + 1)), False
     if header is None:
-        _check_header(path, first)
+        _check_header(path, tail, first)
     _check_names(path, first)
     return tuple(first.fields), True
 
 
-def _check_header(path: str, first: Record) -> None:
+def _check_header(path: str, tail: str, first: Record) -> None:
     """Where nothing is said, the first line of a .txt may be either, and one with numbers is most likely data."""
-    if ending(path).removesuffix(".gz") == ".txt":
+    if tail == ".txt":
         raise DataError(
             f"{path}, line 1: it is not certain whether a .txt begins with the names of its columns.\n"
             f"Name them, columns=[…], or say header=True."

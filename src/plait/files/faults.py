@@ -27,7 +27,8 @@ def record_at(layout: Layout, row: int) -> Record:
 
 def line_of_row(layout: Layout, row: int) -> int | None:
     """The line that a row of the table came from; blank lines are no rows."""
-    ends = (b"\n", b"\r", layout.delimiter.encode())
+    blanks = (b" ", b"\t") if layout.strip else ()
+    ends = (b"\n", b"\r", layout.delimiter.encode(), *blanks)
 
     def passed(chunk: bytes, before: int) -> bool:
         gaps = chunk.startswith(ends) or any(b"\n" + end in chunk for end in ends)

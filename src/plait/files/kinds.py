@@ -1,4 +1,4 @@
-"""Which kind of source this is, by its name, and which options its reader takes."""
+"""Which kind of source this is, by its name or as it is said, and which options its reader takes."""
 
 import os
 from collections.abc import Sequence
@@ -27,16 +27,18 @@ class Format:
         return self.extensions + tuple(f"{extension}.gz" for extension in self.extensions if self.gzip)
 
 
-_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted")
+_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted", "strip")
 
 TEXT = Format("text", (".csv", ".tsv", ".tab", ".txt"), _TEXT, gzip=True, title="delimited text")
-PARQUET = Format("parquet", (".parquet", ".pq"), (), title="Parquet")
-ARROW = Format("arrow", (".arrow", ".ipc", ".feather"), (), title="Arrow (Feather)")
+PARQUET = Format("parquet", (".parquet", ".pq"), ("strip",), title="Parquet")
+ARROW = Format("arrow", (".arrow", ".ipc", ".feather"), ("strip",), title="Arrow (Feather)")
 TNS = Format("tns", (".tns",), ("columns",), gzip=True, title="FROSTT tensor")
 MATLAB = Format("mat", (".mat",), ("name",), written=False, title="MATLAB, version 5")
 NPZ = Format("npz", (".npz",), ("name",), title="NumPy archive, or a sparse array of SciPy or sparse")
 NPY = Format("npy", (".npy",), (), title="NumPy array")
-SQL = Format("sql", (), ("query", "table"), written=False, title="SQL: sqlite://, postgresql:// or an open connection")
+SQL = Format(
+    "sql", (), ("query", "table", "strip"), written=False, title="SQL: sqlite://, postgresql:// or an open connection"
+)
 
 FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
 
@@ -49,13 +51,19 @@ def formats() -> tuple[Format, ...]:
     return FORMATS
 
 
-def options_for(source: Any) -> tuple[str, ...]:
+def options_for(source: Any, kind: str | None = None) -> tuple[str, ...]:
     """The options that ``plait.read`` takes for this source: a path, a URL or a connection."""
-    return format_of(source).options
+    found = format_of(source, kind)
+    return found.options if found is SQL else ("kind", *found.options)
 
 
-def format_of(source: Any) -> Format:
-    """The kind of a source: by the ending of a path, the scheme of a URL, or the cursor of a connection."""
+def format_of(source: Any, kind: str | None = None) -> Format:
+    """The kind of a source: by the ending of a path, the scheme of a URL, or the cursor of a connection.
+
+    kind: the ending that a path should have, without its dot.
+    """
+    if kind is not None:
+        return _by_word(source, kind)
     if isinstance(source, str) and "://" in source:
         return _by_scheme(source)
     if isinstance(source, (str, os.PathLike)):
@@ -71,7 +79,7 @@ def format_of(source: Any) -> Format:
 
 def check_options(source: Any, options: dict[str, Any]) -> None:
     """Refuse an option that would silently do nothing for this source."""
-    known = format_of(source).options
+    known = options_for(source, options.get("kind"))
     for option in options:
         if option not in known:
             takes = f"It takes {', '.join(known)}." if known else "It takes no options."
@@ -106,16 +114,34 @@ def known_endings(tail: str, kinds: Sequence[Format]) -> str:
     return f"{near}Known are {both} (these also with .gz), {plain}."
 
 
+def _by_word(source: Any, word: str) -> Format:
+    """The kind that is said; of a database there is nothing to say."""
+    if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
+        raise SettingError(
+            f"plait.read: kind= says nothing about {shown(source)}.\nIt is for files whose names do not say their kind."
+        )
+    found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
+    if found is None:
+        words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
+        raise SettingError(
+            f"plait.read: kind is {word!r}.\n{suggestion(word, words)}It is the usual ending: {', '.join(words)}."
+        )
+    return found
+
+
+def _with_ending(tail: str) -> Format | None:
+    return next((kind for kind in FORMATS if tail in kind.endings), None)
+
+
 def _by_ending(path: str) -> Format:
     tail = ending(path)
-    for kind in FORMATS:
-        if tail in kind.endings:
-            return kind
+    if (found := _with_ending(tail)) is not None:
+        return found
     existing_file(path)  # a folder, or a name that is close to one that exists, is the better guess
     if tail in DATABASES:
         cure = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
     else:
-        cure = known_endings(tail, FORMATS)
+        cure = f"{known_endings(tail, FORMATS)} Say what it is: kind='csv'."
     what = f"{tail!r} is no known ending" if tail else "the name has no ending"
     raise DataError(f"{path}: {what}, so the kind of the file is unknown.\n{cure}")
 

@@ -1,10 +1,9 @@
 """``plait.read``: a file or a query in, what ``plait.fit`` accepts out."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
-from plait.files.kinds import ARROW, MATLAB, NPY, NPZ, PARQUET, SQL, TEXT, TNS, check_options, format_of
+from plait.files.kinds import ARROW, MATLAB, NPY, NPZ, PARQUET, SQL, TEXT, TNS, check_options, format_of, shown
 from plait.files.places import existing_file
 from plait.forked import refuse_in_fork
 
@@ -12,12 +11,14 @@ from plait.forked import refuse_in_fork
 def read(
     source: Any,
     *,
+    kind: str | None = None,
     columns: Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
     value: str | Sequence[str] | None = None,
     text: Sequence[str] | None = None,
     quoted: bool | None = None,
+    strip: bool | None = None,
     name: str | None = None,
     query: str | None = None,
     table: str | None = None,
@@ -26,12 +27,15 @@ def read(
 
     source     a path: .csv, .tsv, .txt, .tns (each also .gz), .parquet, .arrow, .feather, .mat, .npz, .npy; a URL:
                ``sqlite:///file.db``, ``postgresql://…``; or an open ADBC or DB-API connection
+    kind       the usual ending of such a file, ``"csv"``, where its name does not say it or says another
     columns    (text, .tns) names of the columns of a file without a header; with ``header=True`` instead of its names
     delimiter  (text) one character; by default the one that splits the first rows best
     header     (text) whether the first line names the columns; by default it does unless ``columns`` are given
     value      (text) a column or several that must be numbers; by default ``value`` if there is one
     text       (text) columns that stay strings though they look like numbers
     quoted     (text) ``False``: quotation marks are ordinary characters
+    strip      (tables) ``True``: blanks at both ends of names, of columns too, are not part of them; in text also those
+               around numbers
     name       (.mat, .npz) the array to take, where the file has several
     query      (SQL) what to ask
     table      (SQL) a table to take whole, instead of a query; ``schema.table`` for one of another schema
@@ -41,34 +45,47 @@ def read(
     field is null. An option that says nothing about the source is an error.
     """
     given: dict[str, Any] = {
+        "kind": kind,
         "columns": columns,
         "delimiter": delimiter,
         "header": header,
         "value": value,
         "text": text,
         "quoted": quoted,
+        "strip": strip,
         "name": name,
         "query": query,
         "table": table,
     }
     options: dict[str, Any] = {option: setting for option, setting in given.items() if setting is not None}
     check_options(source, options)
-    kind = format_of(source)
-    if kind not in (MATLAB, NPZ, NPY):
+    found = format_of(source, kind)
+    if found not in (MATLAB, NPZ, NPY):
         refuse_in_fork("plait.read")
-    if kind is SQL:
-        from plait.files.sql import read_sql
+    if found is TEXT:
+        from plait.files.delimited import read_text
 
-        return read_sql(source, **options)
-    return _read_file(existing_file(source), kind.name, options)
+        return read_text(existing_file(source), **options)
+    options.pop("kind", None)
+    blanks = not options.pop("strip", False)
+    content = _read_sql(source, options) if found is SQL else _read_file(existing_file(source), found.name, options)
+    return content if blanks else _stripped(content, source)
+
+
+def _read_sql(source: Any, options: dict[str, Any]) -> Any:
+    from plait.files.sql import read_sql
+
+    return read_sql(source, **options)
+
+
+def _stripped(table: Any, source: Any) -> Any:
+    from plait.files.columnar import stripped
+
+    return stripped(table, shown(source))
 
 
 def _read_file(path: str, kind: str, options: dict[str, Any]) -> Any:
     # Each reader brings its own library, so it is imported when its kind is met.
-    if kind == TEXT.name:
-        from plait.files.delimited import read_text
-
-        return read_text(path, **options)
     if kind == TNS.name:
         from plait.files.tns import read_tns
 
@@ -93,10 +110,11 @@ def line_of(source: Any, row: int, **options: Any) -> int | None:
     The options are those given to ``plait.read``. None for a source without lines. Walks through the file: for errors.
     """
     check_options(source, options)
-    if not isinstance(source, (str, os.PathLike)) or format_of(source) not in (TEXT, TNS):
+    kind = format_of(source, options.get("kind"))
+    if kind not in (TEXT, TNS):
         return None
     path = existing_file(source)
-    if format_of(source) is TNS:
+    if kind is TNS:
         from plait.files.tns import line_of_row as line_of_entry
 
         return line_of_entry(path, row)

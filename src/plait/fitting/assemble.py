@@ -21,6 +21,7 @@ from plait.infer.rare import ImpossibleLinkError
 from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
 from plait.model import Model
 from plait.result import Fit
+from plait.run.record import Posterior
 from plait.types import Array
 
 
@@ -53,10 +54,35 @@ def _learnt(init: Fit, parts: Sequence[Part]) -> dict[str, dict[str, float]]:
     return {part.name: init.learnt[part.name] for part in parts if init.likelihood.get(part.name) == part.likelihood}
 
 
+def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Given factors, with posteriors that are points, or that a method without uncertainty takes for such, as arrays.
+
+    Any other is its own prior and its own posterior: q = p, so that it adds nothing to the bound, which stays one.
+    """
+    found = dict(fixed)
+    for name, given in fixed.items():
+        if isinstance(given, Posterior):
+            if given.pairs is not None:
+                raise SettingError(
+                    f"fixed: factor {name} is a posterior over the pairs that another fit remembers.\n"
+                    f"Give it as a table of pairs: plait.Exposure(table, default=…)."
+                )
+            if method != "vb" or np.isinf(given.concentration).any():
+                found[name] = given.mean
+    return found
+
+
 def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
-    """Given factors with latent indices: ordinary factors that are never updated."""
-    names = [name for name in fixed if model.factor(name).latent]
-    return {name: point(layouts[name], _packed(layouts[name], fixed[name], "fixed", least=0.0)) for name in names}
+    """Given factors that are no exposures, with latent indices or uncertain: ordinary ones that are never updated."""
+    names = [name for name in fixed if model.factor(name).latent or isinstance(fixed[name], Posterior)]
+    return {name: _given(layouts[name], fixed[name]) for name in names}
+
+
+def _given(layout: Layout, given: Any) -> Factor:
+    if isinstance(given, Posterior):
+        C, D = (_packed(layout, array, "fixed", least=TINIEST) for array in (given.concentration, given.scale))
+        return posterior(layout, C, D)
+    return point(layout, _packed(layout, given, "fixed", least=0.0))
 
 
 def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array:

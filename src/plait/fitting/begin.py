@@ -21,7 +21,7 @@ from plait.data.observing.pairs import Pairs, find_pairs
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.fitting import checks
-from plait.fitting.assemble import check_alike, given_factors, make_problem, warm_priors
+from plait.fitting.assemble import as_given, check_alike, given_factors, make_problem, warm_priors
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.remembered import check_joins, check_ties
 from plait.fitting.traps import given_traps, link_traps, rank_traps
@@ -92,8 +92,9 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     checks.check_memory(layouts, free, dtype, checks.arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
         _warn(bound, {} if given.prune else ranks, named)
-    exposures = bind_exposures(bound, given.fixed or {})
-    known = given_factors(model, layouts, given.fixed or {})
+    fixed = as_given(given.fixed or {}, given.method)
+    known = given_factors(model, layouts, fixed)
+    exposures = bind_exposures(bound, {name: fixed[name] for name in fixed if name not in known})
     words = _words(given, ranks, loop, executor.threads)
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
@@ -212,7 +213,7 @@ def _origin(
     seed = secrets.randbits(63) if given.seed is None else int(given.seed)
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
     known = {name: Known.of(relation) for name, relation in data.relations.items()}
-    mark = fingerprint(data, exposures, {name: factor.mean for name, factor in factors.items()})
+    mark = fingerprint(data, exposures, {name: factor.parameters for name, factor in factors.items()})
     return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
 
 

@@ -62,7 +62,8 @@ def fit(
     names, or a dict by factor. order:
     "one-pass" or "per-factor". sweeps, tol: at most so many sweeps, fewer once the bound changes by less than tol of
     its size. seed: where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an
-    array, or, where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities
+    array; a posterior of another fit (`fit.factors["U"]`), with its uncertainty in VB and by its mean elsewhere; or,
+    where all indices are visible, an exposure (`plait.Exposure`, a table or an array). labels: entities
     beyond those seen, by axis. init: where to start: a Fit, or arrays (or posteriors) by factor; or the folder of a run
     that was interrupted, which then goes on as if it had not been. threads: of the sweeps (reading and sorting take all
     processors); as many as the machine has, unless given. executor: another place to compute (`plait.execute`). prune

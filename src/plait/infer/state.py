@@ -51,6 +51,11 @@ class Kept(NamedTuple):
             return cls(factor.layout, mean=factor.mean)
         return cls(factor.layout, None, factor.concentration, factor.scale, factor.log_geomean)
 
+    @property
+    def parameters(self) -> tuple[Array | None, ...]:
+        """What it is made from: the mean of a point, C and D of a posterior."""
+        return (self.mean,) if self.concentration is None else (self.concentration, self.scale)
+
     def factor(self) -> Factor:
         """The factor again, in arrays of its own."""
         if self.mean is not None:

@@ -276,6 +276,11 @@ class Model:
     def __str__(self) -> str:
         return "\n".join([*map(str, self.equations), *(f"{index}: {axis}" for index, axis in self._declared)])
 
+    def _repr_html_(self) -> str:
+        from plait.show import model_html
+
+        return model_html(self)
+
     def __repr__(self) -> str:
         lines = str(self).split("\n")
         if len(lines) == 1:

@@ -11,7 +11,7 @@ from typing import Any
 from plait.errors import SettingError, StoreError
 from plait.infer.stop import Stop
 from plait.machine import path_fault
-from plait.run.folder import MANIFEST, manifest
+from plait.run.folder import holds_run, manifest
 from plait.run.record import Member, Origin
 from plait.run.save import save
 
@@ -20,7 +20,8 @@ from plait.run.save import save
 class Checkpoint:
     """Where and how often a fit saves itself: at the start, whenever one of the intervals is over, and at the end.
 
-    folder      the run; `plait.load` reads it, `plait.fit(…, init=folder)` goes on with it after a crash
+    folder      the run, or one file called ….plait, which is written anew as a whole each time; `plait.load` reads it,
+                `plait.fit(…, init=folder)` goes on with it after a crash
     sweeps      save after this many sweeps, or None
     seconds     save after this many seconds, or None
     overwrite   whether a run that the folder holds already may be replaced
@@ -62,11 +63,12 @@ class Saver:
                 f"{fspath(checkpoint.folder)}: there can be no such folder: {fault}.\nName another folder."
             )
         own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
-        if not own and not checkpoint.overwrite and (Path(checkpoint.folder) / MANIFEST).exists():
+        if not own and not checkpoint.overwrite and holds_run(checkpoint.folder):
             folder = fspath(checkpoint.folder)
+            kind = "file" if Path(folder).is_file() else "folder"
             raise StoreError(
-                f"{folder}: this folder holds a run already.\n"
-                f"Go on with it by init={folder!r}, name another folder, or say Checkpoint({folder!r}, overwrite=True)."
+                f"{folder}: this {kind} holds a run already.\n"
+                f"Go on with it by init={folder!r}, name another {kind}, or say Checkpoint({folder!r}, overwrite=True)."
             )
         # A run that Python goes on with keeps what the command line wrote beside it.
         self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
@@ -94,4 +96,4 @@ class Saver:
             warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
 
     def _save(self, members: Sequence[Member], stop: Stop | None) -> None:
-        save(self.checkpoint.folder, self.origin, members, stop, extra=self.extra)
+        save(self.checkpoint.folder, self.origin, members, stop, replace=True, extra=self.extra)

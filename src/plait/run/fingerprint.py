@@ -1,7 +1,7 @@
 """A fingerprint of bound data: equal for equal data, whatever table they came from."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +18,7 @@ from plait.machine import processors
 BLOCK = 1 << 22  # bytes digested at a time
 
 
-def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.float64]]) -> str:
+def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, Sequence[NDArray[np.floating]]]) -> str:
     """32 hexadecimal digits over labels, cells, values, weights, exposures, and the arrays of given factors."""
     digest = hashlib.blake2b(digest_size=16)
     parts = list(_parts(data, exposures, given))
@@ -37,7 +37,9 @@ def _marks(content: Any) -> bytes:
     return b"".join(hashlib.blake2b(content[at : at + BLOCK], digest_size=16).digest() for at in starts)
 
 
-def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.float64]]) -> Iterator[tuple[str, Any]]:
+def _parts(
+    data: Data, exposures: Exposures, given: Mapping[str, Sequence[NDArray[np.floating]]]
+) -> Iterator[tuple[str, Any]]:
     yield str(data.model), b""
     for axis in data.model.axes:
         names = data.labels[axis].names
@@ -54,7 +56,7 @@ def _parts(data: Data, exposures: Exposures, given: Mapping[str, NDArray[np.floa
     for name in data.model.factors:  # in whatever order they were given
         if name in given:
             yield f"given {name}", b""
-            yield _bytes(given[name])
+            yield from map(_bytes, given[name])
 
 
 def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,8 @@
 """A folder that changes as a whole: new files first, then the manifest that names them, then the old files go.
 
 A crash at any moment leaves the old manifest with its files or the new one with its own. Every file has its size and
-a checksum in the manifest, so that damage is found when the folder is read.
+a checksum in the manifest, so that damage is found when the folder is read. A run in one file, `model.plait`, is an
+archive of such a folder, written beside the old one and then put in its place.
 """
 
 import contextlib
@@ -11,18 +12,21 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plait.errors import StoreError
 from plait.machine import path_fault
+from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
 
 MANIFEST = "manifest.json"
 # 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason.
 FORMAT, VERSION = "plait-run", 4
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json)")  # what a save that was cut off may leave behind
 NOT_OURS = "Name a run that plait made, or another folder."
+AGAIN = "Fetch a copy, or fit again."
 
 
 class File(NamedTuple):
@@ -34,10 +38,27 @@ class File(NamedTuple):
     write: Callable[[Path], None]
 
 
-def publish(folder: str | os.PathLike[str], header: Mapping[str, Any], files: list[File]) -> None:
-    """Make these files, and a manifest of them and the header, the content of a folder."""
-    place = Path(folder)
+def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list[File]) -> None:
+    """Make these files, and a manifest of them and the header, the content of a folder, or of one file."""
+    place = Path(path)
     old = _earlier(place)
+    with _naming_refusals(place):
+        if in_one_file(place):
+            _write_file(place, header, files)
+        else:
+            entries = _write_folder(place, header, files, old)
+    if place.is_dir():
+        _sync(place)
+        _sweep(place, {entry["file"] for entry in entries.values()})
+    else:
+        _sync(place.parent)
+        _sweep_drafts(place)
+
+
+def _write_folder(
+    place: Path, header: Mapping[str, Any], files: list[File], old: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Write new files, then the manifest, whose entries are returned; old: those of files that may stay."""
     written: list[Path] = []
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -48,10 +69,32 @@ def publish(folder: str | os.PathLike[str], header: Mapping[str, Any], files: li
         draft.write_text(json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
         _sync(draft)
         os.replace(draft, place / MANIFEST)
-    except BaseException as error:
+    except BaseException:
         for path in written:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
+        raise
+    return entries
+
+
+def _write_file(place: Path, header: Mapping[str, Any], files: list[File]) -> None:
+    """Write a folder beside the file, pack it, and put that in the place of the file."""
+    draft = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+    try:
+        _write_folder(draft / "run", header, files, {})
+        pack(draft / "run", draft / "packed")
+        _sync(draft / "packed")
+        os.replace(draft / "packed", place)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _naming_refusals(place: Path) -> Iterator[None]:
+    """What the system refuses, as an error that says of which run."""
+    try:
+        yield
+    except BaseException as error:
         if (reason := _refusal(error)) is None:
             raise
         cure = "Make room, or save into" if reason.errno == errno.ENOSPC else "Save into"
@@ -59,8 +102,6 @@ def publish(folder: str | os.PathLike[str], header: Mapping[str, Any], files: li
             f"{place}: the run cannot be saved: {reason.strerror or reason}.\n"
             f"{cure} another folder; what was there is as it was."
         ) from error
-    _sync(place)
-    _sweep(place, {entry["file"] for entry in entries.values()})
 
 
 def _refusal(error: BaseException) -> OSError | None:
@@ -76,9 +117,9 @@ def _earlier(place: Path) -> dict[str, Any]:
     _check_path(place)
     if not place.exists():
         return {}
-    if not place.is_dir():
-        raise StoreError(f"{place}: a run is a folder, but this is a file.\n{NOT_OURS}")
-    if not (place / MANIFEST).exists():
+    if not place.is_dir() and not holds_run(place):
+        raise StoreError(f"{place}: a run is a folder or an archive of one ({ENDING}), but this is a file.\n{NOT_OURS}")
+    if not holds_run(place):
         strange = [path.name for path in place.iterdir() if not OURS.fullmatch(path.name)]
         if strange:
             raise StoreError(f"{place}: this folder holds other things, such as {strange[0]!r}.\n{NOT_OURS}")
@@ -111,8 +152,10 @@ def _fits(place: Path, entry: Mapping[str, Any]) -> bool:
     return path.is_file() and path.stat().st_size == int(entry["bytes"])
 
 
-def _checksum(path: Path) -> str:
-    with path.open("rb") as stream:
+def _checksum(content: Path | bytes) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -135,18 +178,36 @@ def _sweep(place: Path, needed: set[str]) -> None:
                 path.unlink()
 
 
-def manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a run; its `extra` is what was saved beside the fit."""
-    place = Path(folder)
-    path = place / MANIFEST
+def _sweep_drafts(place: Path) -> None:
+    """Remove what a save of this file that was cut off has left beside it."""
+    draft = re.compile(re.escape(f".{place.name}-") + "[0-9a-f]{8}")
+    for path in place.parent.iterdir():
+        if draft.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def holds_run(path: str | os.PathLike[str]) -> bool:
+    """Whether a run is there, whole or damaged: a folder with a manifest, or a file that is an archive with one."""
+    place = Path(path)
     _check_path(place)
-    if not path.is_file():
+    try:
+        return unpack(place, MANIFEST) is not None if place.is_file() else (place / MANIFEST).exists()
+    except DamagedError:
+        return True
+
+
+def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The manifest of a run; its `extra` is what was saved beside the fit."""
+    place = Path(path)
+    path = place / MANIFEST
+    if not holds_run(place):
         what = "there is no such folder" if not place.exists() else f"this is no run of Plait: it has no {MANIFEST}"
         raise StoreError(f"{place}: {what}.\n{NOT_OURS}")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise StoreError(f"{path}: the manifest is damaged: {error}.\nFetch a copy, or fit again.") from None
+        content = unpack(place, MANIFEST) if place.is_file() else path.read_bytes()
+        found = json.loads((content or b"").decode("utf-8"))
+    except (OSError, DamagedError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise StoreError(f"{path}: the manifest is damaged: {error}.\n{AGAIN}") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise StoreError(f"{path}: this is not the manifest of a run of Plait.\n{NOT_OURS}")
     version = found.get("version")
@@ -158,16 +219,20 @@ def manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-def intact(folder: str | os.PathLike[str], header: Mapping[str, Any], name: str) -> Path:
-    """The path of one of the run's files, after checking that it is as it was written."""
-    place, entry = Path(folder), header.get("files", {}).get(name)
+def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -> Path | bytes:
+    """One of the run's files, after checking that it is as it was written: its path, or what an archive holds."""
+    place, entry = Path(path), header.get("files", {}).get(name)
     if entry is None:
-        raise StoreError(
-            f"{place / MANIFEST}: the manifest is damaged: it names no {name}.\nFetch a copy, or fit again."
-        )
-    path = place / str(entry["file"])
-    if not path.is_file():
-        raise StoreError(f"{path}: this file of the run is missing.\nFetch a copy of the folder, or fit again.")
-    if path.stat().st_size != entry["bytes"] or _checksum(path) != entry["sha256"]:
-        raise StoreError(f"{path}: this file of the run is damaged.\nFetch a copy of the folder, or fit again.")
-    return path
+        raise StoreError(f"{place / MANIFEST}: the manifest is damaged: it names no {name}.\n{AGAIN}")
+    file = place / str(entry["file"])
+    cure = "Fetch a copy of the folder, or fit again." if place.is_dir() else AGAIN
+    try:
+        content = file if place.is_dir() else unpack(place, file.name)
+    except DamagedError:
+        raise StoreError(f"{file}: this file of the run is damaged.\n{cure}") from None
+    if content is None or (isinstance(content, Path) and not content.is_file()):
+        raise StoreError(f"{file}: this file of the run is missing.\n{cure}")
+    size = content.stat().st_size if isinstance(content, Path) else len(content)
+    if size != entry["bytes"] or _checksum(content) != entry["sha256"]:
+        raise StoreError(f"{file}: this file of the run is damaged.\n{cure}")
+    return content

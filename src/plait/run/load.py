@@ -34,19 +34,19 @@ from plait.run.record import Member, Origin
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def load(folder: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
-    """What a folder holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
+def load(path: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
+    """What a run holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
     refuse_in_fork("plait.load")
-    header = manifest(folder)
+    header = manifest(path)
     try:
-        return _read(Path(folder), header)
+        return _read(Path(path), header)
     except StoreError:
-        if manifest(folder)["files"] != header["files"]:  # it was saved anew while we read
-            return load(folder)
+        if manifest(path)["files"] != header["files"]:  # it was saved anew while we read
+            return load(path)
         raise
     except (PlaitError, KeyError, IndexError, TypeError, ValueError) as error:
         raise StoreError(
-            f"{Path(folder) / MANIFEST}: the manifest is damaged ({type(error).__name__}: {error}).\n"
+            f"{Path(path) / MANIFEST}: the manifest is damaged ({type(error).__name__}: {error}).\n"
             "Fetch a copy of the folder, or fit again."
         ) from error
 
@@ -57,8 +57,8 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
     known = {}
     for n, equation in enumerate(model.equations):
-        path = intact(place, header, f"known-{n}-{equation.relation}")
-        links = _known(path, equation, tuple(len(labels[i]) for i in equation.indices))
+        file = intact(place, header, f"known-{n}-{equation.relation}")
+        links = _known(file, equation, tuple(len(labels[i]) for i in equation.indices))
         known[equation.relation] = _with_rules(links, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
@@ -69,7 +69,7 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     members = []
     for name, course in courses(header).items():
         sizes = {index: len(labels[index]) for index in model.visible}
-        state = _state(model, likelihood, _arrays(intact(place, header, name)), course, sizes)
+        state = _state(model, likelihood, _arrays(place, header, name), course, sizes)
         members.append(Member(course["seed"], state, stop_of(course)))
     return origin, members, stop_of(header)
 
@@ -99,26 +99,30 @@ def sweeps_done(header: Mapping[str, Any]) -> int:
     return min(int(course["history"][-1][0]) for course in found.values()) if len(found) >= wanted else 0
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _arrays(place: Path, header: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load, load_file
 
+    file = intact(place, header, name)
     try:
-        return load_file(path)
+        if isinstance(file, Path):
+            return load_file(file)
+        return {name: array.copy() for name, array in load(file).items()}  # those are views that cannot be written to
     except SafetensorError as error:
+        path = place / str(header["files"][name]["file"])
         raise StoreError(f"{path}: this file of the run is damaged: {error}.\nFetch a copy, or fit again.") from None
 
 
-def _labels(axis: str, path: Path) -> Labels:
+def _labels(axis: str, file: Path | bytes) -> Labels:
     import polars as pl
 
-    return Labels(axis, pl.read_parquet(path)[axis].alias(""))
+    return Labels(axis, pl.read_parquet(file)[axis].alias(""))
 
 
-def _known(path: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
+def _known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Known:
     import polars as pl
 
-    table = pl.read_parquet(path)
+    table = pl.read_parquet(file)
     cells = np.empty((len(table), len(shape)), coordinate_type(shape))
     for k, index in enumerate(equation.indices):
         cells[:, k] = table[index].to_numpy()
@@ -132,10 +136,11 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
     if outline is None:
         return known
     overs = [tuple(over) for over in outline["closed"]]
-    arrays = _arrays(intact(place, header, "closed")) if overs else {}
+    arrays = _arrays(place, header, "closed") if overs else {}
     tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
     closed = Closed(equation.indices, known.shape, tables)
-    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"])
+    kind = outline.get("kind", "polars")  # earlier versions did not remember it
+    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
 
 
 def _exposures(
@@ -144,7 +149,7 @@ def _exposures(
     outline = header["exposures"]
     if not outline["relations"]:
         return Exposures(frozenset(outline["names"]), {})
-    arrays = _arrays(intact(place, header, "exposures"))
+    arrays = _arrays(place, header, "exposures")
     found = {
         key: Weights(*relations[relation_of(key)], _terms(key, terms, arrays))
         for key, terms in outline["relations"].items()

@@ -82,6 +82,11 @@ class Posterior:
     def __repr__(self) -> str:
         return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"
 
+    def _repr_html_(self) -> str:
+        from plait.show import posterior_html
+
+        return posterior_html(self)
+
 
 def _posterior(kept: Kept, log_scale: float) -> Posterior:
     """The public view of a factor, in the gauge."""

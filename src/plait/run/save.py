@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,24 +14,30 @@ from plait.data.binding.known import Known
 from plait.data.labels.names import Labels
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.weights import Weights
-from plait.errors import SettingError
+from plait.errors import SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
 from plait.infer.stop import Stop
 from plait.likelihood import Likelihood
-from plait.run.folder import File, publish
+from plait.run.folder import File, holds_run, manifest, publish
+from plait.run.load import courses
 from plait.run.record import Member, Origin
 
 
 def save(
-    folder: str | PathLike[str],
+    path: str | PathLike[str],
     origin: Origin,
     members: Sequence[Member],
     stop: Stop | None,
     *,
+    replace: bool = False,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make this run the content of a folder; stop: why it ended, None where it goes on."""
+    """Make this run the content of a folder or an archive; stop: why it ended, None where it goes on.
+
+    replace: whether the run of another fit may go. Where an earlier state of this one is there, it always may, and what
+    was saved beside it stays unless there is something new.
+    """
     import json
 
     refuse_in_fork("saving a run")
@@ -39,7 +45,28 @@ def save(
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SettingError(f"extra cannot be written as JSON: {error}.\nGive plain numbers, texts and lists.") from None
-    publish(folder, _header(origin, members, stop, extra), _files(origin, members))
+    if not replace and holds_run(path):
+        earlier = manifest(path)
+        if not _goes_on(earlier, origin, members):
+            kind = "file" if Path(path).is_file() else "folder"
+            raise StoreError(
+                f"{fspath(path)}: this {kind} holds a run already, of another fit.\n"
+                f"Save into another {kind}, or say replace=True."
+            )
+        extra = earlier["extra"] if extra is None else extra
+    publish(path, _header(origin, members, stop, extra), _files(origin, members))
+
+
+def _goes_on(earlier: Mapping[str, Any], origin: Origin, members: Sequence[Member]) -> bool:
+    """Whether these members are those of an earlier save, or what became of them.
+
+    A history has the seconds of every sweep, so that those of two fits never begin alike.
+    """
+    if earlier.get("fingerprint") != origin.fingerprint:
+        return False
+    now = {member.seed: _course(member)["history"] for member in members}
+    then = [(course["seed"], course["history"]) for course in courses(earlier).values()]
+    return all(now.get(seed, [])[: len(past)] == past for seed, past in then)
 
 
 def _header(
@@ -90,10 +117,11 @@ def _course(member: Member) -> dict[str, Any]:
 
 
 def _remembered(known: Known) -> dict[str, Any]:
-    """How a table named its columns, and over which indices rules close cells; the cells are in a file."""
+    """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
     return {
         "columns": dict(known.columns),
         "value": known.value,
+        "kind": known.kind,
         "closed": [list(over) for over in known.closed.tables],
     }
 

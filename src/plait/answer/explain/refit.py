@@ -64,7 +64,7 @@ def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
         data = bind(fit.model, data, {axis: fit.labels[axis].names.to_list() for axis in fit.model.axes})
     found = fit.settings.get("weights", {})
     data = data.weighing({name: found.get(name, 1.0) for name in data.open_weights})
-    given = {name: kept.mean for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
+    given = {name: kept.parameters for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
     if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
         raise SettingError(
             "explain: data differ from those of the fit, so that fitting again would compare two things at once.\n"

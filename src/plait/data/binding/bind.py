@@ -28,6 +28,7 @@ from plait.data.observing.observed import observe
 from plait.data.observing.undirected import groups_of, mirrored
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import AUTO, Relation, Source, as_relation
+from plait.data.reading.tables import POLARS
 from plait.data.traps.doubts import data_traps
 from plait.errors import DataError, suggestion
 from plait.forked import is_lost
@@ -187,6 +188,7 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         open_weight=relation.weight == AUTO,
         groups=groups,
         self_links=dropped if doubled else 0,
+        kind=POLARS if isinstance(source, ArraySource) else source.kind,
     )
 
 

@@ -25,7 +25,7 @@ class Known:
     links and stored are what they are made from when first asked for: a fit keeps no more. closed: cells that no link
     is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
     groups: places of indices whose order says nothing (`observing.undirected`); cells are in their canonical writing,
-    and every question here may be asked in any.
+    and every question here may be asked in any. kind: whose table the data were, which is what `top` answers with.
     """
 
     shape: tuple[int, ...]
@@ -36,13 +36,14 @@ class Known:
     columns: Mapping[str, str] = field(default_factory=dict)
     value: str | None = None
     groups: Groups = ()
+    kind: str = "polars"
 
     @classmethod
     def of(cls, relation: "BoundRelation") -> Self:
         """What is remembered of a bound relation."""
         return cls(
             relation.shape, relation.links, relation.stored, relation.cell_weights, relation.closed, relation.columns,
-            relation.value, relation.groups,
+            relation.value, relation.groups, relation.kind,
         )  # fmt: skip
 
     def __len__(self) -> int:

@@ -19,12 +19,12 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
         raise DataError(
             f"{name}: the {parts} have no names.\nGive model=, or plait.Relation({what}, indices=('user', 'place'))."
         )
-    numbers = {relation.value, relation.weight_column}
+    others = {relation.value, relation.weight_column, *(relation.ignore or ())}
     columns = column_names(relation.data, name)
     own = {column: index for index, column in (relation.columns or {}).items()}
     if relation.value is None and "value" not in own:
-        numbers.add("value")
-    indices = tuple(own.get(column, column) for column in columns if column not in numbers)
+        others.add("value")
+    indices = tuple(own.get(column, column) for column in columns if column not in others)
     for index in indices:
         if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
             raise DataError(

@@ -54,6 +54,8 @@ class Relation:
                 "observed" has them count like other cells; "auto" does if a self-link is among the links, and else
                 hides those that are not listed. Between two indices of a factor that stands twice, no self-link is
                 ever observed, and those that are listed are dropped
+    ignore      columns of the table that are not part of the relation
+    strip       whether blanks at both ends of names are not part of them, in missing and hidden too: " cafe" is "cafe"
 
     Where exchanging two indices leaves the equation as it is (`U[user, r] U[friend, r]`), a pair is one cell, whichever
     way it is written, listed once or both ways; `duplicates` is for pairs with two different values.
@@ -71,10 +73,14 @@ class Relation:
     duplicates: str = "error"
     hidden: Any = None
     diagonal: str = "auto"
+    ignore: Sequence[str] | None = None
+    strip: bool = False
     # Not the user's: a table is looked at once to tell it from an array.
     _tabular: bool = field(init=False, repr=False, default=False)
     # Nor this: by index the entities that are observed here whether or not a row mentions them.
     _entities: Mapping[str, "pl.Series"] = field(repr=False, default_factory=dict)
+    # Nor this: whose table the user gave, where another was made of it since.
+    _kind: str | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Relation):
@@ -140,10 +146,17 @@ class Relation:
         """
         self._check_indices(name, indices)
         if self._tabular:
-            source = read_table(self.data, name, indices, self.columns or {}, self.value, self.weight_column)
-            return replace(source, entities=self._entities)
+            source = read_table(
+                self.data, name, indices, self.columns or {}, self.value, self.weight_column,
+                ignore=tuple(self.ignore or ()), strip=self.strip,
+            )  # fmt: skip
+            return replace(source, entities=self._entities, kind=self._kind or source.kind)
         own = tuple(self.indices or indices)
         return read_array(self.data, name, len(indices), tuple(own.index(index) for index in indices), groups)
+
+    def retabled(self, table: "pl.DataFrame", value: str, source: TableSource) -> "Relation":
+        """The relation of another table, made of what was read from its own."""
+        return replace(self, data=table, value=value, ignore=None, strip=False, _kind=source.kind)
 
     def read_missing(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
         """The missing tables: for each its name in errors, and labels by index."""
@@ -157,7 +170,8 @@ class Relation:
         self, tables: Sequence[Any], name: str, indices: Sequence[str]
     ) -> list[tuple[str, dict[str, "pl.Series"]]]:
         names = [name if len(tables) == 1 else f"{name}[{k}]" for k in range(len(tables))]
-        return [(n, read_missing(table, n, indices, self.columns or {})) for n, table in zip(names, tables)]
+        columns = self.columns or {}
+        return [(n, read_missing(table, n, indices, columns, self.strip)) for n, table in zip(names, tables)]
 
     def _check_indices(self, name: str, indices: Sequence[str]) -> None:
         if self.indices is not None and sorted(self.indices) != sorted(indices):
@@ -176,24 +190,38 @@ class Relation:
         return str(self)
 
     def __str__(self) -> str:
-        lines = [f"Relation: {_described(self.data, self._tabular)}"]
+        (_, data), *others = self.facts
+        return "\n  ".join([f"Relation: {data}", *(f"{option:<11} {words}" for option, words in others)])
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What it says, option by option, in words; its data first."""
+        found = [("data", _described(self.data, self._tabular))]
         if self.indices:
-            lines.append(f"indices     {', '.join(self.indices)}")
+            found.append(("indices", ", ".join(self.indices)))
         if self.columns:
-            lines.append(f"columns     {', '.join(f'{index} = {column}' for index, column in self.columns.items())}")
+            found.append(("columns", ", ".join(f"{index} = {column}" for index, column in self.columns.items())))
         if self.value is not None:
-            lines.append(f"value       {self.value}")
-        lines.append(f"observed    {observed_words(self.observed)}")
+            found.append(("value", self.value))
+        found.append(("observed", observed_words(self.observed)))
         for option, tables in {"missing": self.missing_tables, "hidden": self.hidden_tables}.items():
             if tables:
-                lines.append(f"{option:<11} {len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells")
-        lines.append(f"universe    {UNIVERSE_WORDS[self.universe]}")
-        lines.append(f"likelihood  {self.likelihood!s}")
+                found.append((option, f"{len(tables)} table{'' if len(tables) == 1 else 's'} of hidden cells"))
+        found += [("universe", UNIVERSE_WORDS[self.universe]), ("likelihood", str(self.likelihood))]
         if self.diagonal != "auto":
-            lines.append(f"diagonal    {self.diagonal}")
+            found.append(("diagonal", self.diagonal))
         if self.weight != 1:
-            lines.append(f"weight      {self.weight}")
-        return "\n  ".join(lines)
+            found.append(("weight", str(self.weight)))
+        if self.ignore:
+            found.append(("ignore", ", ".join(map(quoted, self.ignore))))
+        if self.strip:
+            found.append(("strip", "blanks at the ends of names are not part of them"))
+        return found
+
+    def _repr_html_(self) -> str:
+        from plait.show import relation_html
+
+        return relation_html(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +326,10 @@ def _check_names(relation: Relation) -> None:
     """Refuse a lone string where names or a mapping are wanted."""
     if isinstance(relation.indices, str):
         raise DataError(f"Relation: indices is {relation.indices!r}.\nGive a tuple of names: ({relation.indices!r},).")
+    if isinstance(relation.ignore, str):
+        raise DataError(f"Relation: ignore is {relation.ignore!r}.\nGive a list of columns: [{relation.ignore!r}].")
+    if not isinstance(relation.strip, bool):
+        raise DataError(f"Relation: strip is {relation.strip!r}.\nIt is True or False.")
     if relation.columns is not None and not isinstance(relation.columns, Mapping):
         raise DataError(f"Relation: columns is {relation.columns!r}.\nGive a dict, index -> column: {{'user': 'id'}}.")
     for option, tables in {"missing": relation.missing_tables, "hidden": relation.hidden_tables}.items():
@@ -311,7 +343,10 @@ def _check_names(relation: Relation) -> None:
 
 def _check_options_of_columns(relation: Relation) -> None:
     """An option about columns would silently do nothing for an array, or a graph."""
-    options = {"columns": relation.columns, "value": relation.value, "weight": relation.weight_column}
+    options = {
+        "columns": relation.columns, "value": relation.value, "weight": relation.weight_column,
+        "ignore": relation.ignore, "strip": relation.strip or None,
+    }  # fmt: skip
     kind = "an array"
     if is_graph(relation.data):
         kind = "a graph"

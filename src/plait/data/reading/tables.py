@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+POLARS = "polars"
+KINDS = (POLARS, "pandas", "pyarrow", "modin.pandas", "cudf")  # of tables that answers can be given as
+
+
 @dataclass(frozen=True, eq=False)
 class TableSource:
     """A table as read: labels (n,) by index, values (n,), weights (n,) or None where there is no such column.
 
-    entities: by index those that are observed, whether or not a row mentions them.
+    entities: by index those that are observed, whether or not a row mentions them. kind: whose table it was.
     """
 
     name: str
@@ -33,6 +38,7 @@ class TableSource:
     weight_column: str = "weight"
     spec: str = "Relation"
     entities: Mapping[str, "pl.Series"] = field(default_factory=dict)
+    kind: str = POLARS
 
 
 def is_table(data: Any) -> bool:
@@ -55,6 +61,30 @@ def frame_of(data: Any, name: str) -> "nw.DataFrame[Any]":
     if not isinstance(frame, nw.DataFrame):
         raise DataError(f"{name}: wanted a table, got {type(data).__name__}.\nGive a pandas, polars or pyarrow table.")
     return frame
+
+
+def as_kind(table: "pl.DataFrame", kind: str) -> Any:
+    """The table as one of another library, where that is here; kind: one of KINDS."""
+    import narwhals as nw
+    import polars as pl
+
+    if kind not in KINDS or kind == POLARS:
+        return table
+    try:
+        backend = import_module(kind)
+    except ImportError:
+        return table
+    if kind == "pyarrow":
+        return table.to_arrow()
+
+    def values(column: pl.Series) -> Any:
+        # What NumPy has no type for, and times with a zone, go over one by one.
+        plain = column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Duration)
+        zoned = isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None
+        moments = isinstance(column.dtype, pl.Datetime) and not zoned
+        return column.to_numpy() if plain or moments else column.to_list()
+
+    return nw.from_dict({column.name: values(column) for column in table}, backend=backend).to_native()
 
 
 def _native(data: Any, name: str) -> Any:
@@ -82,17 +112,24 @@ def read_table(
     value: str | None = None,
     weight: str | None = None,
     spec: str = "Relation",
+    ignore: Sequence[str] = (),
+    strip: bool = False,
 ) -> TableSource:
-    """Read index, value and weight columns; without a value column every row is a 1. spec: the class a cure names."""
+    """Read index, value and weight columns; without a value column every row is a 1. spec: the class a cure names.
+
+    ignore: columns that are not part of it. strip: whether blanks at the ends of names are not.
+    """
+    import narwhals as nw
+
     frame = frame_of(data, name)
+    kind = nw.get_native_namespace(frame).__name__
+    check_ignored(frame.columns, ignore, [*(columns.get(i, i) for i in indices), value, weight], name)
+    frame = frame.drop(*ignore)
     named = {index: columns.get(index, index) for index in indices}
     if value is None and "value" in frame.columns and "value" not in (weight, *named.values()):
         value = "value"
     check_columns(frame.columns, named, {"value": value, "weight": weight}, name, spec)
-    labels = {
-        index: label_series(frame.get_column(column), f"{name}, column {quoted(column)}")
-        for index, column in named.items()
-    }
+    labels = {index: _names(frame, column, name, strip) for index, column in named.items()}
     values = numbers(frame, value, name)
     weights = None if weight is None else numbers(frame, weight, name)
     return TableSource(
@@ -105,7 +142,28 @@ def read_table(
         value or "value",
         weight or "weight",
         spec,
+        kind=kind if kind in KINDS else POLARS,
     )
+
+
+def _names(frame: "nw.DataFrame[Any]", column: str, name: str, strip: bool) -> "pl.Series":
+    """A column of labels."""
+    import polars as pl
+
+    labels = label_series(frame.get_column(column), f"{name}, column {quoted(column)}")
+    return labels.str.strip_chars() if strip and labels.dtype == pl.String else labels
+
+
+def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[str | None], name: str) -> None:
+    """Refuse to ignore what is not there, or what is used."""
+    for column in ignore:
+        if column not in columns:
+            raise DataError(
+                f"{name}: ignore= names the column {quoted(column)}; the table has {', '.join(map(quoted, columns))}.\n"
+                f"{suggestion(column, columns)}Leave it out."
+            )
+        if column in used:
+            raise DataError(f"{name}: column {quoted(column)} is used and in ignore=.\nIt is one of the two.")
 
 
 def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: str) -> Array | None:
@@ -113,7 +171,9 @@ def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: str) -> Array 
     return None if column is None else number_array(frame.get_column(column), f"{name}, column {quoted(column)}")
 
 
-def read_missing(data: Any, name: str, indices: Sequence[str], columns: Mapping[str, str]) -> dict[str, "pl.Series"]:
+def read_missing(
+    data: Any, name: str, indices: Sequence[str], columns: Mapping[str, str], strip: bool = False
+) -> dict[str, "pl.Series"]:
     """Labels of hidden cells by index: a table over some of the indices, by the relation's column names or its own."""
     frame = frame_of(data, name)
     named: dict[str, str] = {}
@@ -132,7 +192,7 @@ def read_missing(data: Any, name: str, indices: Sequence[str], columns: Mapping[
         )
     if not named:
         raise DataError(f"{name}: the table has no columns.\nName what is hidden by some of the indices.")
-    return {index: label_series(frame.get_column(c), f"{name}, column {quoted(c)}") for index, c in named.items()}
+    return {index: _names(frame, column, name, strip) for index, column in named.items()}
 
 
 def check_columns(
@@ -162,8 +222,15 @@ def check_columns(
         also = "" if "value" in given else f", or say what it is: plait.{spec}(table, value={surplus[0]!r})"
         raise DataError(
             f"{name}: {_columns(surplus)} not used; wanted are {', '.join(map(quoted, wanted)) or 'none'}.\n"
-            f"Drop what is not part of it{also}."
+            f"{_without(surplus, spec)}{also}."
         )
+
+
+def _without(columns: Sequence[Any], spec: str) -> str:
+    """How columns are left out that are not used; spec: the class that has them."""
+    if spec != "Relation":
+        return "Drop what is not part of it"
+    return f"Leave out what is not part of it: plait.Relation(table, ignore={list(columns)!r})"
 
 
 def _columns(names: Sequence[Any]) -> str:

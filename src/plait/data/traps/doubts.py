@@ -49,7 +49,10 @@ def _spelling(labels: Labels) -> Iterator[Trap]:
     count, example = padded(labels)
     if count:
         what = f"{count:,} of {len(labels):,} names begin or end with a blank, such as {example}."
-        cure = "Strip the blanks before: ' cafe' and 'cafe' are two entities."
+        cure = (
+            "Say strip=True in plait.read or plait.Relation (in a config: strip = true): ' cafe' and 'cafe' are two "
+            "entities."
+        )
         yield Trap(SpellingWarning, f"axis {labels.axis}", what, cure)
         return
     count, example = alike(labels)
