@@ -60,6 +60,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
         equals_reference(equation, step, workers)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", SINGLE)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
@@ -68,6 +69,7 @@ def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tre
         equals_reference(equation, step, workers)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", SINGLE)
 def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equation = EQUATIONS[name]
@@ -76,6 +78,7 @@ def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equals_reference(equation, equation.step("linear", order, (one,)))
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", [*SINGLE, "tucker_cp", "given_in_terms", "rescal_bias"])
 def test_poisson_counts_of_one_factor_equal_the_reference(name):
     equation = EQUATIONS[name]

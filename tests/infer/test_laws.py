@@ -58,7 +58,7 @@ def working_set(monkeypatch):
 # --- the bound rises
 
 
-@pytest.mark.sampled(28)
+@pytest.mark.sampled(14)
 @BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY
@@ -69,7 +69,7 @@ def test_bound_rises_in_every_sweep(name, likelihood, order):
         rises(case, case.fit(method, order=order, sweeps=25, **settings))
 
 
-@pytest.mark.sampled(42)
+@pytest.mark.sampled(28)
 @BOTH_ORDERS
 @pytest.mark.parametrize("tie", TIES)
 @EVERY
@@ -100,7 +100,7 @@ def test_bound_rises_when_the_priors_concentration_differs_between_entries(tie):
 # --- the bound's parts are in step
 
 
-@pytest.mark.sampled(42)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 @EVERY
