@@ -108,6 +108,7 @@ def test_bernoulli_counts_without_exposure_equal_the_reference(name, bound):
     equals_reference(equation, equation.step("bernoulli", equation.order, every(equation), bound=bound))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["negbin", "amounts"])
 @pytest.mark.parametrize(("name", "exposed"), [("cp3", ()), ("tucker", (0,)), ("bias", (0,)), ("pairwise", ())])
 def test_counts_of_bursts_and_of_amounts_equal_the_reference(name, exposed, kind, always_cut):
@@ -123,6 +124,7 @@ def test_linear_gradients_of_all_factors_equal_the_reference(name):
     equals_reference(equation, equation.step("linear", equation.order, every(equation)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("position", range(4))
 @pytest.mark.parametrize("name", ["tucker", "train"])
 def test_each_linear_gradient_alone_equals_the_reference(name, position):

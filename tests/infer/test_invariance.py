@@ -95,6 +95,7 @@ def test_nan_and_a_table_of_missing_cells_say_the_same():
 # --- order and names
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["cp3", "tucker_mixed_order", "two_visible", "bias", "coupled_paper"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_permuting_rows_permutes_the_posterior(name, likelihood):
