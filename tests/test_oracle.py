@@ -108,7 +108,6 @@ def test_text_is_read_as_written():
 # --- what rises -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(72)
 @EVERY
 @BOTH_LIKELIHOODS
 @METHODS
@@ -124,7 +123,6 @@ def test_every_update_raises_the_objective_in_per_factor_order(name, likelihood,
     assert np.isfinite(value)
 
 
-@pytest.mark.sampled(72)
 @EVERY
 @BOTH_LIKELIHOODS
 @METHODS
@@ -140,7 +138,6 @@ def test_every_sweep_raises_the_objective_in_one_pass_order(name, likelihood, me
     assert np.isfinite(value)
 
 
-@pytest.mark.sampled(38)
 @pytest.mark.parametrize("name", SUMS | DOUBLED)
 @BOTH_LIKELIHOODS
 @METHODS
@@ -170,7 +167,6 @@ def test_map_refuses_a_concentration_below_one():
 # --- gradients, conservation ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(55)
 @pytest.mark.parametrize("name", MODELS | SUMS | DOUBLED)
 @BOTH_LIKELIHOODS
 def test_counts_and_exposure_are_gradients(name, likelihood):

@@ -60,6 +60,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
         equals_reference(equation, step, workers)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", SINGLE)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
@@ -68,6 +69,7 @@ def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tre
         equals_reference(equation, step, workers)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", SINGLE)
 def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equation = EQUATIONS[name]
@@ -76,6 +78,7 @@ def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equals_reference(equation, equation.step("linear", order, (one,)))
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", [*SINGLE, "tucker_cp", "given_in_terms", "rescal_bias"])
 def test_poisson_counts_of_one_factor_equal_the_reference(name):
     equation = EQUATIONS[name]
@@ -105,6 +108,7 @@ def test_bernoulli_counts_without_exposure_equal_the_reference(name, bound):
     equals_reference(equation, equation.step("bernoulli", equation.order, every(equation), bound=bound))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["negbin", "amounts"])
 @pytest.mark.parametrize(("name", "exposed"), [("cp3", ()), ("tucker", (0,)), ("bias", (0,)), ("pairwise", ())])
 def test_counts_of_bursts_and_of_amounts_equal_the_reference(name, exposed, kind, always_cut):
@@ -120,6 +124,7 @@ def test_linear_gradients_of_all_factors_equal_the_reference(name):
     equals_reference(equation, equation.step("linear", equation.order, every(equation)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("position", range(4))
 @pytest.mark.parametrize("name", ["tucker", "train"])
 def test_each_linear_gradient_alone_equals_the_reference(name, position):

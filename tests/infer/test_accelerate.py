@@ -80,7 +80,7 @@ def test_zeros_and_rows_that_do_not_move_stay():
 # --- the laws of a fit hold
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY
@@ -92,7 +92,7 @@ def test_bound_rises_in_every_sweep_with_leaps(name, likelihood, order, leaps):
     assert any(leaps)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 @EVERY
 def test_bound_after_leaps_is_that_of_the_state(name, method, leaps):

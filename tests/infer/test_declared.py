@@ -67,7 +67,7 @@ def assert_the_same_by_name(fit, other):
             np.testing.assert_allclose(there, here, rtol=1e-6, err_msg=f"prior of {name}, {word}")
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("order", ["more", "all"])
 @pytest.mark.parametrize("adapt", TYINGS, ids=str)
 @pytest.mark.parametrize("name", MODELS)

@@ -58,7 +58,7 @@ def working_set(monkeypatch):
 # --- the bound rises
 
 
-@pytest.mark.sampled(28)
+@pytest.mark.sampled(8)
 @BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY
@@ -69,7 +69,7 @@ def test_bound_rises_in_every_sweep(name, likelihood, order):
         rises(case, case.fit(method, order=order, sweeps=25, **settings))
 
 
-@pytest.mark.sampled(42)
+@pytest.mark.sampled(14)
 @BOTH_ORDERS
 @pytest.mark.parametrize("tie", TIES)
 @EVERY
@@ -100,7 +100,7 @@ def test_bound_rises_when_the_priors_concentration_differs_between_entries(tie):
 # --- the bound's parts are in step
 
 
-@pytest.mark.sampled(42)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 @EVERY
@@ -117,7 +117,7 @@ def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, 
     assert case.objective(fit) == pytest.approx(fit.bound, rel=1e-10, abs=10 * slack)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @BOTH_LIKELIHOODS
 @EVERY
 def test_counts_of_every_factor_of_a_relation_add_up_to_its_data(name, likelihood, working_set):

@@ -39,7 +39,7 @@ def close(single, double, rtol=2e-4):
             np.testing.assert_allclose(getattr(mine, word), getattr(factor, word), rtol=rtol, atol=1e-5 * scale)
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("method", ["vb", "map"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_gives_the_answers_of_doubles(name, method):
@@ -57,6 +57,7 @@ def test_sums_give_the_answers_of_doubles(name):
     close(case.fit(**settings, **SINGLE), case.fit(**settings))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("way", ["listed", "missing_cells", "pairs", "slices", "weighted_cells"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_every_way_of_observing_gives_the_answers_of_doubles(way, likelihood):
@@ -89,6 +90,7 @@ def test_the_bound_rises_and_the_fit_converges_as_in_doubles(method):
     assert single.bound == pytest.approx(double.bound, rel=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["vb", "map"])
 @pytest.mark.parametrize("name", ["cp3", "tucker", "coupled_paper"])
 def test_a_fit_of_floats_cut_between_sweeps_ends_bit_equal(name, method, tmp_path):
