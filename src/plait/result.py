@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from plait.data.bound import Data
 from plait.run.record import Fitted, Member
@@ -11,8 +11,12 @@ from plait.types import Array
 
 if TYPE_CHECKING:
     import polars as pl
+    import xarray
+    from narwhals.typing import IntoDataFrame
 
     from plait.answer.explain import Explanation
+
+Table = TypeVar("Table", bound="IntoDataFrame")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,12 @@ class Fit(Fitted):
     `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,
     `bound`, `history`, is that of the member with the best bound (with `bootstrap=True` of the first).
     """
+
+    @overload
+    def predict(self, relation: str, cells: dict[str, Any], *, unknown: str = "error") -> "pl.DataFrame": ...
+
+    @overload
+    def predict(self, relation: str, cells: Table, *, unknown: str = "error") -> Table: ...
 
     def predict(self, relation: str, cells: Any, *, unknown: str = "error") -> Any:
         """What is expected at some cells: the same kind of table, with the columns mean, sd, probability, low, high.
@@ -59,7 +69,7 @@ class Fit(Fitted):
     def top(
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
         each: str | Sequence[str] | None = None, known: bool = False, exclude: Any = None, score: str = "mean",
-    ) -> Any:  # fmt: skip
+    ) -> "IntoDataFrame":  # fmt: skip
         """The k most probable links of a relation, best first: a table with the columns of `predict`.
 
         It is of the kind that the relation's data were, pandas, polars or pyarrow; polars where they were no table.
@@ -137,7 +147,7 @@ class Fit(Fitted):
 
         return samples(self, n, seed)
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> "xarray.Dataset":
         """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'plait[xarray]')."""
         from plait.answer.labelled import to_xarray
 

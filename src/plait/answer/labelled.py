@@ -8,12 +8,14 @@ from plait.errors import PlaitError, SettingError
 from plait.run.record import Fitted
 
 if TYPE_CHECKING:
+    import xarray
+
     from plait.run.record import Posterior
 
 PARTS = ("sd", "concentration", "scale")
 
 
-def to_xarray(fit: Fitted) -> Any:
+def to_xarray(fit: Fitted) -> "xarray.Dataset":
     """The factors as an `xarray.Dataset`, ready for `.sel(user="ann")`.
 
     Of factor U: `U` is its mean, and `U_sd`, `U_concentration` and `U_scale` are the rest of its posterior (EM, MAP and
@@ -21,7 +23,7 @@ def to_xarray(fit: Fitted) -> Any:
     visible ones and 0 … R−1 along latent ones. Attributes: model (its text), method, bound, stop, seed.
     """
     try:
-        import xarray
+        import xarray as labelled
     except ImportError:
         raise PlaitError(
             "to_xarray needs xarray, which is not installed.\nInstall it: pip install 'plait[xarray]'."
@@ -41,7 +43,7 @@ def to_xarray(fit: Fitted) -> Any:
         "stop": str(fit.stop),
         "seed": fit.seed,
     }
-    return xarray.Dataset(variables, {index: _coordinate(fit, index) for index in indices}, attributes)
+    return labelled.Dataset(variables, {index: _coordinate(fit, index) for index in indices}, attributes)
 
 
 def _dimensions(name: str, posterior: "Posterior") -> tuple[str, ...]:

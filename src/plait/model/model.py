@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import ModelError, suggestion
 from plait.model.syntax import Bracket, Declaration, EquationStatement, Span, Statement, Token, mistake, parse
+
+if TYPE_CHECKING:
+    from plait.data.bound import Data
 
 # Tables of data and predictions have columns of these names.
 RESERVED = frozenset({"value", "mean", "sd", "probability", "low", "high", "rate", "weight"})
@@ -264,7 +267,7 @@ class Model:
         exact = [e for e in self.equations if len(e.terms) > 1 or likelihoods[e.relation].true_scale]
         return frozenset(name for equation in exact for name in equation.factors)
 
-    def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Any:
+    def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> "Data":
         """Check data against the model: labels, sizes and weights of every relation.
 
         Gives `Data`; print it to see what was understood. labels: entities beyond those seen, by axis.

@@ -15,6 +15,7 @@ from plait.types import Array
 if TYPE_CHECKING:
     import narwhals as nw
     import polars as pl
+    from narwhals.typing import IntoDataFrame
 
 
 POLARS = "polars"
@@ -63,7 +64,7 @@ def frame_of(data: Any, name: str) -> "nw.DataFrame[Any]":
     return frame
 
 
-def as_kind(table: "pl.DataFrame", kind: str) -> Any:
+def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
     """The table as one of another library, where that is here; kind: one of KINDS."""
     import narwhals as nw
     import polars as pl
