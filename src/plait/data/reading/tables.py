@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
     except ImportError:
         return table
     if kind == "pyarrow":
-        return table.to_arrow()
+        return cast("IntoDataFrame", table.to_arrow())
 
     def values(column: pl.Series) -> Any:
         # What NumPy has no type for, and times with a zone, go over one by one.
@@ -85,7 +85,8 @@ def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
         moments = isinstance(column.dtype, pl.Datetime) and not zoned
         return column.to_numpy() if plain or moments else column.to_list()
 
-    return nw.from_dict({column.name: values(column) for column in table}, backend=backend).to_native()
+    native = nw.from_dict({column.name: values(column) for column in table}, backend=backend).to_native()
+    return cast("IntoDataFrame", native)
 
 
 def _native(data: Any, name: str) -> Any:
