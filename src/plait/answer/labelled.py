@@ -24,7 +24,7 @@ def to_xarray(fit: Fitted) -> Any:
         import xarray
     except ImportError:
         raise PlaitError(
-            "to_xarray needs xarray, which is not installed.\nInstall it: pip install 'plait[xarray]'."
+            "to_xarray needs xarray, which is not installed.\nInstall it: pip install 'tensorplait[xarray]'."
         ) from None
 
     variables: dict[str, Any] = {}
