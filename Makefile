@@ -1,8 +1,11 @@
-# Everything a person runs. The first call makes .venv from pyproject.toml; after that nothing touches the network.
+# Everything a person runs. The first call makes .venv from pyproject.toml, with the versions of $(LOCK); after that nothing
+# touches the network, but for `lock` and the first `oldest`.
 PYTHON ?= python3
 ARGS   ?=
 DATA   ?= ../shared/data
+LOCK   ?= requirements/tested.txt
 BIN    := .venv/bin
+OLD    := .venv-oldest
 STAMP  := .venv/.installed
 PEERS  := .venv/.peers-installed
 OTHERS := .venv/.quality-installed
@@ -11,7 +14,7 @@ OTHERS := .venv/.quality-installed
 export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-all check bench quality paper docs clean
+.PHONY: help setup demo shell test test-all oldest check bench quality paper docs dist lock clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -20,13 +23,20 @@ help:  ## what can be made
 setup: $(STAMP)  ## .venv with Plait and its development tools
 
 demo: $(STAMP)  ## a first look: a small model fitted and explained
-	$(BIN)/plait demo $(ARGS)
+	@$(BIN)/plait demo $(ARGS)
+	@echo 'The command is $(CURDIR)/$(BIN)/plait; in the shell that `make shell` opens it is plait.' >&2
+
+shell: $(STAMP)  ## a shell in which `plait` and `python` are those of .venv (exit or Ctrl-D leaves it)
+	@VIRTUAL_ENV='$(CURDIR)/.venv' PATH='$(CURDIR)/$(BIN)':"$$PATH" "$${SHELL:-/bin/sh}" $(ARGS) || true
 
 test: $(STAMP)  ## all tests with a sample of the large crosses, on all cores (ARGS="-k name" for some)
 	$(BIN)/pytest -n auto --maxprocesses 8 $(ARGS)
 
 test-all: $(STAMP)  ## all tests in every case, before a release
 	$(BIN)/pytest -n auto --maxprocesses 8 --all $(ARGS)
+
+oldest: $(OLD)/.installed  ## all tests with the oldest versions that pyproject.toml allows (ARGS as above)
+	$(OLD)/bin/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
 check: $(STAMP)  ## formatting, lint, types, direction of imports
 	$(BIN)/ruff format --check .
@@ -47,20 +57,32 @@ docs: $(STAMP)  ## the documentation as web pages, in site/ (no network needed)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo 'open site/index.html'
 
+dist: $(STAMP)  ## the wheel and the source archive, in dist/
+	$(BIN)/hatchling build
+
+lock: $(STAMP)  ## the newest versions of everything into requirements/tested.txt: test them, then commit it
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --no-annotate --no-emit-index-url \
+	  --custom-compile-command 'make lock' --output-file requirements/tested.txt pyproject.toml
+
 clean:  ## remove caches and build output (.venv stays)
-	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site .venv-oldest
 	find src tests lab examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(LOCK)
 	@python=; \
-	for candidate in "$(PYTHON)" python3.13 python3.12 python3.11; do \
+	for candidate in "$(PYTHON)" python3.14 python3.13 python3.12 python3.11; do \
 	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi; \
 	done; \
 	if [ -z "$$python" ]; then \
 	  echo 'Plait needs Python 3.11 or newer, and "$(PYTHON)" is not. Install one, or name it: make PYTHON=/path/to/python' >&2; exit 1; \
 	fi; \
 	if [ ! -x $(BIN)/pip ]; then echo "making .venv with $$python"; "$$python" -m venv .venv; fi
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet $(if $(LOCK),--constraint $(LOCK)) --editable '.[dev]'
+	@touch $@
+
+$(OLD)/.installed: pyproject.toml $(STAMP)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(OLD)
+	$(BIN)/uv pip install --quiet --python $(OLD)/bin/python --resolution lowest-direct --editable '.[dev]'
 	@touch $@
 
 # The packages that Plait is measured beside; one that does not install is a line of the page, not an error.

@@ -80,5 +80,5 @@ def test_a_missing_xarray_is_named_with_its_cure(fit, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(plait.PlaitError, match=r"pip install 'plait\[xarray\]'"):
+    with pytest.raises(plait.PlaitError, match=r"pip install 'tensorplait\[xarray\]'"):
         fit.to_xarray()

@@ -8,7 +8,17 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-ELSEWHERE = ("examples/", "lab/", "src/", "tests/", "LICENSE")  # in the repository, not on the site
+ELSEWHERE = (
+    "examples/",
+    "lab/",
+    "src/",
+    "tests/",
+    "conda/",
+    "LICENSE",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
+    "CITATION.cff",
+)  # in the repository, not on the site
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 LINKED = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
 

@@ -148,7 +148,7 @@ class Fit(Fitted):
         return samples(self, n, seed)
 
     def to_xarray(self) -> "xarray.Dataset":
-        """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'plait[xarray]')."""
+        """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'tensorplait[xarray]')."""
         from plait.answer.labelled import to_xarray
 
         return to_xarray(self)

@@ -151,7 +151,8 @@ def test_a_file_that_is_no_database_is_named():
 def test_a_missing_driver_is_named_with_its_cure(monkeypatch):
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql.dbapi", None)
     assert message("postgresql://me:pw@host/db", query="select 1") == (
-        "postgresql://me:***@host/db: the driver of PostgreSQL is not installed.\nInstall it: pip install 'plait[sql]'."
+        "postgresql://me:***@host/db: the driver of PostgreSQL is not installed.\n"
+        "Install it: pip install 'tensorplait[sql]'."
     )
 
 

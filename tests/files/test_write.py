@@ -1,4 +1,5 @@
 import errno
+import gc
 import gzip
 import os
 import resource
@@ -91,6 +92,7 @@ ENDINGS = ["csv", "csv.gz", "parquet", "arrow", "tns", "npz"]
 NUMBERS = pl.DataFrame({"i": np.random.default_rng(0).permutation(40_000) + 1, "value": np.arange(40_000) * 1.25})
 
 
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <function ZipFile.__del__")
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(ending):
     name = f"t.{ending}"
@@ -105,6 +107,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(ending
     assert found == f"{name}: the file cannot be written: File too large.\nChoose another place."
     assert os.listdir() == [name]
     assert Path(name).read_text() == "old"
+    gc.collect()  # NumPy before 2.2 leaves its archive open, whose end complains: here, not in a later test
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -26,7 +26,7 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
         import xarray as labelled
     except ImportError:
         raise PlaitError(
-            "to_xarray needs xarray, which is not installed.\nInstall it: pip install 'plait[xarray]'."
+            "to_xarray needs xarray, which is not installed.\nInstall it: pip install 'tensorplait[xarray]'."
         ) from None
 
     variables: dict[str, Any] = {}

@@ -46,6 +46,7 @@ def _parsed(layout: Layout) -> tuple["pl.DataFrame", dict[int, int]]:
         separator=layout.delimiter,
         quote_char='"' if layout.quoted else None,
         schema=dict.fromkeys(names, pl.String),
+        raise_if_empty=False,
         glob=False,
     )
     fields = {name: _stripped(pl.col(name)) if layout.strip else pl.col(name) for name in names}

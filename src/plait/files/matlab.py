@@ -25,7 +25,7 @@ def read_matlab(path: str, name: str | None = None) -> Any:
         chosen = _chosen(path, variables, name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parts of the file that nobody asked for
-            data: Any = scipy.io.loadmat(path, variable_names=[chosen])[chosen]
+            data: Any = scipy.io.loadmat(path, variable_names=[chosen], spmatrix=False)[chosen]
         if variables[chosen][1] == "sparse":
             return as_coordinates(data)
     except DataError:

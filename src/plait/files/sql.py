@@ -111,7 +111,7 @@ def _postgresql(url: str) -> Any:
         import adbc_driver_postgresql.dbapi as driver
     except ImportError:
         raise DataError(
-            f"{shown(url)}: the driver of PostgreSQL is not installed.\nInstall it: pip install 'plait[sql]'."
+            f"{shown(url)}: the driver of PostgreSQL is not installed.\nInstall it: pip install 'tensorplait[sql]'."
         ) from None
     with _server_errors(url, lambda: "Check user, password, host, port and database of the URL."):
         return driver.connect(url)

@@ -1,0 +1,182 @@
+"""The package: its metadata, what its archives hold, and the files that repeat the version or the address."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+import yaml
+
+import plait
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+URL = PROJECT["urls"]["Source"]
+YAML = [ROOT / "CITATION.cff", ROOT / "conda" / "recipe.yaml", *sorted((ROOT / ".github").rglob("*.yml"))]
+
+
+def loaded(name):
+    return yaml.safe_load((ROOT / name).read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The folder of both archives, built by what is installed: nothing is fetched."""
+    for needed in ("hatchling", "hatch_fancy_pypi_readme"):
+        pytest.importorskip(needed, reason=f"{needed} builds the package, and is not installed: make setup")
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def metadata(dist):
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
+        return message_from_bytes(wheel.read(f"tensorplait-{plait.__version__}.dist-info/METADATA"))
+
+
+@pytest.fixture(scope="module")
+def sources(dist):
+    """Names of the files in the source archive, without its folder."""
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_distribution_is_tensorplait_and_the_module_and_command_are_plait(dist, metadata):
+    assert (metadata["Name"], metadata["Version"]) == ("tensorplait", plait.__version__)
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
+        info = f"tensorplait-{plait.__version__}.dist-info"
+        assert {name.partition("/")[0] for name in wheel.namelist()} == {"plait", info}
+        assert "plait/py.typed" in wheel.namelist()
+        assert "plait = plait.cli:app" in wheel.read(f"{info}/entry_points.txt").decode()
+
+
+def test_the_metadata_say_where_the_project_lives_and_what_it_runs_on(metadata):
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    classifiers = metadata.get_all("Classifier")
+    minors = [int(found[1]) for line in classifiers if (found := re.fullmatch(r"Programming.* :: 3\.(\d+)", line))]
+    assert metadata["Requires-Python"] == f">=3.{min(minors)}"
+    assert minors == list(range(min(minors), max(minors) + 1))
+    assert {"Typing :: Typed", "Operating System :: Microsoft :: Windows"} <= set(classifiers)
+    assert metadata["License-Expression"] == "BSD-3-Clause"
+    assert "link prediction" in metadata["Keywords"]
+
+
+def test_every_classifier_exists(metadata):
+    known = pytest.importorskip("trove_classifiers", reason="trove-classifiers comes with hatchling: make setup")
+    assert set(metadata.get_all("Classifier")) <= set(known.classifiers)
+
+
+def test_links_of_the_readme_on_the_package_index_have_full_addresses(metadata):
+    targets = re.findall(r"\]\(([^)\s]+)\)", metadata.get_payload())
+    assert len(targets) > 20
+    assert [target for target in targets if not target.startswith("https://")] == []
+    assert f"{URL}/blob/main/docs/tutorial.md" in targets
+    assert f"{URL}/raw/main/docs/images/demo.svg" in targets
+
+
+def test_the_source_archive_is_small_and_has_no_results_of_benchmarks(dist, sources):
+    assert next(dist.glob("*.tar.gz")).stat().st_size < 1_000_000
+    assert {Path(name).suffix for name in sources} & {".jsonl", ".png", ".svg", ".pyc", ".whl"} == set()
+    folders = {name.partition("/")[0] for name in sources if "/" in name}
+    assert folders == {"src", "tests", "requirements"}
+
+
+def test_the_source_archive_has_all_that_builds_tests_and_cites_it(sources):
+    listed = subprocess.run(["git", "ls-files", "src", "tests"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a clone: git does not know which files belong to it")
+    missing = set(listed.stdout.split()) - sources
+    # Tests of what is in the repository only.
+    elsewhere = ("tests/lab/", "tests/test_docs.py", "tests/test_package.py")
+    assert [name for name in missing if not name.startswith(elsewhere)] == []
+    assert {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff"} <= sources
+    assert "requirements/tested.txt" in sources
+
+
+def test_the_version_is_written_once_and_repeated_rightly():
+    assert "version" in PROJECT["dynamic"]
+    assert loaded("CITATION.cff")["version"] == plait.__version__
+    assert loaded("conda/recipe.yaml")["context"]["version"] == plait.__version__
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in YAML])
+def test_yaml_files_parse(path):
+    assert isinstance(yaml.safe_load(path.read_text("utf-8")), dict)
+
+
+def test_the_citation_names_the_paper_too():
+    citation = loaded("CITATION.cff")
+    assert (citation["cff-version"], citation["license"]) == ("1.2.0", PROJECT["license"])
+    paper = citation["references"][0]
+    assert ([author["family-names"] for author in paper["authors"]], paper["year"]) == (["Ermis", "Cemgil"], 2013)
+
+
+def test_conda_needs_what_pip_needs():
+    recipe = loaded("conda/recipe.yaml")
+    needed = [line.replace(" ", "") for line in recipe["requirements"]["run"] if not line.startswith("python ")]
+    assert needed == PROJECT["dependencies"]
+    assert f">={recipe['context']['python_min']}" == PROJECT["requires-python"]
+    assert recipe["about"]["summary"] == PROJECT["description"]
+    building = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
+    assert set(building) <= {line.replace(" ", "") for line in recipe["requirements"]["host"]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CITATION.cff", "SECURITY.md", "CODE_OF_CONDUCT.md", "conda/recipe.yaml", ".github/ISSUE_TEMPLATE/config.yml"],
+)
+def test_the_address_of_the_repository_is_the_same_everywhere(name):
+    found = set(re.findall(r"https://github\.com/[\w.-]+/[\w.-]+", (ROOT / name).read_text("utf-8")))
+    assert found == {URL}
+
+
+def test_the_lock_has_a_version_that_is_allowed_for_everything_that_is_needed():
+    requirement = re.compile(r"^(?P<name>[\w.-]+)(?:\[\w+\])?(?:>=|==)(?P<least>[\d.]+)$")
+    lock = (ROOT / "requirements" / "tested.txt").read_text("utf-8")
+    locked = dict(re.findall(r"^([\w.-]+)==([\d.]+)", lock, re.MULTILINE))
+    needed = [*PROJECT["dependencies"], *(each for name in ("sql", "xarray", "dev") for each in extra(name))]
+    for found in map(requirement.match, needed):
+        assert found is not None
+        assert numbers(locked[found["name"].replace("_", "-")]) >= numbers(found["least"]), found[0]
+
+
+def extra(name):
+    return PROJECT["optional-dependencies"][name]
+
+
+def numbers(version):
+    return tuple(int(part) for part in version.split("."))
+
+
+def test_tests_run_on_three_systems_and_on_every_python_that_the_metadata_name():
+    jobs = loaded(".github/workflows/tests.yml")["jobs"]
+    matrix = jobs["tested"]["strategy"]["matrix"]
+    assert {system.partition("-")[0] for system in matrix["system"]} == {"ubuntu", "macos", "windows"}
+    tested = {*matrix["python"], *(each["python"] for each in matrix["include"])}
+    named = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert tested == set(jobs["package"]["strategy"]["matrix"]["python"]) == named
+    assert "make oldest" in [step.get("run") for step in jobs["oldest"]["steps"]]
+
+
+def test_publishing_needs_no_password_and_attests():
+    publish = loaded(".github/workflows/publish.yml")["jobs"]["publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    upload = publish["steps"][-1]
+    assert upload["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert upload["with"] == {"attestations": True}
+
+
+def test_advice_to_install_names_the_distribution():
+    for path in [*(ROOT / "src").rglob("*.py"), ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text("utf-8")
+        assert not re.search(r"(?<![a-z])plait\[(?:sql|xarray|paper|dev)\]", text), path
+        assert not re.search(r"metadata\.version\(.plait.\)|version\(.plait.\)", text), path
