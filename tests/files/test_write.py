@@ -2,7 +2,6 @@ import errno
 import gc
 import gzip
 import os
-import resource
 import stat
 from pathlib import Path
 
@@ -98,6 +97,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(ending
     name = f"t.{ending}"
     Path(name).write_text("old")
     # A file may not become longer than this; Python ignores the signal, so that writing fails.
+    resource = pytest.importorskip("resource", reason="limits of a process are not Windows'")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
     try:
