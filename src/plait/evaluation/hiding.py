@@ -38,10 +38,10 @@ def hide(
     """Hide a part of a relation, so that a fit of the rest can be evaluated: ``train, test = plait.hide(…)``.
 
     data: a table, an array or a `plait.Relation`; or a dict of them as for `plait.fit`, of which `relation` names the
-    one to hide from. Without a model the columns of a table are its indices, but for `value` and what a `plait.Relation`
-    names; a column of numbers that may as well be values is refused. train is what to fit: a `plait.Relation`, or the
-    dict with that one replaced; every option of the original stays. test is a table of the same kind as came in (polars
-    for arrays): the indices and `value`.
+    one to hide from. Without a model the columns of a table are its indices, but for `value` and what a
+    `plait.Relation` names; a column of numbers that may as well be values is refused. train is what to fit: a
+    `plait.Relation`, or the dict with that one replaced; every option of the original stays. test is a table of the
+    same kind as came in (polars for arrays): the indices and `value`.
 
     fraction: how much to hide, over 0 and under 1; exactly that share, to the nearest whole number. by: of what.
 

@@ -30,10 +30,10 @@ WIDTH = 20  # characters of a bar in a notebook
 class Progress:
     """How a fit reports.
 
-    bar: True, False, or None for "on a terminal and in a notebook". callback: sees every record; returning False stops the fit.
-    interrupt: what Ctrl-C does: "return" the fit so far at the end of the sweep (a second Ctrl-C raises), or "raise"
-    KeyboardInterrupt at once. None returns it, with an `InterruptedWarning`; but a program that has a handler of its own
-    for Ctrl-C keeps that.
+    bar: True, False, or None for "on a terminal and in a notebook". callback: sees every record; returning False stops
+    the fit. interrupt: what Ctrl-C does: "return" the fit so far at the end of the sweep (a second Ctrl-C raises), or
+    "raise" KeyboardInterrupt at once. None returns it, with an `InterruptedWarning`; but a program that has a handler
+    of its own for Ctrl-C keeps that.
     """
 
     bar: bool | None = None
