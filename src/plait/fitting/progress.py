@@ -84,8 +84,8 @@ def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callab
         yield lambda more: None
         return
     if in_notebook():
-        with _counting_in_cell(what, total) as advance:
-            yield advance
+        with _counting_in_cell(what, total) as count:
+            yield count
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
