@@ -87,7 +87,7 @@ def test_by_default_ctrl_c_returns_the_fit_so_far_and_warns_at_the_callers_line(
         fit = make("cp3").fit(sweeps=200, progress=given)
     sweep = fit.history[-1].sweep
     assert 5 <= sweep <= 6
-    assert fit.stop == f"interrupted after {sweep} sweeps; this is the fit so far."
+    assert str(fit.stop) == f"interrupted after {sweep} sweeps; this is the fit so far."
     assert str(caught[0].message) == (
         f"fit: {fit.stop}\n"
         'Go on: plait.fit(…, init=fit). To have Ctrl-C raise instead: progress=plait.Progress(interrupt="raise").'
@@ -114,7 +114,7 @@ def test_ctrl_c_in_an_ensemble_returns_the_members_that_have_begun(default_handl
     """With two threads members run side by side, and the third waits for a thread."""
     with pytest.warns(plait.InterruptedWarning):
         fit = make("cp3").fit(sweeps=200, tol=0.0, restarts=3, threads=threads, progress=interrupting(5))
-    assert fit.stop.startswith("interrupted")
+    assert fit.stop.reason == "interrupted"
     assert 1 <= len(fit.members) <= threads
     assert all(member.history[-1].sweep > -50 for member in fit.members)
 

@@ -9,7 +9,7 @@ from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoL
 from plait.infer.loop import Outcome
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
-from plait.infer.stop import Reason
+from plait.infer.stop import Reason, Stop
 from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
@@ -112,13 +112,13 @@ def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Col
         )
 
 
-def interrupt_traps(stop: str) -> Iterator[Trap]:
+def interrupt_traps(stop: Stop) -> Iterator[Trap]:
     """A fit that Ctrl-C ended: whoever goes on with it should know."""
-    if stop.startswith("interrupted"):
+    if stop.reason == Reason.INTERRUPTED:
         cure = (
             'Go on: plait.fit(…, init=fit). To have Ctrl-C raise instead: progress=plait.Progress(interrupt="raise").'
         )
-        yield Trap(InterruptedWarning, "fit", stop, cure)
+        yield Trap(InterruptedWarning, "fit", stop.sentence, cure)
 
 
 def _comparable(problem: Problem) -> bool:
