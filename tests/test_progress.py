@@ -71,12 +71,74 @@ def test_ctrl_c_in_the_middle_of_a_sweep_never_cuts_an_update_in_two(handler):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+@pytest.fixture
+def default_handler():
+    """Python's own handler, in place whatever runs the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("progress", ["callable", "Progress"])
-def test_ctrl_c_raises_by_default(handler, progress):
+def test_by_default_ctrl_c_returns_the_fit_so_far_and_warns_at_the_callers_line(default_handler, progress):
     callback = interrupting(5)
     given = callback if progress == "callable" else plait.Progress(bar=False, callback=callback)
+    with pytest.warns(plait.InterruptedWarning) as caught:
+        fit = make("cp3").fit(sweeps=200, progress=given)
+    sweep = fit.history[-1].sweep
+    assert 5 <= sweep <= 6
+    assert str(fit.stop) == f"interrupted after {sweep} sweeps; this is the fit so far."
+    assert str(caught[0].message) == (
+        f"fit: {fit.stop}\n"
+        'Go on: plait.fit(…, init=fit). To have Ctrl-C raise instead: progress=plait.Progress(interrupt="raise").'
+    )
+    assert "plait" not in os.path.relpath(caught[0].filename, os.path.dirname(plait.__file__)).split(os.sep)[0]
+    assert len(caught) == 1
+    assert signal.getsignal(signal.SIGINT) is default_handler
+
+
+def test_a_second_ctrl_c_raises_by_default_too(default_handler):
+    def twice(record):
+        if record.sweep == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)  # the handlers run here at the latest
+
     with pytest.raises(KeyboardInterrupt):
-        make("cp3").fit(sweeps=200, progress=given)
+        make("cp3").fit(sweeps=200, progress=twice)
+    assert signal.getsignal(signal.SIGINT) is default_handler
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_in_an_ensemble_returns_the_members_that_have_begun(default_handler, threads):
+    """With two threads members run side by side, and the third waits for a thread."""
+    with pytest.warns(plait.InterruptedWarning):
+        fit = make("cp3").fit(sweeps=200, tol=0.0, restarts=3, threads=threads, progress=interrupting(5))
+    assert fit.stop.reason == "interrupted"
+    assert 1 <= len(fit.members) <= threads
+    assert all(member.history[-1].sweep > -50 for member in fit.members)
+
+
+@pytest.mark.parametrize("rank", ["auto", "bound"])
+def test_ctrl_c_while_ranks_are_tried_raises_for_there_is_no_fit_yet(default_handler, monkeypatch, rank):
+    from plait.fitting.ranks import settle
+
+    def pressed(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1.0)
+
+    monkeypatch.setattr(settle, "fit_quietly", pressed)
+    X = np.random.default_rng(0).poisson(1.0, (30, 25)).astype(float)
+    with pytest.raises(KeyboardInterrupt):
+        plait.fit(TEXT, {"X": X}, rank=rank, seed=0, progress=False)
+    assert signal.getsignal(signal.SIGINT) is default_handler
+
+
+@pytest.mark.parametrize("interrupt", [None, "raise"])
+def test_ctrl_c_raises_where_that_is_asked_for_or_the_program_handles_it(handler, interrupt):
+    progress = plait.Progress(bar=False, callback=interrupting(5), interrupt=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        make("cp3").fit(sweeps=200, progress=progress)
     assert signal.getsignal(signal.SIGINT) is handler
 
 

@@ -260,7 +260,7 @@ def test_gamma_refuses_what_is_no_prior():
 def test_progress_refuses_an_unknown_interrupt():
     with pytest.raises(plait.SettingError) as error:
         plait.Progress(interrupt="stop")
-    assert str(error.value) == 'Progress: interrupt must be "raise" or "return", got \'stop\'.'
+    assert str(error.value) == 'Progress: interrupt must be "raise", "return" or None, got \'stop\'.'
 
 
 def test_labels_beside_bound_data_are_refused():

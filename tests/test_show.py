@@ -159,7 +159,7 @@ def test_a_split_is_shown_with_its_twins():
     assert shown.startswith("Split of a")
     assert f"{split.chosen} of {split.candidates} {split.what}, seed 0" in shown
     assert str(split).splitlines()[0] == (
-        f"Split of a: {split.chosen} of {split.candidates} {split.what} hidden, seed 0"
+        f"Split of a[user, place]: {split.chosen} of {split.candidates} {split.what} hidden, seed 0"
     )
     for word, said in split.facts[1:]:
         assert said in shown

@@ -37,9 +37,10 @@ def _block(block: str) -> str:
         return "\n".join(["```text", *(line[4:] for line in lines), "```"])
     if ROW.match(lines[0]) and sum(ROW.match(line) is not None for line in lines) > 1:
         return _table(_rows(lines))
-    if SENTENCE.match(block) and len(SENTENCE.findall(block)) > 1:
-        pieces = SENTENCE.split(block)[1:]
-        return _table([[name, " ".join(text.split())] for name, text in zip(pieces[::2], pieces[1::2])])
+    running = " ".join(block.split())  # a name and its remark may stand on two lines
+    if SENTENCE.match(running) and len(SENTENCE.findall(running)) > 1:
+        pieces = SENTENCE.split(running)[1:]
+        return _table([[name, text.strip()] for name, text in zip(pieces[::2], pieces[1::2])])
     return block
 
 
@@ -57,7 +58,7 @@ def _rows(lines: list[str]) -> list[list[str]]:
 def _table(rows: list[list[str]]) -> str:
     bar = r"\|"
     cells = [f"| {_code(name)} | {text.replace('|', bar)} |" for name, text in rows]
-    return "\n".join(["| | |", "|---|---|", *cells])
+    return "\n".join(["| name | meaning |", "|---|---|", *cells])
 
 
 def _code(name: str) -> str:

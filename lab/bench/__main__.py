@@ -25,6 +25,7 @@ TABLES = (
     "intervals",
     "orders",
     "predict",
+    "pruning",
     "ranks",
     "starts",
     "sums",

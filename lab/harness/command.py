@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,6 +66,7 @@ def places(given: argparse.Namespace, home: str) -> tuple[Path, Path]:
 
 def ended(work: Callable[[], int]) -> int:
     """The exit code of some work: 0 fine, 1 something failed, 2 a mistake, 130 interrupted; said in one message."""
+    before = signal.signal(signal.SIGINT, _interrupt)
     try:
         return work()
     except KeyboardInterrupt:
@@ -73,6 +75,13 @@ def ended(work: Callable[[], int]) -> int:
     except PlaitError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Ctrl-C ends the work; without a handler of ours one fit would return what it has, and be measured as a whole."""
+    raise KeyboardInterrupt
 
 
 def measure(

@@ -13,7 +13,7 @@
     PlaitWarning         a trap: what is likely a mistake, though it can be computed
      ├── of the model    LoneLatentWarning, ForgottenFactorWarning
      ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
-     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning
+     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning, InterruptedWarning
      ├── of an answer    ClosedWarning
      └── of a test       LeakWarning (in `plait.evaluation`)
 
@@ -103,6 +103,10 @@ class ClosedWarning(PlaitWarning):
 
 class BoundWarning(PlaitWarning):
     """A fit explains less than the same model without latent indices."""
+
+
+class InterruptedWarning(PlaitWarning):
+    """Ctrl-C ended a fit; what is returned is the fit so far."""
 
 
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:

@@ -177,7 +177,8 @@ def relation_html(relation: Any) -> str:
 
 def split_html(split: Any) -> str:
     """A `plait.Split`: how much is hidden, and what gives it away."""
-    return page(title(f"Split of {split.relation}"), facts(split.facts))
+    subject = f"{split.relation}[{', '.join(split.indices)}]"
+    return page(title(f"Split of {subject}"), facts(split.facts))
 
 
 def posterior_html(posterior: Any) -> str:

@@ -394,7 +394,7 @@ def test_thinning_leaves_no_trace_of_the_hidden_links():
     table = pl.DataFrame({"i": rng.integers(0, 60, 300), "j": rng.integers(0, 80, 300), "k": 0}).unique()
     labels = {"i": range(60), "j": range(100), "k": [0]}  # the last twenty have no link at all
     train, test = plait.hide(
-        {"X": plait.Relation(table, universe="model")}, fraction=0.9, by="thin", seed=0, labels=labels
+        {"X": plait.Relation(table, ("i", "j", "k"), universe="model")}, fraction=0.9, by="thin", seed=0, labels=labels
     )
     fit = plait.fit(MODEL, train, rank=2, sweeps=20, seed=0, labels=labels)
     cold = np.setdiff1d(np.arange(100), fit.known["X"].cells[:, 1])
@@ -428,7 +428,7 @@ def test_all_rows_of_a_repeated_link_are_thinned_together():
 
 def test_a_thinned_relation_can_be_thinned_again():
     table = pl.DataFrame({"i": [0, 0, 1, 1, 2, 2, 3, 3], "j": [0, 1, 1, 2, 2, 3, 3, 0], "k": 0, "w": 2.0})
-    once, first = plait.hide(plait.Relation(table, weight="w"), fraction=0.25, by="thin", seed=0)
+    once, first = plait.hide(plait.Relation(table, INDICES, weight="w"), fraction=0.25, by="thin", seed=0)
     twice, second = plait.hide(once, fraction=0.5, by="thin", seed=1)
     M, bound = weights(twice, None)
     assert len(first.join(second, on=INDICES, how="semi")) == 0
@@ -468,7 +468,7 @@ def test_a_split_unpacks_as_two_and_says_what_it_is():
     assert tuple(split) == (split.train, split.test)
     assert (
         str(split)
-        == "Split of data: 30 of 120 observed cells hidden, seed 3\n  test   8 links, 22 zeros\n  twins  none"
+        == "Split of data[i, j, k]: 30 of 120 observed cells hidden, seed 3\n  test   8 links, 22 zeros\n  twins  none"
     )
     assert repr(split) == str(split)
 
@@ -558,6 +558,48 @@ def test_a_wrong_setting_is_refused_with_a_cure(name):
     assert message(SettingError, call) == expected
 
 
+VISITS = pl.DataFrame(
+    {"user": ["ann", "ann", "bob", "cem"], "place": ["cafe", "park", "cafe", "gym"], "times": [1, 3, 2, 1]}
+)
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pl.DataFrame.lazy, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+@pytest.mark.parametrize("values", [[1, 3, 2, 1], [1.0, 3.0, 2.0, 1.0], [True, False, True, True]])
+def test_numbers_that_may_be_values_are_not_taken_for_an_index_in_silence(kind, values):
+    table = kind(VISITS.with_columns(times=pl.Series(values)))
+    assert "column 'times' holds numbers" in message(DataError, lambda: plait.hide(table, fraction=0.5, seed=0))
+
+
+@pytest.mark.parametrize("column", ["user", "place", "times"])
+def test_what_was_said_of_a_column_of_numbers_is_done_and_told(column):
+    indices = [name for name in VISITS.columns if name != column]
+    numbered = VISITS.with_columns(pl.col(name).rank("dense").cast(int) for name in VISITS.columns)
+    split = plait.hide(plait.Relation(numbered, value=column), fraction=0.5, seed=0)
+    assert split.test.columns == [*indices, "value"]
+    assert f"Split of data[{', '.join(indices)}]: " in str(split)
+
+
+def test_numbers_are_an_index_where_it_was_said_or_the_others_name_a_row_twice():
+    said = plait.hide(plait.Relation(VISITS, indices=("user", "place", "times")), fraction=0.5, seed=0)
+    more = pl.concat([VISITS, pl.DataFrame({"user": ["ann"], "place": ["cafe"], "times": [7]})])
+    for split in (
+        said,
+        plait.hide(plait.Relation(VISITS, columns={"times": "times"}), fraction=0.5, seed=0),
+        plait.hide(VISITS, model="data[user, place, times] = U[user, r] P[place, r] T[times, r]", fraction=0.5, seed=0),
+        plait.hide(VISITS.with_columns(value=1.0), fraction=0.5, seed=0),
+        plait.hide(more, fraction=0.5, seed=0),
+    ):
+        assert split.test.columns == ["user", "place", "times", "value"]
+
+
+def test_what_was_taken_for_an_index_is_one_for_the_next_split_too():
+    """Fewer links may name each pair once; what the numbers are is known by then."""
+    table = pl.DataFrame({"i": [0, 0, 0, 0, 1], "j": [0, 0, 1, 1, 1], "k": [0, 1, 0, 1, 0]})
+    for seed in range(8):
+        train, _ = plait.hide(table, fraction=0.4, by="thin", seed=seed)
+        assert plait.hide(train, fraction=0.4, by="thin", seed=0).test.columns == ["i", "j", "k", "value"]
+
+
 WRONG_DATA = {
     "no links": (
         lambda: plait.hide(T.with_columns(value=0.0), fraction=0.5),
@@ -572,6 +614,12 @@ WRONG_DATA = {
         lambda: plait.hide(T.rename({"film": "the film"}), fraction=0.5),
         "data: column 'the film' cannot be the name of an index.\n"
         "Say what it is: plait.Relation(table, columns={'user': 'the film'}), or value= or weight='the film'.",
+    ),
+    "perhaps values": (
+        lambda: plait.hide(VISITS, fraction=0.5),
+        "data: column 'times' holds numbers, which may be values of cells or names of an index: 'user', 'place' alone "
+        "tell all rows apart.\n"
+        "Say which: plait.Relation(table, value='times'), or indices=('user', 'place', 'times').",
     ),
     "no data": (
         lambda: plait.hide("visits.csv", fraction=0.5),
@@ -591,16 +639,17 @@ def test_data_that_cannot_be_split_are_refused_with_a_cure(name):
 def test_a_tensor_too_large_to_list_is_thinned_instead():
     rng = np.random.default_rng(0)
     table = pl.DataFrame({i: rng.integers(0, 5000, 3000) for i in INDICES}).unique()
-    assert message(SettingError, lambda: plait.hide(table, fraction=0.5)).endswith(
+    relation = plait.Relation(table, INDICES)
+    assert message(SettingError, lambda: plait.hide(relation, fraction=0.5)).endswith(
         'Use by="thin": it hides links and zeros in equal shares without listing them.'
     )
-    assert "over 33,554,432" not in message(SettingError, lambda: plait.hide(table, fraction=1.5))
-    split = plait.hide(table, fraction=0.5, by="thin", seed=0)
+    assert "over 33,554,432" not in message(SettingError, lambda: plait.hide(relation, fraction=1.5))
+    split = plait.hide(relation, fraction=0.5, by="thin", seed=0)
     bound = plait.Model(MODEL).bind({"X": split.train}).relations["X"]
     whole = plait.Model(MODEL).bind({"X": table}).relations["X"]
     kept = len(table) - len(split.test)
     # Σ M = w · (cells that are no known link) + kept: every entity still counts, though many lost all their links.
     assert bound.weights.total() == pytest.approx(0.5 * (whole.total_cells - kept) + kept, rel=1e-12)
-    cold = plait.hide(table, fraction=0.5, by=("index", "i"), seed=0)
+    cold = plait.hide(relation, fraction=0.5, by=("index", "i"), seed=0)
     assert cold.zeros is None
     assert (cold.test["value"] > 0).all()

@@ -48,7 +48,7 @@ def test_the_latest_links_are_hidden_and_the_others_known():
     split = plait.hide(table, fraction=0.25, by="time", time="when", seed=0)
     assert cells(split.test) == cells(table.filter(pl.col("when") >= 45))
     assert known(split.train) == cells(table.filter(pl.col("when") < 45))
-    assert str(split).startswith("Split of data: 15 of 60 links (the latest by when) hidden, seed 0")
+    assert str(split).startswith("Split of data[user, place]: 15 of 60 links (the latest by when) hidden, seed 0")
     assert (split.by, split.fraction, split.links, split.zeros) == ("time", 0.25, 15, None)
 
 
@@ -233,7 +233,7 @@ WRONG = {
         SettingError,
         "no user of data has more than 50 of its links, so nothing would be left of any.\nGive a smaller count",
     ),
-    "no fraction": ({}, SettingError, "fraction must be over 0 and under 1, got None."),
+    "no fraction": ({"by": "time", "time": "when"}, SettingError, "fraction must be over 0 and under 1, got None."),
     "no index": (
         {"by": ("last", "usr"), "time": "when"},
         SettingError,

@@ -46,8 +46,8 @@ def choose(
     """Compare settings in one table, and give back the best one's fit.
 
     rank, adapt, likelihood: lists of what to compare, every combination of them; what is no list is the same for all.
-    rank and adapt: as for `plait.fit`; likelihood: words or objects, of the relation that is judged. seeds: how many
-    fits of every setting. by: what is compared.
+    Ranks and tyings are those of `plait.fit`, likelihoods words or objects, of the relation that is judged. seeds: how
+    many fits of every setting. by: what is compared.
 
     - "hidden": a fraction of the links of a relation (the first one of the model unless `relation` names another), and
       ten zeros for each, are put aside with their mirror images. The best setting has the highest log-likelihood of

@@ -11,9 +11,12 @@ traceback of anything unexpected.
 import atexit
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,7 +39,8 @@ class Program(TyperGroup):
         if not standalone_mode:
             return run(args, *rest, **options)
         try:
-            code = run(args, *rest, **options)
+            with _raising_interrupts():
+                code = run(args, *rest, **options)
             sys.stdout.flush()
         except BrokenPipeError:
             code = _closed_pipe()
@@ -53,6 +57,24 @@ class Program(TyperGroup):
                 say("KeyboardInterrupt", "interrupted.", as_json=as_json)
         _no_reset()
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _raising_interrupts() -> Iterator[None]:
+    """Ctrl-C raises unless a command asks for what a fit has: a fit of many that just returned would go unnoticed."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _closed_pipe() -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from plait.data.reading.tables import frame_of, is_table
 from plait.errors import SettingError
 from plait.evaluation.masking import labelled, masked
-from plait.evaluation.picking import Chosen, beside_decoys, choose, values_at, way_of
+from plait.evaluation.picking import Chosen, beside_decoys, check_time, choose, values_at, way_of
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
@@ -38,8 +38,10 @@ def hide(
     """Hide a part of a relation, so that a fit of the rest can be evaluated: ``train, test = plait.hide(…)``.
 
     data: a table, an array or a `plait.Relation`; or a dict of them as for `plait.fit`, of which `relation` names the
-    one to hide from. train is what to fit: a `plait.Relation`, or the dict with that one replaced; every option of the
-    original stays. test is a table of the same kind as came in (polars for arrays): the indices and `value`.
+    one to hide from. Without a model the columns of a table are its indices, but for `value` and what a
+    `plait.Relation` names; a column of numbers that may as well be values is refused. train is what to fit: a
+    `plait.Relation`, or the dict with that one replaced; every option of the original stays. test is a table of the
+    same kind as came in (polars for arrays): the indices and `value`.
 
     fraction: how much to hide, over 0 and under 1; exactly that share, to the nearest whole number. by: of what.
 
@@ -86,6 +88,7 @@ def hide(
     """
     refuse_in_fork("plait.hide")
     _check(seed, twins)
+    check_time(by, time)
     subject = understood(data, relation, model, labels, time)
     way = way_of(by, fraction, time, count, subject.bound)
     seed = secrets.randbits(32) if seed is None else int(seed)
@@ -112,6 +115,7 @@ def hide(
         candidates=chosen.candidates,
         links=len(links),
         zeros=len(values) - len(links) if chosen.with_zeros else None,
+        indices=subject.bound.indices,
     )
 
 

@@ -66,14 +66,18 @@ def way_of(by: Any, fraction: Any, time: Any, count: Any, bound: BoundRelation) 
     """The arguments of `hide` that say what to hide, checked."""
     word, over = _by(by, bound)
     _check_amount(word, by, fraction, count)
-    if word == "time" and time is None:
-        raise SettingError('by="time" needs time=, the column that says when.\nGive time="when", or another column.')
     if time is not None and word not in ("time", "last"):
         raise SettingError(
             f"time is {time!r}, but by={by!r} does not look at it.\n"
             f'Hide the latest links, by="time", or the last of each entity, by=("last", …).'
         )
     return Way(word, over, None if fraction is None else float(fraction), time, 1 if count is None else int(count))
+
+
+def check_time(by: Any, time: Any) -> None:
+    """Refuse to ask for times without a column of them, before that column is taken for something else."""
+    if by == "time" and time is None:
+        raise SettingError('by="time" needs time=, the column that says when.\nGive time="when", or another column.')
 
 
 def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:

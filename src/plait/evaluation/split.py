@@ -16,7 +16,7 @@ class Split:
     and their `value`. twins: what gives hidden links away: a table with the columns relation, agree_on, hidden_links,
     twins, example, hidden; None where they were to be ignored. zeros: how many hidden zeros the test lists; None where
     only links are listed, though zeros may be hidden too. chosen, candidates, what: how many were chosen to be hidden,
-    out of how many cells, links, entities or pairs.
+    out of how many cells, links, entities or pairs. indices: of the relation, as they were understood.
     """
 
     train: Any
@@ -31,6 +31,7 @@ class Split:
     candidates: int
     links: int
     zeros: int | None
+    indices: tuple[str, ...]
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.train, self.test))
@@ -55,7 +56,8 @@ class Split:
         return found
 
     def __str__(self) -> str:
-        first = f"Split of {self.relation}: {self.chosen:,} of {self.candidates:,} {self.what} hidden, seed {self.seed}"
+        subject = f"{self.relation}[{', '.join(self.indices)}]"
+        first = f"Split of {subject}: {self.chosen:,} of {self.candidates:,} {self.what} hidden, seed {self.seed}"
         return "\n  ".join([first, *(f"{word:<6} {words}" for word, words in self.facts[1:])])
 
     def _repr_html_(self) -> str:

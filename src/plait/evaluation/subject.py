@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plait.data.binding.bind import bind
 from plait.data.bound import BoundRelation, Data
-from plait.data.reading.plain import own_indices, plain_model
+from plait.data.reading.plain import own_indices, plain_model, refuse_perhaps_values
 from plait.data.reading.relation import Relation, as_relation
 from plait.data.reading.tables import is_table
 from plait.errors import SettingError, suggestion
@@ -73,12 +73,22 @@ def understood(
     }
     axes = {i: i if model is None else model.axis(i) for own in indices.values() for i in own}
     own = plain_model(indices, axes) if model is None else _part_of(model, list(relations))
+    if model is None:
+        relations = {key: _without_doubt(key, value, indices[key]) for key, value in relations.items()}
     relations = {key: value.tabled(own, key) for key, value in relations.items()}
     known = {key: _bindable(r, model is not None) for key, r in relations.items()}
     bound = bind(own, known, labels=_declared(labels, axes, model), warn=False)  # the fit that follows will warn
     # A split may hide every self-link, which must not make the diagonal a missing one.
     observed = {key: replace(r, diagonal="observed") for key, r in relations.items() if _observes(bound.relations[key])}
     return Subject(name, given, {**relations, **observed}, bound, times)
+
+
+def _without_doubt(name: str, relation: Relation, indices: tuple[str, ...]) -> Relation:
+    """The relation of a table, where it is clear which columns are indices; it says so to whoever splits the rest."""
+    if not is_table(relation.data):
+        return relation
+    refuse_perhaps_values(name, relation, indices)
+    return relation if relation.value is not None or len(indices) < 3 else replace(relation, indices=indices)
 
 
 def _observes(relation: BoundRelation) -> bool:

@@ -45,7 +45,7 @@ class Runner:
             self._run_beside(beside)
         else:
             for seed in self.task.seeds:
-                if not self.stopped:
+                if not self.stopped:  # else its problem would be made for nothing
                     self._run(seed, self.task.begin(seed, self.task.executor))
         return self._ran()
 
@@ -62,6 +62,8 @@ class Runner:
                 raise
 
     def _run(self, seed: int, problem: Problem, *, copied: bool = False) -> None:
+        if self.stopped:  # before it began: a start would answer as if it were a fit
+            return
         keep = self._keeper(seed, copied)
         outcome = run(problem, self.task.loop, self._watch, keep, self.task.begun.get(seed))
         with self.lock:

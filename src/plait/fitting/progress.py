@@ -1,7 +1,7 @@
 """What a person sees while a fit runs or a test is ranked, and what Ctrl-C does.
 
-On a terminal a bar on stderr (lines where nothing can move, TERM=dumb), in a pipe nothing, a callable for anything
-else. A callable gets every `Record`; returning False stops the fit.
+On a terminal a bar on stderr (lines where nothing can move, TERM=dumb), in a notebook a line of the cell, in a pipe
+nothing, a callable for anything else. A callable gets every `Record`; returning False stops the fit.
 """
 
 import signal
@@ -22,24 +22,27 @@ from plait.infer.stop import Reason, Stop
 Callback = Callable[[Record], Any]
 SECONDS = 5.0  # between two lines on a terminal that has no bar
 SHORT = 0.5  # seconds for which nobody needs a bar
+REDRAWN = 0.2  # seconds between two states of a line in a notebook: each is a message to a browser
+WIDTH = 20  # characters of a bar in a notebook
 
 
 @dataclass(frozen=True)
 class Progress:
     """How a fit reports.
 
-    bar: True, False, or None for "on a terminal only". callback: sees every record; returning False stops the fit.
-    interrupt: what Ctrl-C does: "raise" KeyboardInterrupt at once, or "return" the fit so far at the end of the sweep
-    (a second Ctrl-C raises).
+    bar: True, False, or None for "on a terminal and in a notebook". callback: sees every record; returning False stops
+    the fit. interrupt: what Ctrl-C does: "return" the fit so far at the end of the sweep (a second Ctrl-C raises), or
+    "raise" KeyboardInterrupt at once. None returns it, with an `InterruptedWarning`; but a program that has a handler
+    of its own for Ctrl-C keeps that.
     """
 
     bar: bool | None = None
     callback: Callback | None = None
-    interrupt: Literal["raise", "return"] = "raise"
+    interrupt: Literal["raise", "return"] | None = None
 
     def __post_init__(self) -> None:
-        if self.interrupt not in ("raise", "return"):
-            raise SettingError(f'Progress: interrupt must be "raise" or "return", got {self.interrupt!r}.')
+        if self.interrupt not in ("raise", "return", None):
+            raise SettingError(f'Progress: interrupt must be "raise", "return" or None, got {self.interrupt!r}.')
         if self.callback is not None and not callable(self.callback):
             raise SettingError(f"Progress: callback must be callable, got {self.callback!r}.")
 
@@ -58,8 +61,7 @@ def as_progress(given: "Progress | bool | Callback | None") -> Progress:
 @contextmanager
 def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watch]:
     """A watcher for the loops of all members, with its bar and its Ctrl-C handler while they run."""
-    show = sys.stderr.isatty() if progress.bar is None else progress.bar
-    with _bar(sweeps, members, show) as advance, _interrupts(progress.interrupt) as interrupted:
+    with _bar(sweeps, members, _is_shown(progress.bar)) as advance, _interrupts(progress.interrupt) as interrupted:
 
         def watch(record: Record) -> Stop | None:
             advance(record)
@@ -76,10 +78,14 @@ def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watc
 def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
     """A bar for work of `total` parts, told of each so many that are done; it appears when the work takes long.
 
-    show: True, False, or None for "on a terminal only".
+    show: True, False, or None for "on a terminal and in a notebook".
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if not _is_shown(show):
         yield lambda more: None
+        return
+    if in_notebook():
+        with _counting_in_cell(what, total) as count:
+            yield count
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -103,10 +109,89 @@ def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callab
             bar.stop()
 
 
+def _is_shown(bar: bool | None) -> bool:
+    """Whether a person is to see how far it is; None: where somebody can."""
+    return (sys.stderr.isatty() or in_notebook()) if bar is None else bar
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook. IPython is not imported for it: there it is already."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None  # a shell on a terminal has none
+
+
+@contextmanager
+def _cell_line(end: str | None = None) -> Iterator[Callable[[str], None]]:
+    """A line of the notebook's cell, written anew with each text; in the end the last one stays, or `end`.
+
+    Text of a display, which every front end can replace: bars of rich need ipywidgets there, and stderr is red.
+    """
+    from IPython.display import display
+
+    handle: Any = None  # a line that says nothing is not there
+    last, said = "", 0.0
+
+    def say(text: str) -> None:
+        nonlocal handle, last, said
+        last = text
+        if handle is None:
+            handle = display({"text/plain": text}, raw=True, display_id=True)
+        elif time.monotonic() - said >= REDRAWN:
+            handle.update({"text/plain": text}, raw=True)
+        else:
+            return
+        said = time.monotonic()
+
+    try:
+        yield say
+    finally:
+        if handle is not None:
+            handle.update({"text/plain": last if end is None else end}, raw=True)
+
+
+def _drawn(done: int, total: int) -> str:
+    full = WIDTH * min(done, total) // max(total, 1)
+    return f"{done:,}/{total:,} {'█' * full}{'░' * (WIDTH - full)}"
+
+
+@contextmanager
+def _counting_in_cell(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    done, began = 0, time.monotonic()
+    with _cell_line(end="") as say:
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            if time.monotonic() - began >= SHORT:
+                say(f"{what} {_drawn(done, total)}")
+
+        yield advance
+
+
+@contextmanager
+def _bar_in_cell(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
+    done, began = 0, time.monotonic()
+    with _cell_line() as say:
+        say("compiling")
+
+        def advance(record: Record) -> None:
+            nonlocal done
+            done = _done(record, done, members)
+            seconds = time.monotonic() - began
+            say(f"sweep {_drawn(done, sweeps * members)}  {''.join(_reached(record))}  {seconds:.0f} s")
+
+        yield advance
+
+
 @contextmanager
 def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], None]]:
     if not show:
         yield lambda record: None
+        return
+    if in_notebook():
+        with _bar_in_cell(sweeps, members) as advance:
+            yield advance
         return
     from rich.console import Console
     from rich.progress import (
@@ -132,10 +217,15 @@ def _bar(sweeps: int, members: int, show: bool) -> Iterator[Callable[[Record], N
         def advance(record: Record) -> None:
             nonlocal done
             bound, change = _reached(record)
-            done = done + (record.sweep > 0) if members > 1 else max(record.sweep, 0)
+            done = _done(record, done, members)
             bar.update(task, completed=done, description=f"{bound}{change}" if console.width >= 60 else bound)
 
         yield advance
+
+
+def _done(record: Record, done: int, members: int) -> int:
+    """Sweeps done by now, of all members together; those of a warm-up do not count."""
+    return done + (record.sweep > 0) if members > 1 else max(record.sweep, 0)
 
 
 @contextmanager
@@ -164,8 +254,12 @@ def _lines(sweeps: int, members: int) -> Iterator[Callable[[Record], None]]:
 @contextmanager
 def saying(progress: Progress) -> Iterator[Callable[[str], None]]:
     """Tells a person what is tried before a fit begins: words that change in place, or lines where nothing can move."""
-    if not (sys.stderr.isatty() if progress.bar is None else progress.bar):
+    if not _is_shown(progress.bar):
         yield lambda text: None
+        return
+    if in_notebook():
+        with _cell_line(end="") as say:
+            yield say
         return
     from rich.console import Console
 
@@ -187,10 +281,10 @@ def _reached(record: Record) -> tuple[str, str]:
 
 
 @contextmanager
-def _interrupts(mode: str) -> Iterator[threading.Event]:
-    """With "return": the first Ctrl-C only sets a flag, so that no update is ever cut in two."""
+def _interrupts(mode: str | None) -> Iterator[threading.Event]:
+    """Unless Ctrl-C is to raise: the first one only sets a flag, so that no update is ever cut in two."""
     pressed = threading.Event()
-    if mode == "raise" or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not _takes_over(mode):
         yield pressed
         return
     before = signal.getsignal(signal.SIGINT)
@@ -204,3 +298,8 @@ def _interrupts(mode: str) -> Iterator[threading.Event]:
         yield pressed
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _takes_over(mode: str | None) -> bool:
+    """Whether a fit handles Ctrl-C itself; a program that was not asked may have a handler that must hear of it."""
+    return mode == "return" or (mode is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler)

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 from plait.data.bound import BoundRelation, Data
 from plait.data.observing.undirected import count_cells
-from plait.errors import BoundWarning, GivenRowsWarning, NoLinksWarning, RankWarning
+from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoLinksWarning, RankWarning
 from plait.infer.loop import Outcome
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
-from plait.infer.stop import Reason
+from plait.infer.stop import Reason, Stop
 from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
@@ -110,6 +110,15 @@ def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Col
             "less than they cost.",
             f"Use a smaller rank{adapt}, other seeds or more sweeps; or leave the latent indices out.",
         )
+
+
+def interrupt_traps(stop: Stop) -> Iterator[Trap]:
+    """A fit that Ctrl-C ended: whoever goes on with it should know."""
+    if stop.reason == Reason.INTERRUPTED:
+        cure = (
+            'Go on: plait.fit(…, init=fit). To have Ctrl-C raise instead: progress=plait.Progress(interrupt="raise").'
+        )
+        yield Trap(InterruptedWarning, "fit", stop.sentence, cure)
 
 
 def _comparable(problem: Problem) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from plait.data.labels.columns import quoted
 from plait.data.reading.graphs import is_graph
 from plait.data.reading.relation import Relation
-from plait.data.reading.tables import column_names, is_table
+from plait.data.reading.tables import column_names, frame_of, is_table
 from plait.errors import DataError
 from plait.model.model import RESERVED, Model
 
@@ -32,6 +32,29 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
                 f"Say what it is: plait.Relation(table, columns={{'user': {index!r}}}), or value= or weight={index!r}."
             )
     return indices
+
+
+def refuse_perhaps_values(name: str, relation: Relation, indices: Sequence[str]) -> None:
+    """Refuse a column of numbers of which nobody said what it is, where it may be the values of cells of the others.
+
+    indices: those that were read from the columns. Without one of two, no pair would be left.
+    """
+    said = {relation.weight_column, *(relation.columns or {}).values()}
+    told = relation.indices is not None or relation.value is not None or len(indices) < 3
+    if told or "value" in {*column_names(relation.data, name)} - said:
+        return
+    import narwhals as nw
+
+    frame = frame_of(relation.data, name)
+    numbers = [column for column, dtype in frame.schema.items() if dtype.is_numeric() or dtype == nw.Boolean]
+    for column in [column for column in reversed(numbers) if column not in said]:
+        others = [other for other in frame.columns if other not in (column, relation.weight_column)]
+        if not frame.select(others).is_duplicated().any():
+            raise DataError(
+                f"{name}: column {quoted(column)} holds numbers, which may be values of cells or names of an index: "
+                f"{', '.join(map(quoted, others))} alone tell all rows apart.\n"
+                f"Say which: plait.Relation(table, value={column!r}), or indices=({', '.join(map(repr, indices))})."
+            )
 
 
 def plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -> Model:
