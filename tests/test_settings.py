@@ -20,7 +20,7 @@ WRONG = {
     "rank missing for one index": (
         TUCKER,
         {"rank": {"p": 2}},
-        "rank is missing for the latent index 'q'.\nAdd it: rank={'q': 10}.",
+        "rank is missing for the latent index 'q'.\nAdd it: rank={\"q\": 10}.",
     ),
     "rank for a visible index": (
         TEXT,
@@ -95,12 +95,12 @@ WRONG = {
     "adapt on em": (
         TEXT,
         {"rank": 2, "method": "em", "adapt": "component"},
-        "adapt is for method=\"vb\" only, got method='em'.\nLeave adapt out.",
+        'adapt is for method="vb" only, got method="em".\nLeave adapt out.',
     ),
     "adapt on map": (
         TEXT,
         {"rank": 2, "method": "map", "adapt": {"A": "factor"}},
-        "adapt is for method=\"vb\" only, got method='map'.\nLeave adapt out.",
+        'adapt is for method="vb" only, got method="map".\nLeave adapt out.',
     ),
     "adapt word": (
         TEXT,

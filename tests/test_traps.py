@@ -55,7 +55,7 @@ def test_a_given_factor_beside_a_lone_latent_index_is_no_trap():
 def test_a_factor_of_visible_indices_that_multiplies_unknown_ones_is_perhaps_forgotten(text):
     rank = 2 if "r]" in text else None
     found = caught(fitted(text, {"X": COUNTS}, rank=rank))
-    one(found, plait.ForgottenFactorWarning, "V[i, j] has visible indices only", "fixed={'V': …}", "V[i, j, z]")
+    one(found, plait.ForgottenFactorWarning, "V[i, j] has visible indices only", 'fixed={"V": …}', "V[i, j, z]")
     assert caught(fitted(text, {"X": COUNTS}, rank=rank, fixed={"V": np.ones((8, 6))})) == []
 
 

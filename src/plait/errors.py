@@ -6,6 +6,7 @@
      ├── ModelError      the text of a model: grammar or meaning, with a caret under the place
      ├── DataError       tables, arrays, labels and weights, with table, column and row where there is one
      ├── SettingError    an argument of plait.fit and friends: rank, prior, adapt, fixed, init, …
+     │    └── UnknownArgumentError   an argument that there is not; a TypeError, too, as Python's own
      ├── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
      ├── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
      └── ForkError       tables in a process that was forked while polars had threads: it would wait for ever
@@ -17,15 +18,18 @@
      ├── of an answer    ClosedWarning
      └── of a test       LeakWarning (in `plait.evaluation`)
 
-``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. A message says what is wrong, where, what
-was got and wanted, and one cure. Each kind of warning is a class of its own, so that one can be silenced alone.
+``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. Each carries what is wrong, where, what was
+got and wanted, and one cure as values (`plait/saying.py`); ``str`` puts them into Python's words, the command line into
+its own. Each kind of warning is a class of its own, so that one can be silenced alone.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from plait.saying import Told
 
-class PlaitError(Exception):
+
+class PlaitError(Told, Exception):
     """Base of all errors that Plait raises on purpose."""
 
 
@@ -41,6 +45,10 @@ class SettingError(PlaitError, ValueError):
     """An argument is wrong, or does not fit the model or the data."""
 
 
+class UnknownArgumentError(SettingError, TypeError):
+    """A function has no argument of that name."""
+
+
 class FitError(PlaitError, RuntimeError):
     """The fit cannot go on."""
 
@@ -53,7 +61,7 @@ class ForkError(PlaitError, RuntimeError):
     """The process was forked, and what is asked for needs threads that stayed behind."""
 
 
-class PlaitWarning(UserWarning):
+class PlaitWarning(Told, UserWarning):
     """Base of all warnings about what is likely a mistake."""
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from plait.errors import ForkError
+from plait.saying import Subject
 
 _started = False  # whether polars had threads when this process was last about to fork
 _lost = False  # whether this process is a child of one in which it had
@@ -23,8 +24,12 @@ def refuse_in_fork(what: str) -> None:
     """Raise where polars would wait for threads that a fork has lost; what: the call that needs them."""
     if _lost:
         raise ForkError(
-            f"{what}: this process was forked from one in which polars had started its threads, and would wait for "
-            f"them for ever.\nStart such processes anew: multiprocessing.get_context('spawn'), or 'forkserver'."
+            (
+                "this process was forked from one in which polars had started its threads, and would wait for "
+                "them for ever."
+            ),
+            where=Subject(what),
+            cure="Start such processes anew: multiprocessing.get_context('spawn'), or 'forkserver'.",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from plait.errors import PlaitWarning
+from plait.saying import Subject
 
 MOST_PLACES = 3  # that a warning names besides the first
 
@@ -26,7 +27,8 @@ def warn_of(traps: Iterable[Trap]) -> None:
     for trap in traps:
         kinds.setdefault(trap.kind, []).append(trap)
     for kind, (first, *others) in kinds.items():
-        warnings.warn(f"{first.where}: {first.what}\n{first.cure}{_also(others)}", kind, stacklevel=_outside())
+        warning = kind(first.what, where=Subject(first.where), cure=f"{first.cure}{_also(others)}")
+        warnings.warn(warning, stacklevel=_outside())
 
 
 def _also(others: list[Trap]) -> str:

@@ -47,7 +47,7 @@ def test_the_bound_of_em_is_refused_in_the_words_of_the_config(scratch):
     text = (scratch.folder / "model.toml").read_text()
     scratch.write("model.toml", text.replace("rank = 2", 'rank = "bound"').replace(SEED, 'method = "em"'))
     assert scratch.plait(["check", "model.toml"]).stderr == (
-        'error: model.toml: rank = "bound" needs method = "vb", whose bound compares ranks, got method=\'em\'.\n'
+        'error: model.toml: rank = "bound" needs method = "vb", whose bound compares ranks, got method = "em".\n'
         'Say rank = "auto", which asks what predicts best.\n'
     )
 

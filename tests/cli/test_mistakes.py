@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import plait
+from tests.cli.conftest import SEED
 
 PLAYS = 'value = "plays"'
 
@@ -50,8 +51,8 @@ CONFIGS = {
     "unused column": (
         (PLAYS, ""),
         "visits.csv: column 'plays' is not used; wanted are 'who', 'place', 'day'.\n"
-        "Say ignore = ['plays'] in [relations.visits], or say what it is: value = \"plays\" in "
-        "[relations.visits].",
+        'Leave out what is not part of it: ignore = ["plays"] in [relations.visits], or say what it is: value = '
+        '"plays" in [relations.visits].',
     ),
     "missing column": (
         ('columns = { user = "who" }', 'columns = { user = "how" }'),
@@ -84,7 +85,7 @@ CONFIGS = {
     ),
     "prior": (
         ("[fit]", "[fit.prior]\nconcentration = 0\n[fit]"),
-        "model.toml: Gamma: concentration must be positive and finite, got 0.",
+        "model.toml: [fit.prior]: concentration must be positive and finite, got 0.",
     ),
     "unknown axis in labels": (
         ("[fit]", '[labels]\nusr = ["zoe"]\n[fit]'),
@@ -120,7 +121,7 @@ FILES = {
     ),
     "a cell twice": (
         "who,place,day,plays\nann,cafe,1,3\nbob,cafe,1,1\nann,cafe,1,2\n",
-        "visits.csv: lines 2 and 4 are both about user='ann', place='cafe', day=1.\n"
+        "visits.csv, lines 2 and 4: both are about user='ann', place='cafe', day=1.\n"
         'Remove one, or add them up with duplicates = "sum" in [relations.visits].',
     ),
 }  # fmt: skip
@@ -132,7 +133,7 @@ COMMANDS = {
         "--rank is 'many'.\nGive one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto."
     ),
     "fit model.toml -o new --rank q=3": (
-        "rank is given for 'q', which is not in the model.\nLatent indices are r."
+        "--rank is given for 'q', which is not in the model.\nLatent indices are r."
     ),
     "info nowhere": "nowhere: there is no such folder.\nName a run that plait made, or another folder.",
     "resume nowhere": "nowhere: there is no such folder.\nName a run that plait made, or another folder.",
@@ -143,7 +144,7 @@ COMMANDS = {
     "top run visits --given usr=bob": "'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
     "top run visits --given bob": "'bob' does not say which index it is.\nWrite index=name: user=bob.",
     "top run visits --given user=bob --given user=cem": "user is given twice: 'bob' and 'cem'.\nGive it once.",
-    "top run visits --each usr": "each: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
+    "top run visits --each usr": "--each: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
     "top run visits --exclude qqqqqqqq.csv": (
         "qqqqqqqq.csv: there is no such file in the current folder.\nCheck the path."
     ),
@@ -178,7 +179,7 @@ COMMANDS = {
         "Drop it, or say that it holds the values: --value times."
     ),
     "evaluate run visits test.csv -k 3": (
-        "-k is 3, but nothing is ranked.\nSay on which index the first 3 are looked at: --rank INDEX"
+        "-k is 3, but nothing is ranked.\nSay on which index the first 3 are looked at: --rank INDEX."
     ),
     "evaluate run visits test.csv --value plaid": (
         "test.csv: there is no column 'plaid'; the table has 'user', 'place', 'day', 'plays'.\n"
@@ -189,7 +190,7 @@ COMMANDS = {
         "remove the row."
     ),
     "evaluate run visits test.csv --rank plac": (
-        "rank names 'plac', which is no index of the relation.\nDid you mean 'place'? It has user, place, day."
+        "--rank names 'plac', which is no index of the relation.\nDid you mean 'place'? It has user, place, day."
     ),
     "evaluate run visits strange.csv": (
         "strange.csv, line 3, column 'user': 'zoe' is no entity of axis user, which has 'ann lee', 'bob', 'cem', "
@@ -293,8 +294,53 @@ def test_an_error_as_json_is_one_document_on_stderr(world):
     result = world.plait("top run visit --json")
     assert (result.exit_code, result.stdout) == (2, "")
     assert json.loads(result.stderr) == {
-        "error": {"kind": "ModelError", "message": COMMANDS["top run visit"]},
-    }  # fmt: skip
+        "error": {
+            "kind": "ModelError",
+            "message": COMMANDS["top run visit"],
+            "what": "the model has no relation visit.",
+            "where": None,
+            "got": None,
+            "wanted": None,
+            "cure": "Did you mean visits? It has visits, friends.",
+        }
+    }
+
+
+def test_an_error_as_json_has_file_line_and_column(scratch):
+    scratch.write("strange.csv", "user,place,day\nann lee,cafe,3\nzoe,cafe,3\n")
+    error = json.loads(scratch.plait("predict run visits strange.csv --json").stderr)["error"]
+    assert error["message"] == COMMANDS["predict run visits strange.csv"]
+    assert error["where"] == {"file": "strange.csv", "lines": [3], "column": "user"}
+    assert error["got"] == "zoe"
+    assert error["cure"] == "Remove the row, or score unknown names by the prior: --unknown prior."
+
+
+# What `plait fit model.toml -o new` is told besides -> the message; once half TOML and half Python.
+LEAKS = {
+    "--method em --prune": "--prune is for --method vb only, got --method em.",
+    "--method em --dtype float32": (
+        "--dtype float32 does not go with --method em: entries fall without end, and those that floats cannot hold "
+        "become 0, so that unlikely links are no longer told apart.\n"
+        'Leave --dtype out, or use --method vb (or "map" with a concentration above 1).'
+    ),
+    "--keep best": "--keep best is for several fits, but restarts is 1.\nSay restarts = 5, or leave it out.",
+}
+
+
+@pytest.mark.parametrize("options", LEAKS)
+def test_what_was_typed_is_called_as_it_was_typed(scratch, options):
+    text = (scratch.folder / "model.toml").read_text()
+    scratch.write("model.toml", text.replace('adapt = "factor"', ""))  # which is for VB
+    refused(scratch.plait(f"fit model.toml -o new {options}"), LEAKS[options])
+
+
+def test_what_the_file_says_is_called_as_in_the_file(scratch):
+    text = (scratch.folder / "model.toml").read_text()
+    scratch.write("model.toml", text.replace(SEED, 'method = "em"\nprune = true', 1))
+    message = 'model.toml: prune is for method = "vb" only, got method = "em".'
+    refused(scratch.plait("check model.toml"), message)
+    parts = json.loads(scratch.plait("check model.toml --json").stderr)["error"]
+    assert (parts["where"], parts["got"]) == ({"file": "model.toml", "key": "prune"}, "em")
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,8 @@ DISK = {
 
 @pytest.mark.parametrize("error", DISK, ids=lambda error: type(error).__name__)
 def test_exit_codes_and_messages(error):
-    code, _, message = verdict(error)
+    code, parts = verdict(error)
+    message = parts["message"]
     assert (code, message) == DISK[error]
 
 
@@ -206,7 +207,8 @@ def test_a_full_disk_is_no_mistake_of_the_user_whoever_says_it():
 
     with pytest.raises(plait.DataError) as caught:
         write()
-    assert verdict(caught.value) == (1, "DataError", "x.csv: the disk is full.")
+    code, parts = verdict(caught.value)
+    assert (code, parts["kind"], parts["message"]) == (1, "DataError", "x.csv: the disk is full.")
 
 
 @pytest.mark.parametrize("arguments", [["info", "run"], ["info", "run", "--json"]])
@@ -219,8 +221,12 @@ def test_a_full_disk_ends_a_command_with_exit_code_1(world, arguments):
         )
     assert process.returncode == 1
     message = "the disk is full.\nFree some space, or choose another place."
-    as_json = {"error": {"kind": "OSError", "message": message}}
-    assert process.stderr == (f"{json.dumps(as_json)}\n" if "--json" in arguments else f"error: {message}\n")
+    if "--json" not in arguments:
+        assert process.stderr == f"error: {message}\n"
+        return
+    error = json.loads(process.stderr)["error"]
+    assert (error["kind"], error["message"]) == ("OSError", message)
+    assert [error["what"], error["cure"]] == message.split("\n")
 
 
 @pytest.mark.parametrize(

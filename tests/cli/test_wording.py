@@ -36,8 +36,8 @@ CASES = {
     "labels of two kinds": (
         {},
         {"friends.csv": "user,friend\n1,2\n"},
-        "friends.csv, column 'user': the labels are integers, but strings in visits, column 'who'.\n"
-        'Both are axis user: read the integers as text, text = ["…"] in their table.',
+        "friends.csv, column 'user': the labels are integers, but strings in visits.csv, column 'who'.\n"
+        "Both are axis user: read the integers as text, text = […] in their table.",
     ),
     "a prior that has no mode": (
         {SEED: 'method = "map"'},
@@ -60,18 +60,19 @@ CASES = {
         {'"friends.csv"': '"friends.txt"'},
         {"friends.txt": "user,friend\n"},
         "friends.txt, line 1: it is not certain whether a .txt begins with the names of its columns.\n"
-        "Name them, columns = […] in [relations.friends], or say header = true.",
+        "Name them, columns = […] in [relations.friends], or say header = true in [relations.friends].",
     ),
     "a header that was not expected": (
         {'columns = { user = "who" }': 'columns = ["user", "place", "day", "plays"]'},
         {},
         "visits.csv, line 1: 'day' stands above numbers, so this looks like names of columns.\n"
-        "Say header = true in [relations.visits] if it is the header, or header = false if it is data.",
+        "Say header = true in [relations.visits] if it is the header, or header = false in "
+        "[relations.visits] if it is data.",
     ),
     "a relation without rows": (
         {},
         {"visits.csv": "who,place,day,plays\n"},
-        "axis place has no entity: there is nothing in visits, column 'place'.\n"
+        "axis place has no entity: there is nothing in visits.csv, column 'place'.\n"
         "Give at least one row, or declare the entities with place = […] in [labels].",
     ),
 }
@@ -93,7 +94,7 @@ def test_a_message_is_about_the_file(scratch, name):
 
 def test_a_setting_from_the_command_line_is_not_blamed_on_the_file(scratch):
     result = scratch.plait("fit model.toml -o new --rank q=3")
-    assert result.stderr.startswith("error: rank is given for 'q'")
+    assert result.stderr.startswith("error: --rank is given for 'q'")
 
 
 def test_an_archive_of_arrays_is_told_apart_by_a_key(scratch):

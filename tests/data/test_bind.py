@@ -471,16 +471,16 @@ ERRORS = {
     ),
     "twice": (
         one(pd.DataFrame({"i": ["b", "a", "b", "a", "a"], "j": [1, 2, 2, 2, 2]})),
-        "X: rows 1 and 3 (counting from 0) are both about i='a', j=2; 1 more row repeats a cell.\n"
-        "Remove one, or add them up with plait.Relation(table, duplicates='sum').",
+        "X, rows 1 and 3 (counting from 0): both are about i='a', j=2; 1 more row repeats a cell.\n"
+        'Remove one, or add them up with plait.Relation(table, duplicates="sum").',
     ),
     "twice, after hidden rows": (
         one(
             pd.DataFrame({"i": ["b", "a", "c", "c"], "j": [1, 2, 2, 2]}),
             missing=pd.DataFrame({"i": ["b"]}),
         ),
-        "X: rows 2 and 3 (counting from 0) are both about i='c', j=2.\n"
-        "Remove one, or add them up with plait.Relation(table, duplicates='sum').",
+        "X, rows 2 and 3 (counting from 0): both are about i='c', j=2.\n"
+        'Remove one, or add them up with plait.Relation(table, duplicates="sum").',
     ),
     "summed with different weights": (
         one(pd.DataFrame({"i": ["a", "a"], "j": [1, 1], "w": [1.0, 2.0]}), weight="w", duplicates="sum"),
@@ -490,17 +490,17 @@ ERRORS = {
     "count under bernoulli": (
         one(table(value=[1, 0, 3]), likelihood="bernoulli"),
         "X, column 'value', row 2 (counting from 0): the value is 3, but the likelihood is bernoulli.\n"
-        "Links are 0 or 1. Use likelihood='poisson' for counts.",
+        'Links are 0 or 1. Use likelihood="poisson" for counts.',
     ),
     "sum above 1 under bernoulli": (
         one(pd.DataFrame({"i": ["a", "a"], "j": [1, 1]}), likelihood="bernoulli", duplicates="sum"),
         "X: the values of i='a', j=1 add up to 2, but the likelihood is bernoulli.\n"
-        "Links are 0 or 1. Use likelihood='poisson' for counts.",
+        'Links are 0 or 1. Use likelihood="poisson" for counts.',
     ),
     "missing names a stranger": (
         one(table(), missing=pd.DataFrame({"i": ["a", "q"]})),
         "X, missing, column 'i', row 1 (counting from 0): 'q' is no entity of axis i, which has 'a', 'b'.\n"
-        "Declare further entities with labels={'i': […]}, or remove the rows.",
+        'Declare further entities with labels={"i": […]}, or remove the rows.',
     ),
     "missing by other labels": (
         one(table(), missing=pd.DataFrame({"i": [1]})),
@@ -515,7 +515,7 @@ ERRORS = {
     "no entity": (
         one(pd.DataFrame({"i": [], "j": []})),
         "axis i has no entity: there is nothing in X, column 'i'.\n"
-        "Give at least one row, or declare the entities with labels={'i': […]}.",
+        'Give at least one row, or declare the entities with labels={"i": […]}.',
     ),
     "filled with ones": (
         one(sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1.0)),
@@ -590,17 +590,17 @@ EXPOSURE_ERRORS = {
     ),
     "twice": (
         Exposure(pd.DataFrame({"i": ["a", "a"], "j": [2, 2]}), default=1),
-        "V: rows 0 and 1 (counting from 0) are both about i='a', j=2.\nRemove one.",
+        "V, rows 0 and 1 (counting from 0): both are about i='a', j=2.\nRemove one.",
     ),
     "surplus column": (
         Exposure(pd.DataFrame({"i": ["a"], "j": [2], "n": [1]}), default=1),
         "V: column 'n' is not used; wanted are 'i', 'j'.\n"
-        "Drop what is not part of it, or say what it is: plait.Exposure(table, value='n').",
+        'Drop what is not part of it, or say what it is: plait.Exposure(table, value="n").',
     ),
     "unknown": (
         Exposure(pd.DataFrame({"i": ["z"], "j": [2]}), default=1),
         "V, column 'i', row 0 (counting from 0): 'z' is no entity of axis i, which has 'a', 'b'.\n"
-        "Declare further entities with labels={'i': […]}, or remove the rows.",
+        'Declare further entities with labels={"i": […]}, or remove the rows.',
     ),
     "NaN in a sparse array": (
         scipy.sparse.coo_array(([np.nan], ([0], [1])), shape=(2, 3)),

@@ -227,13 +227,13 @@ MISTAKES = {
     "weights of links": (
         lambda: bound(weighted(("a", "b", 3)), likelihood="bernoulli"),
         "friends: edge 'a'–'b' has weight 3, but the likelihood is bernoulli.\n"
-        "Links are 0 or 1. Use likelihood='poisson' for counts. networkx.set_edge_attributes(graph, 1, 'weight') makes "
-        "links of them.",
+        "Links are 0 or 1. Use likelihood=\"poisson\" for counts. networkx.set_edge_attributes(graph, 1, 'weight') "
+        "makes links of them.",
     ),
     "parallel edges": (
         lambda: bound(nx.MultiGraph([("b", "a"), ("a", "b")])),
         "friends: there are several edges 'b'–'a'.\n"
-        "Remove all but one, or add them up with plait.Relation(graph, duplicates='sum').",
+        'Remove all but one, or add them up with plait.Relation(graph, duplicates="sum").',
     ),
     "no sides": (
         lambda: bound(LOOSE, LIKES),
@@ -260,7 +260,7 @@ MISTAKES = {
     ),
     "names without a model": (
         lambda: plait.hide(LOOSE, fraction=0.5),
-        "data: the ends of a graph have no names.\nGive model=, or plait.Relation(graph, indices=('user', 'place')).",
+        'data: the ends of a graph have no names.\nGive model=, or plait.Relation(graph, indices=("user", "place")).',
     ),
 }
 

@@ -228,7 +228,7 @@ MISTAKES = {
     ),
     "no names": (
         lambda: plait.paths(nx.path_graph(3)),
-        "paths: the ends of a graph have no names.\nGive model=, or plait.Relation(graph, indices=('user', 'place')).",
+        'paths: the ends of a graph have no names.\nGive model=, or plait.Relation(graph, indices=("user", "place")).',
     ),
 }
 

@@ -116,7 +116,7 @@ READ_ERRORS = {
     "missing column": (
         lambda: Relation(TABLE.rename(columns={"user": "usr"}), value="plays").read("visits", ("user", "place")),
         "visits: there is no column 'user'; the table has 'usr', 'place', 'plays'.\n"
-        "Did you mean 'usr'? Say which column it is: plait.Relation(table, columns={'user': …}).",
+        "Did you mean 'usr'? Say which column it is: plait.Relation(table, columns={\"user\": …}).",
     ),
     "missing value column": (
         lambda: Relation(TABLE, value="counts").read("visits", ("user", "place")),
@@ -131,13 +131,13 @@ READ_ERRORS = {
     "mapped column missing": (
         lambda: Relation(TABLE, value="plays", columns={"user": "id"}).read("visits", ("user", "place")),
         "visits: there is no column 'id'; the table has 'user', 'place', 'plays'.\n"
-        "Say which column it is: plait.Relation(table, columns={'user': …}).",
+        'Say which column it is: plait.Relation(table, columns={"user": …}).',
     ),
     "surplus column": (
         lambda: Relation(TABLE).read("visits", ("user", "place")),
         "visits: column 'plays' is not used; wanted are 'user', 'place'.\n"
-        "Leave out what is not part of it: plait.Relation(table, ignore=['plays']), or say what it is: "
-        "plait.Relation(table, value='plays').",
+        'Leave out what is not part of it: plait.Relation(table, ignore=["plays"]), or say what it is: '
+        'plait.Relation(table, value="plays").',
     ),
     "surplus columns beside values": (
         lambda: Relation(TABLE.assign(day=1, hour=2), value="plays").read("visits", ("user", "place")),

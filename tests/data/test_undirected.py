@@ -152,10 +152,10 @@ def test_a_pair_with_two_values_is_a_duplicate():
     rows = [(0, 1, 1.0), (2, 3, 2.0), (1, 0, 4.0)]
     data = table(rows, ("a", "b", "value"))
     assert message(lambda: bound(data)) == (
-        "X: a=0, b=1 has no direction, as exchanging the two leaves the equation as it is, but the value is 1 written "
-        "one way and 4 written the other, in rows 0 and 2 (counting from 0).\n"
-        "Remove one, or add them up with plait.Relation(…, duplicates='sum'); where links have a direction, write two "
-        "different factors."
+        "X, rows 0 and 2 (counting from 0): a=0, b=1 has no direction, as exchanging the two leaves the equation as it "
+        "is, but the value is 1 written one way and 4 written the other.\n"
+        'Remove one, or add them up with plait.Relation(table, duplicates="sum"); where links have a direction, write '
+        "two different factors."
     )
     summed = bound(plait.Relation(data, duplicates="sum"))
     assert summed.values.tolist() == [5, 2]
@@ -165,7 +165,7 @@ def test_a_pair_with_two_values_is_a_duplicate():
 def test_the_same_way_twice_is_a_duplicate_as_ever():
     rows = [(0, 1, 1.0), (1, 0, 3.0), (2, 3, 2.0), (0, 1, 2.0)]
     data = table(rows, ("a", "b", "value"))
-    assert message(lambda: bound(data)).startswith("X: rows 0 and 3 (counting from 0) are both about a=0, b=1.")
+    assert message(lambda: bound(data)).startswith("X, rows 0 and 3 (counting from 0): both are about a=0, b=1.")
     # 1 + 2 one way, and 3 the other, is said twice rather than more.
     found = bound(plait.Relation(data, duplicates="sum"))
     assert found.values.tolist() == [3, 2]

@@ -85,7 +85,7 @@ def test_fits_that_know_other_entities_are_refused(pair):
         plait.compare({"CP": fits["CP"], "small": small}, "X", table)
     assert str(caught.value) == (
         "compare: 'CP' does not know 1 of 3 entities of i that another fit knows, such as 'else'.\n"
-        "Fit all of them with the same labels={'i': […]}."
+        'Fit all of them with the same labels={"i": […]}.'
     )
 
 

@@ -376,7 +376,7 @@ def test_a_column_of_known_links_that_is_not_understood_is_refused():
         plait.evaluate(given(S, KNOWN), "R", TEST, known=pl.DataFrame({"h": [0], "t": [2], "when": [3]}))
     assert str(caught.value) == (
         "known: column 'when' is not used, and there is no column of values.\n"
-        "Drop it, or say that it holds the values: plait.Relation(known, value='when')."
+        'Drop it, or say that it holds the values: plait.Relation(known, value="when").'
     )
 
 
@@ -585,13 +585,13 @@ WRONG = {
     "twice": (
         {"test": pl.concat([TEST, TEST[2:3]])},
         DataError,
-        "test: rows 2 and 4 (counting from 0) are both about h=1, t=1.\n"
+        "test, rows 2 and 4 (counting from 0): both are about h=1, t=1.\n"
         "Remove one, or give the cell one row with the sum of the values.",
     ),
     "link and zero": (
         {"test": pl.concat([TEST[:1], TEST, TEST[3:]]).with_columns(value=pl.Series([1, 0, 1, 1, 1, 1]))},
         DataError,
-        "test: rows 0 and 1 (counting from 0) are both about h=0, t=1; 1 more row repeats a cell.\n"
+        "test, rows 0 and 1 (counting from 0): both are about h=0, t=1; 1 more row repeats a cell.\n"
         "Remove one, or give the cell one row with the sum of the values.",
     ),
     "gap": (

@@ -140,7 +140,7 @@ def test_the_weights_of_all_other_cells_are_what_they_were(way, by):
     labels = {"i": range(4), "j": range(5), "k": range(3)}
     relation, M = WAYS[way](INDICES, X, "poisson", np.random.default_rng(1))
     if by == "thin" and way in ("listed",):
-        assert "by='cells'" in message(SettingError, lambda: plait.hide(relation, fraction=0.3, by=by)).replace(
+        assert 'by="cells"' in message(SettingError, lambda: plait.hide(relation, fraction=0.3, by=by)).replace(
             '"', "'"
         )
         return
@@ -527,7 +527,7 @@ WRONG = {
     ),
     "which relation": (
         lambda: plait.hide({"a": T, "b": T}, fraction=0.5),
-        "relation must say which of a, b to hide from.\nGive relation='a', or another.",
+        "relation must say which of a, b to hide from.\nGive relation=\"a\", or another.",
     ),
     "no such relation": (
         lambda: plait.hide({"likes": T}, "like", fraction=0.5),
@@ -608,18 +608,18 @@ WRONG_DATA = {
     "array without names": (
         lambda: plait.hide(np.ones((3, 3)), fraction=0.5),
         "data: the dimensions of an array have no names.\n"
-        "Give model=, or plait.Relation(array, indices=('user', 'place')).",
+        'Give model=, or plait.Relation(array, indices=("user", "place")).',
     ),
     "column no name": (
         lambda: plait.hide(T.rename({"film": "the film"}), fraction=0.5),
         "data: column 'the film' cannot be the name of an index.\n"
-        "Say what it is: plait.Relation(table, columns={'user': 'the film'}), or value= or weight='the film'.",
+        'Say what it is: plait.Relation(table, columns={"user": "the film"}), or value= or weight="the film".',
     ),
     "perhaps values": (
         lambda: plait.hide(VISITS, fraction=0.5),
         "data: column 'times' holds numbers, which may be values of cells or names of an index: 'user', 'place' alone "
         "tell all rows apart.\n"
-        "Say which: plait.Relation(table, value='times'), or indices=('user', 'place', 'times').",
+        "Say which: plait.Relation(table, value=\"times\"), or indices=('user', 'place', 'times').",
     ),
     "no data": (
         lambda: plait.hide("visits.csv", fraction=0.5),

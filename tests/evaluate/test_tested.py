@@ -63,7 +63,7 @@ def test_a_loaded_run_knows_the_names_and_one_of_an_earlier_version_asks_for_the
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     old = plait.load(tmp_path)
     assert dict(plait.evaluate(old, "visits", TEST.rename({"who": "user", "times": "value"}))) == dict(expected)
-    with pytest.raises(DataError, match=r"value='times'"):
+    with pytest.raises(DataError, match=r"value=.times."):
         plait.evaluate(old, "visits", TEST.rename({"who": "user"}))
 
 
@@ -91,12 +91,12 @@ WRONG = {
     "not understood": (
         TEST.rename({"times": "plays"}),
         "test: column 'plays' is not used, and there is no column of values.\n"
-        "Drop it, or say that it holds the values: plait.Relation(test, value='plays').",
+        "Drop it, or say that it holds the values: plait.Relation(test, value=\"plays\").",
     ),
     "two": (
         TEST.with_columns(value=1),
         "test: columns 'value' and 'times' may both hold the values.\n"
-        "Drop one, or say which does: plait.Relation(test, value='times').",
+        "Drop one, or say which does: plait.Relation(test, value=\"times\").",
     ),
     "no such values": (
         plait.Relation(TEST, value="tims"),

@@ -206,7 +206,7 @@ WRONG = {
     "time for nothing": (
         {"by": "links", "fraction": 0.2, "time": "when"},
         SettingError,
-        "time is 'when', but by='links' does not look at it.",
+        "time is 'when', but by=\"links\" does not look at it.",
     ),
     "no such column": (
         {"by": "time", "fraction": 0.2, "time": "wen"},

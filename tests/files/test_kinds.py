@@ -57,16 +57,16 @@ def test_an_unknown_ending_lists_the_known_ones():
         Path(name).touch()
     assert message(plait.read, "a.xlsx") == (
         f"a.xlsx: '.xlsx' is no known ending, so the kind of the file is unknown.\nKnown are {ALL}. "
-        "Say what it is: kind='csv'."
+        'Say what it is: kind="csv".'
     )
     assert message(plait.read, "a.cvs") == (
         f"a.cvs: '.cvs' is no known ending, so the kind of the file is unknown.\nDid you mean '.csv'? Known are {ALL}. "
-        "Say what it is: kind='csv'."
+        'Say what it is: kind="csv".'
     )
     assert message(plait.read, "a.parquet.gz").startswith("a.parquet.gz: '.parquet.gz' is no known ending")
     assert message(plait.read, "README") == (
         f"README: the name has no ending, so the kind of the file is unknown.\nKnown are {ALL}. "
-        "Say what it is: kind='csv'."
+        'Say what it is: kind="csv".'
     )
     assert message(plait.read, "a.db") == (
         "a.db: '.db' is no known ending, so the kind of the file is unknown.\n"

@@ -131,7 +131,7 @@ def test_columns_that_cannot_be_one_type_or_have_one_name_are_refused(database):
 
 
 def test_a_query_or_a_table_must_be_given(database):
-    cure = "Give one: query='select …', or table='visits' to take it whole."
+    cure = 'Give one: query="select …", or table="visits" to take it whole.'
     assert message(database) == f"plait.read: neither query= nor table= is given for {database}.\n{cure}"
     assert message(database, query="a", table="b") == (
         f"plait.read: query= and table= are both given for {database}.\n{cure}"

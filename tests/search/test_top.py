@@ -267,7 +267,7 @@ MISTAKES = {
     "no dict": (
         {"given": "ann"},
         SettingError,
-        "given: wanted names by index, got str.\nGive a dict, given={'user': …}.",
+        'given: wanted names by index, got str.\nGive a dict, given={"user": …}.',
     ),
     "name": (
         {"given": {"place": "zo"}},

@@ -6,6 +6,7 @@ import numpy as np
 
 from plait.errors import PlaitError, SettingError
 from plait.run.record import Fitted
+from plait.saying import Call
 
 if TYPE_CHECKING:
     import xarray
@@ -26,7 +27,8 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
         import xarray as labelled
     except ImportError:
         raise PlaitError(
-            "to_xarray needs xarray, which is not installed.\nInstall it: pip install 'tensorplait[xarray]'."
+            "to_xarray needs xarray, which is not installed.",
+            cure="Install it: pip install 'tensorplait[xarray]'.",
         ) from None
 
     variables: dict[str, Any] = {}
@@ -71,6 +73,8 @@ def _check_names(fit: Fitted, indices: list[str]) -> None:
             what = f"factor {name}" if word == name else f"the {word.removeprefix(name + '_')} of factor {name}"
             if word in taken:
                 raise SettingError(
-                    f"to_xarray: {word} would name both {taken[word]} and {what}.\nRename one of the two in the model."
+                    f"{word} would name both {taken[word]} and {what}.",
+                    where=Call("to_xarray"),
+                    cure="Rename one of the two in the model.",
                 )
             taken[word] = what

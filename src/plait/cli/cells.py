@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plait.errors import DataError, SettingError, suggestion
+from plait.saying import FilePlace, Subject
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,13 +38,14 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
         index, equals, name = pair.partition("=")
         if not equals:
             example = shlex.quote(f"{indices[0]}={pair}") if indices else "index=name"
-            raise SettingError(f"{pair!r} does not say which index it is.\nWrite index=name: {example}.")
+            raise SettingError(f"{pair!r} does not say which index it is.", cure=f"Write index=name: {example}.")
         if index not in indices:
             raise SettingError(
-                f"{index!r} is no index of {relation}.\n{suggestion(index, indices)}It has {', '.join(indices)}."
+                f"{index!r} is no index of {relation}.",
+                cure=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
             )
         if index in cell:
-            raise SettingError(f"{index} is given twice: {cell[index]!r} and {name!r}.\nGive it once.")
+            raise SettingError(f"{index} is given twice: {cell[index]!r} and {name!r}.", cure="Give it once.")
         cell[index] = label(fit.labels[index], name, index)
     return cell
 
@@ -59,7 +61,7 @@ def label(labels: "Labels", text: str, index: str) -> Any:
     try:
         return parse(text)
     except (ValueError, KeyError):
-        raise DataError(f"{index}: {text!r} is not {words}, but axis {labels.axis} has {found}.") from None
+        raise DataError(f"{text!r} is not {words}, but axis {labels.axis} has {found}.", where=Subject(index)) from None
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,15 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
 
     given: options of `plait.read`.
     """
-    from plait.cli.wording import of_options
-
     indices = fit.model.equation(relation).indices
     named, value = _source_columns(fit, run, relation)
-    with of_options():
-        table, options = _read(fit, indices, named, path, dict(given))
+    table, options = _read(fit, indices, named, path, dict(given))
     if not hasattr(table, "columns"):
-        raise DataError(f"{path}: this is an array, but cells are a table.\nGive a column for each index.")
+        raise DataError(
+            "this is an array, but cells are a table.",
+            where=FilePlace(path),
+            cure="Give a column for each index.",
+        )
     have = set(table.columns)
     table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
     return Cells(table, path, options, value)

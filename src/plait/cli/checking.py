@@ -36,9 +36,9 @@ def check(
       plait check model.toml --plan --no-time
       plait check model.toml --json
     """
+    from plait.cli.dialect import of_config
     from plait.cli.output import emit, to_stderr, working
     from plait.cli.understood import as_document, warnings_about
-    from plait.cli.wording import of_config
     from plait.config import read_config
     from plait.fitting.begin import prepare
     from plait.fitting.options import Options

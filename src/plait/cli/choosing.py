@@ -52,7 +52,7 @@ def choose(
     found = read_config(config).changed(seed=seed)
     if run is not None:
         refuse_other_run(run, force)
-    with warnings_on_stderr(json):
+    with warnings_on_stderr(found, json):
         choice = _chosen(found, {word: value for word, value in given.items() if value is not None})
     if run is not None:
         choice.fit.save(run, replace=force, extra={"config": _remembered(found, choice).to_dict()})
@@ -66,8 +66,8 @@ def choose(
 
 def _chosen(config: "Config", given: dict[str, Any]) -> "Choice":
     import plait
+    from plait.cli.dialect import of_config
     from plait.cli.output import working
-    from plait.cli.wording import of_config
 
     with of_config(config):
         with working("reading"):

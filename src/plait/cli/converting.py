@@ -34,17 +34,15 @@ def convert(
       plait convert sqlite:///shop.db orders.csv --query "SELECT user, item FROM orders"
     """
     from plait.cli.output import check_free, emit, out, working
-    from plait.cli.wording import of_options
     from plait.files.read import read
     from plait.files.write import counts_from, write
 
     check_free(target, force)
     options = reading(kind, columns, delimiter, header, unquoted, strip)
-    with of_options():
-        with working(f"reading {source}"):
-            found = read(source, name=name, query=query, table=table, **options)
-        with working(f"writing {target}"):
-            write(found, target)
+    with working(f"reading {source}"):
+        found = read(source, name=name, query=query, table=table, **options)
+    with working(f"writing {target}"):
+        write(found, target)
     tabular = hasattr(found, "columns")
     base = None if tabular else counts_from(target)
     if json:

@@ -64,14 +64,14 @@ def evaluate(
 
     import plait
     from plait.cli.cells import read_cells
+    from plait.cli.dialect import of_tables
     from plait.cli.output import emit, out
-    from plait.cli.wording import of_cells
 
     fit = plait.load(run)
     options = reading(kind, columns, delimiter, header, unquoted, strip)
     cells = read_cells(fit, run, relation, str(test), options)
     others = [read_cells(fit, run, relation, str(path), options) for path in known or ()]
-    with of_cells(cells, prior=False, known=others), warnings.catch_warnings():
+    with of_tables({"test": cells, "known": others}), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.LeakWarning)  # the notes among the figures say it
         found = plait.evaluate(
             fit, relation, _relation(fit, relation, cells, value), score=score, rank=rank or None, k=k or None,

@@ -12,10 +12,12 @@ import typer
 from plait.cli.options import ConfigFile, Json, RunFolder, fit_options, named_path
 from plait.errors import FitError, PlaitWarning, SettingError, StoreError
 from plait.fitting.options import Options
+from plait.saying import FilePlace
 
 if TYPE_CHECKING:
     from plait.config import Config
     from plait.data.bound import Data
+    from plait.fitting.begin import CannotGoOnError
     from plait.result import Fit
 
 Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
@@ -79,8 +81,9 @@ def resume(run: RunFolder, every: Every = 60.0, json: Json = False, **settings: 
     remembered = header["extra"].get("config")
     if remembered is None:
         raise StoreError(
-            f"{run}: this run was not made by `plait fit`, so where its data are is unknown.\n"
-            f"Go on in Python: plait.fit(model, data, init={str(run)!r})."
+            "this run was not made by `plait fit`, so where its data are is unknown.",
+            where=FilePlace(run),
+            cure=f"Go on in Python: plait.fit(model, data, init={str(run)!r}).",
         )
     config = Config.from_dict(remembered).changed(**settings)
     reason = _nothing_left(header, config)
@@ -101,8 +104,8 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
         index, _, size = text.rpartition("=")
         if not size.isdecimal() or (not index and len(given) > 1):
             raise SettingError(
-                f"--rank is {text!r}.\n"
-                "Give one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto."
+                f"--rank is {text!r}.",
+                cure="Give one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto.",
             )
         sizes[index] = int(size)
     return sizes.get("", sizes or None)
@@ -114,8 +117,9 @@ def refuse_other_run(run: Path, force: bool) -> None:
 
     if not force and holds_run(run):
         raise StoreError(
-            f"{run}: this {'file' if run.is_file() else 'folder'} holds a run already.\n"
-            f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force."
+            f"this {'file' if run.is_file() else 'folder'} holds a run already.",
+            where=FilePlace(run),
+            cure=f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force.",
         )
 
 
@@ -145,10 +149,10 @@ def _compute(
     from plait.run.load import stop_of
 
     try:
-        with warnings_on_stderr(as_json):
+        with warnings_on_stderr(config, as_json):
             data, fitted = _fitted(config, run, every, force, resumed)
     except KeyboardInterrupt:  # the second one, or while files were read
-        raise FitError(f"interrupted.\n{_left_behind(run)}") from None
+        raise FitError("interrupted.", cure=_left_behind(run)) from None
     saved = manifest(run)
     if stop_of(saved) != fitted.stop:  # the last checkpoint failed, and said so as a warning
         fitted.save(run, replace=True, extra={"config": config.to_dict()})
@@ -173,32 +177,47 @@ def _left_behind(run: Path) -> str:
 
 def _fitted(config: "Config", run: Path, every: float, force: bool, resumed: bool) -> tuple["Data", "Fit"]:
     import plait
+    from plait.cli.dialect import of_config
     from plait.cli.output import working
-    from plait.cli.wording import of_config
+    from plait.fitting.begin import CannotGoOnError
 
     with of_config(config):
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed = config.fixed()
-        fitted = plait.fit(
-            config.model,
-            data,
-            fixed=fixed or None,
-            init=run if resumed else None,
-            progress=plait.Progress(interrupt="return"),
-            checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),
-            **config.settings,
-        )
+        try:
+            fitted = plait.fit(
+                config.model,
+                data,
+                fixed=fixed or None,
+                init=run if resumed else None,
+                progress=plait.Progress(interrupt="return"),
+                checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),
+                **config.settings,
+            )
+        except CannotGoOnError as error:
+            raise _cannot_go_on(error) from None
     return data, fitted
 
 
-@contextmanager
-def warnings_on_stderr(as_json: bool) -> Iterator[None]:
-    """A warning of the library is said as errors are, not with Python's file name and line."""
-    from plait.cli.program import say
+def _cannot_go_on(error: "CannotGoOnError") -> SettingError:
+    """The same for who resumes a run, and has no other use for its factors."""
+    what, cure = "an older version of Plait made it", "Fit anew with `plait fit`."
+    if error.word:
+        what, cure = f"its {error.word} is not what it was{error.detail}", "Put it back, or fit anew with `plait fit`."
+    return SettingError(f"the run cannot go on: {what}.", where=FilePlace(error.folder), cure=cure)
 
-    def show(message: Any, category: type[Warning], *rest: Any, **options: Any) -> None:
-        say(category.__name__, str(message), as_json=as_json, word="warning")
+
+@contextmanager
+def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
+    """A warning of the library is said as errors are, not with Python's file name and line."""
+    from plait.cli.dialect import as_told
+    from plait.cli.program import say
+    from plait.config.dialect import Toml
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
+        parts = as_told(message).spoken(Toml(config)).to_dict() | {"kind": category.__name__}
+        say(parts, as_json=as_json, word="warning")
 
     with warnings.catch_warnings():
         for kind in (RuntimeWarning, PlaitWarning):

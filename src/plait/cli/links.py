@@ -22,6 +22,7 @@ from plait.cli.options import (
     reading,
 )
 from plait.errors import SettingError, StoreError
+from plait.saying import FilePlace
 
 if TYPE_CHECKING:
     from plait.data.bound import Data
@@ -56,19 +57,20 @@ def predict(
       plait predict run visits newcomers.csv --unknown prior
     """
     from plait.cli.cells import read_cells
+    from plait.cli.dialect import of_tables
     from plait.cli.output import check_free, deliver
-    from plait.cli.wording import of_cells
     from plait.result import load
 
     check_free(output, force)
     fit = load(run)
     found = read_cells(fit, run, relation, str(cells), reading(kind, columns, delimiter, header, unquoted, strip))
-    with of_cells(found):
+    with of_tables({"cells": found}):
         scored = fit.predict(relation, found.table, unknown=unknown)
     deliver(scored, len(found.table.columns), path=output, as_json=json)
 
 
 def top(
+    context: typer.Context,
     run: RunFolder,
     relation: RelationName,
     k: Annotated[int, typer.Option("-k", min=0, metavar="K", help="How many links.")] = 10,
@@ -104,8 +106,8 @@ def top(
 
     from plait.answer.search.top import top as find_links
     from plait.cli.cells import named_cell, read_cells
+    from plait.cli.dialect import CommandLine, in_words, of_tables
     from plait.cli.output import check_free, deliver, to_stderr
-    from plait.cli.wording import of_excluded
     from plait.result import load
 
     check_free(output, force)
@@ -113,14 +115,15 @@ def top(
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
     excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
-    with of_excluded(excluded), warnings.catch_warnings(record=True) as caught:
+    with of_tables({"exclude": excluded}), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         tables = [one.table for one in excluded]
         links = find_links(fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score)
     deliver(links, len(indices), path=output, as_json=json)
     if caught and not json:
-        said = str(caught[0].message).replace("hidden= of its plait.Relation", "hidden in the config")
-        to_stderr("note", said.replace("exclude=", "--exclude"))
+        dialect = CommandLine()
+        dialect.know(context.command)
+        to_stderr("note", in_words(caught[0].message, dialect))
     elif links.is_empty() and k and not known and not json:
         to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
 
@@ -155,7 +158,7 @@ def explain(
     from plait.result import load
 
     if exact and missing:
-        raise SettingError("--exact and --missing ask two different things.\nGive one of them.")
+        raise SettingError("--exact and --missing ask two different things.", cure="Give one of them.")
     fit = load(run)
     named = named_cell(fit, relation, cell)
     how: bool | str = "missing" if missing else exact
@@ -170,18 +173,27 @@ def explain(
 
 def _data_of(fit: "Fit", run: Path) -> "Data":
     """The data that a run's config names, if they are still what it was fitted to."""
-    from plait.answer.explain.refit import same_data
+    from plait.answer.explain.refit import OtherDataError, same_data
+    from plait.cli.dialect import of_config
     from plait.cli.output import working
-    from plait.cli.wording import of_config
     from plait.config import Config
     from plait.run.folder import manifest
 
     remembered = manifest(run)["extra"].get("config")
     if remembered is None:
         raise StoreError(
-            f"{run}: this run was not made by `plait fit`, so where its data are is unknown.\n"
-            f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data)."
+            "this run was not made by `plait fit`, so where its data are is unknown.",
+            where=FilePlace(run),
+            cure=f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data).",
         )
     config = Config.from_dict(remembered)
     with of_config(config), working("reading"):
-        return same_data(fit, config.model.bind(config.data(), labels=config.labels()))
+        data = config.model.bind(config.data(), labels=config.labels())
+        try:
+            return same_data(fit, data)
+        except OtherDataError:
+            what = (
+                "the data are not what the run was fitted to, so that fitting again would compare two things at once."
+            )
+            cure = "Put them back, or fit anew with `plait fit`."
+            raise SettingError(what, where=FilePlace(config.path), cure=cure) from None

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from plait.errors import SettingError
+from plait.saying import FilePlace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,7 +199,11 @@ def frame(table: "pl.DataFrame", labels: int, title: str | None = None, limit: i
 def check_free(path: "Path | None", force: bool) -> None:
     """Refuse to write over a file, unless told to."""
     if path is not None and path.expanduser().exists() and not force:
-        raise SettingError(f"{path}: this file is there already.\nName another one, or replace it: --force.")
+        raise SettingError(
+            "this file is there already.",
+            where=FilePlace(path),
+            cure="Name another one, or replace it: --force.",
+        )
 
 
 def deliver(

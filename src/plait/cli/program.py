@@ -4,8 +4,8 @@
 1  it could not be done: the fit cannot go on, no memory or disk space, interrupted
 2  the user's mistake: arguments, config, data, a run that is not there or damaged
 
-With --json a message is one JSON document on stderr: {"error": {"kind": …, "message": …}}. PLAIT_DEBUG=1 adds the
-traceback of anything unexpected.
+With --json a message is one JSON document on stderr: {"error": {"kind": …, "message": …, "what": …, "where": …,
+"got": …, "wanted": …, "cure": …}}. PLAIT_DEBUG=1 adds the traceback of anything unexpected.
 """
 
 import atexit
@@ -49,14 +49,26 @@ class Program(TyperGroup):
                 raise
             code = _closed_pipe()
         except Exception as error:
-            code, kind, message = verdict(error)
-            say(kind, message, as_json=as_json)
+            code, parts = verdict(error)
+            say(parts, as_json=as_json)
         else:
             if code == INTERRUPTED:
                 code = FAILED
-                say("KeyboardInterrupt", "interrupted.", as_json=as_json)
+                say(_parts("KeyboardInterrupt", "interrupted."), as_json=as_json)
         _no_reset()
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; its errors are in its own words, unless they know better ones."""
+        from plait.cli.dialect import CommandLine
+
+        try:
+            return super().invoke(ctx)
+        except PlaitError as error:
+            error.spoken(CommandLine())
+            if isinstance(error.dialect, CommandLine) and ctx.invoked_subcommand is not None:
+                error.dialect.know(self.get_command(ctx, ctx.invoked_subcommand))
+            raise
 
 
 @contextmanager
@@ -90,22 +102,26 @@ def _no_reset() -> None:
         atexit.unregister(colorama.reset_all)
 
 
-def verdict(error: Exception) -> tuple[int, str, str]:
-    """The exit code of an exception, its kind, and what to say about it."""
+def verdict(error: Exception) -> tuple[int, dict[str, Any]]:
+    """The exit code of an exception, and what to say about it, in parts."""
     kind = type(error).__name__
     if hasattr(error, "format_message"):  # typer's own: wrong arguments
-        return MISTAKE, "UsageError", _usage(error)
-    if isinstance(error, FitError) or _refused(error):
-        return FAILED, kind, str(error)
+        return MISTAKE, _parts("UsageError", *_usage(error))
     if isinstance(error, PlaitError):
-        return MISTAKE, kind, str(error)
+        return FAILED if isinstance(error, FitError) or _refused(error) else MISTAKE, error.to_dict()
     if isinstance(error, FileNotFoundError):
-        return MISTAKE, kind, f"there is no file {_name(error)}.\nCheck the path."
+        return MISTAKE, _parts(kind, f"there is no file {_name(error)}.", "Check the path.")
     if isinstance(error, OSError):
-        return FAILED, kind, _disk(error)
+        return FAILED, _parts(kind, *_disk(error))
     if isinstance(error, MemoryError):
-        return FAILED, kind, "there is not enough memory.\nUse a smaller rank, fewer threads or less data."
-    return FAILED, kind, _bug(error)
+        cure = "Use a smaller rank, fewer threads or less data."
+        return FAILED, _parts(kind, "there is not enough memory.", cure)
+    return FAILED, _parts(kind, *_bug(error))
+
+
+def _parts(kind: str, what: str, cure: str | None = None) -> dict[str, Any]:
+    """What is said of an exception that is not one of ours, as ours say it."""
+    return PlaitError(what, cure=cure).to_dict() | {"kind": kind}
 
 
 def _refused(error: BaseException) -> bool:
@@ -118,43 +134,43 @@ def _refused(error: BaseException) -> bool:
     return isinstance(error, PlaitError) and isinstance(cause, OSError) and cause.errno in REFUSALS
 
 
-def _usage(error: Any) -> str:
+def _usage(error: Any) -> tuple[str, str | None]:
     message = str(error.format_message()).strip()
     message = message[:1].lower() + message[1:]
     context = getattr(error, "ctx", None)
-    help_line = f"\nTry '{context.command_path} --help'." if context is not None else ""
-    return (message if message.endswith((".", "?")) else f"{message}.") + help_line
+    help_line = f"Try '{context.command_path} --help'." if context is not None else None
+    return message if message.endswith((".", "?")) else f"{message}.", help_line
 
 
 def _name(error: OSError) -> str:
     return repr(error.filename) if error.filename is not None else "of that name"
 
 
-def _disk(error: OSError) -> str:
+def _disk(error: OSError) -> tuple[str, str | None]:
     place = f" ({error.filename})" if error.filename is not None else ""
     if error.errno in FULL:
-        return f"the disk is full{place}.\nFree some space, or choose another place."
+        return f"the disk is full{place}.", "Free some space, or choose another place."
     if isinstance(error, PermissionError):
-        return f"permission denied{place}.\nChoose another place, or change the permissions."
-    return f"{error.strerror or error}{place}."
+        return f"permission denied{place}.", "Choose another place, or change the permissions."
+    return f"{error.strerror or error}{place}.", None
 
 
-def _bug(error: Exception) -> str:
+def _bug(error: Exception) -> tuple[str, str | None]:
     if os.environ.get("PLAIT_DEBUG") == "1":
-        return "".join(traceback.format_exception(error)).rstrip()
-    return (
-        f"this is a bug in Plait: {type(error).__name__}: {error}\n"
-        "Please report it, with the traceback that PLAIT_DEBUG=1 shows."
-    )
+        return "".join(traceback.format_exception(error)).rstrip(), None
+    what = f"this is a bug in Plait: {type(error).__name__}: {error}"
+    return what, "Please report it, with the traceback that PLAIT_DEBUG=1 shows."
 
 
-def say(kind: str, message: str, *, as_json: bool, word: str = "error") -> None:
+def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
     """One message on stderr: the first line after ``error:``, the cure below; or one JSON document."""
     if as_json:
         import json
 
-        print(json.dumps({word: {"kind": kind, "message": message}}, ensure_ascii=False), file=sys.stderr)
+        from plait.cli.output import plain
+
+        print(json.dumps({word: plain(parts)}, ensure_ascii=False, allow_nan=False), file=sys.stderr)
         return
     from plait.cli.output import to_stderr
 
-    to_stderr(word, message)
+    to_stderr(word, parts["message"])

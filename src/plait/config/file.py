@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from plait.config.dialect import OF_TABLES, Toml
 from plait.config.schema import READ, Table, checked, is_names, is_table, is_text, parsed
-from plait.errors import DataError, ModelError, SettingError, suggestion
+from plait.errors import DataError, ModelError, PlaitError, SettingError, suggestion
 from plait.machine import path_fault
 from plait.model import Model
+from plait.saying import Argument, FilePlace, Key
 
 if TYPE_CHECKING:
     from plait.data import Relation
@@ -37,7 +39,7 @@ class Config:
         try:
             return Model(self.tables["model"])
         except ModelError as error:
-            raise ModelError(f"{self.path}, model: {error}") from None
+            raise error.within(Key(self.path, "model")) from None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -131,15 +133,19 @@ class Config:
         return [self._read(source if is_table(source) else {"source": source}) for source in sources]
 
     def _names(self, axis: str, table: Table) -> Any:
-        found, where = self._read(table), f"{self.path}: [labels] {axis}"
+        found = self._read(table)
         if not hasattr(found, "columns"):
             return found
         column = table.get("column", found.columns[0] if len(found.columns) == 1 else None)
         if column not in found.columns:
             what = "does not say which column holds the names" if column is None else f"names the column {column!r}"
             raise DataError(
-                f"{where} {what}; {table['source']} has {', '.join(map(repr, found.columns))}.\n"
-                f'{suggestion(column, found.columns)}Say it: {axis} = {{ source = "{table["source"]}", column = "…" }}.'
+                f"[labels] {axis} {what}; {table['source']} has {', '.join(map(repr, found.columns))}.",
+                where=FilePlace(self.path),
+                cure=(
+                    f'{suggestion(column, found.columns)}Say it: {axis} = {{ source = "{table["source"]}", column '
+                    '= "…" }.'
+                ),
             )
         return found[column]
 
@@ -151,11 +157,17 @@ class Config:
         for column in table.get("ignore", ()):
             if column not in getattr(found, "columns", ()):
                 raise DataError(
-                    f"ignore names the column {column!r}, which {table['source']} does not have.\n"
-                    f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out."
+                    f"ignore names the column {column!r}, which {table['source']} does not have.",
+                    where=Argument("ignore", of="Relation"),
+                    cure=f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out.",
                 )
             found = found.drop(column)
         return found
+
+    def indices(self, group: str, name: str) -> tuple[str, ...]:
+        """The indices of a relation, or of a given factor."""
+        found = self.model.equation(name) if group == "relations" else self.model.factor(name)
+        return found.indices
 
     def options(self, table: Table, indices: tuple[str, ...] = ()) -> dict[str, Any]:
         """The options with which `plait.read` reads the source of a table."""
@@ -178,23 +190,23 @@ class Config:
         return options
 
     def _naming(self, table: str) -> "_Naming":
-        return _Naming(f"{self.path}: {table}")
+        return _Naming(self, table)
 
 
 @dataclass(frozen=True)
 class _Naming:
     """Errors of the options of a relation, an exposure or a source name the file and the table that gave them."""
 
-    where: str
+    config: Config
+    table: str
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (DataError, SettingError)):
-            text = re.sub(r"^(Relation|Exposure|plait\.read): (\w+=)?", lambda m: (m[2] or "").rstrip("="), str(error))
-            if text != str(error) or text.startswith("ignore names"):
-                raise type(error)(f"{self.where}: {text}") from None
+        if isinstance(error, PlaitError) and isinstance(error.where, Argument) and error.where.of in OF_TABLES:
+            error.where = Key(self.config.path, self.table)
+            error.spoken(Toml(self.config))
 
 
 def read_config(path: str | os.PathLike[str]) -> Config:
@@ -202,19 +214,29 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     path = os.fspath(path)
     if fault := path_fault(path):
         raise SettingError(
-            f"{path}: there can be no such file: {fault}.\nGive the path of a TOML file with model and relations."
+            f"there can be no such file: {fault}.",
+            where=FilePlace(path),
+            cure="Give the path of a TOML file with model and relations.",
         )
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except FileNotFoundError:
         raise SettingError(
-            f"there is no file {path!r}.\nGive the path of a TOML file with model and relations."
+            f"there is no file {path!r}.",
+            cure="Give the path of a TOML file with model and relations.",
         ) from None
     except IsADirectoryError:
-        raise SettingError(f"{path!r} is a folder.\nGive the path of a TOML file with model and relations.") from None
+        raise SettingError(
+            f"{path!r} is a folder.",
+            cure="Give the path of a TOML file with model and relations.",
+        ) from None
     except UnicodeDecodeError:
-        raise SettingError(f"{path}: this is no text in UTF-8.\nGive a TOML file with model and relations.") from None
+        raise SettingError(
+            "this is no text in UTF-8.",
+            where=FilePlace(path),
+            cure="Give a TOML file with model and relations.",
+        ) from None
     config = Config(path, text)
     _check_names(config)
     return config
@@ -237,12 +259,14 @@ def _check_names(config: Config) -> None:
             if name not in known:
                 noun = group.removesuffix("s") if group == "relations" else "factor"
                 raise SettingError(
-                    f"{config.path}: [{group}.{name}] is about no {noun} of the model.\n"
-                    f"{suggestion(name, known)}Its {noun}s are {', '.join(known)}."
+                    f"[{group}.{name}] is about no {noun} of the model.",
+                    where=FilePlace(config.path),
+                    cure=f"{suggestion(name, known)}Its {noun}s are {', '.join(known)}.",
                 )
     for name in model.relations:
         if name not in tables["relations"]:
             raise SettingError(
-                f"{config.path}: relation {name} has no data.\nAdd [relations.{name}] with a source, "
-                "or remove its equation."
+                f"relation {name} has no data.",
+                where=FilePlace(config.path),
+                cure=f"Add [relations.{name}] with a source, or remove its equation.",
             )

@@ -1,11 +1,13 @@
 """What may stand in a config file: the keys of every table and the kinds of their values, checked."""
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from plait.errors import SettingError, suggestion
 from plait.fitting.options import BY_NAME, DECLARED, Option
+from plait.saying import FilePlace
 
 Table = dict[str, Any]
 Check = tuple[Callable[[Any], bool], str]  # whether a value is of its kind, and that kind in words
@@ -101,8 +103,19 @@ def parsed(path: str, text: str) -> Table:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
-        where = f", {place.rstrip(')')}" if place else ""
-        raise SettingError(f"{path}{where}: {what[:1].lower()}{what[1:]}.\nThe file is TOML: see toml.io.") from None
+        raise SettingError(
+            f"{what[:1].lower()}{what[1:]}.",
+            where=_place_of(path, place),
+            cure="The file is TOML: see toml.io.",
+        ) from None
+
+
+def _place_of(path: str, place: str) -> FilePlace:
+    """``line 6, column 8)``, or ``end of document)``, as a place."""
+    found = re.match(r"line (\d+), column (\d+)", place)
+    if found is None:
+        return FilePlace(f"{path}, {place.rstrip(')')}" if place else path)
+    return FilePlace(path, (int(found[1]),), int(found[2]))
 
 
 def checked(path: str, tables: Table) -> Table:
@@ -111,7 +124,7 @@ def checked(path: str, tables: Table) -> Table:
     for key in ("model", "relations"):
         if key not in tables:
             cure = 'model = "X[i, j] = A[i, r] B[j, r]"' if key == "model" else "[relations.X] with a source"
-            raise SettingError(f"{path}: there is no {key}.\nAdd it: {cure}.")
+            raise SettingError(f"there is no {key}.", where=FilePlace(path), cure=f"Add it: {cure}.")
     sourced: list[tuple[str, Table, dict[str, Check]]] = []
     for group, keys in (("relations", RELATION), ("exposures", EXPOSURE)):
         for name, table in tables.get(group, {}).items():
@@ -134,10 +147,18 @@ def checked(path: str, tables: Table) -> Table:
 
 def _check_source(path: str, where: str, table: Any, keys: Mapping[str, Check]) -> None:
     if not is_table(table):
-        raise SettingError(f'{path}: {where} is {table!r}.\nIt is a table: write {where} and below it source = "…".')
+        raise SettingError(
+            f"{where} is {table!r}.",
+            where=FilePlace(path),
+            cure=f'It is a table: write {where} and below it source = "…".',
+        )
     _check(path, where, table, {**keys, **READ})
     if "source" not in table:
-        raise SettingError(f'{path}: {where} has no source.\nSay where the data are: source = "file.csv".')
+        raise SettingError(
+            f"{where} has no source.",
+            where=FilePlace(path),
+            cure='Say where the data are: source = "file.csv".',
+        )
 
 
 def _check_fit(path: str, table: Table) -> None:
@@ -148,8 +169,9 @@ def _check_fit(path: str, table: Table) -> None:
         where = f"[fit.prior.{name}]" if name else "[fit.prior]"
         if not is_table(one):
             raise SettingError(
-                f"{path}: [fit.prior] has {name} = {one!r} beside tables of factors.\n"
-                "Give one concentration and mean, or a table of both for each factor."
+                f"[fit.prior] has {name} = {one!r} beside tables of factors.",
+                where=FilePlace(path),
+                cure="Give one concentration and mean, or a table of both for each factor.",
             )
         _check(path, where, one, PRIOR)
 
@@ -158,11 +180,17 @@ def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> N
     for key, value in table.items():
         if key not in known:
             what = f"{where} has no key {key!r}" if where else f"there is no key {key!r}"
-            raise SettingError(f"{path}: {what}.\n{suggestion(key, known)}Keys are {', '.join(known)}.")
+            raise SettingError(
+                f"{what}.",
+                where=FilePlace(path),
+                cure=f"{suggestion(key, known)}Keys are {', '.join(known)}.",
+            )
         is_kind, words = known[key]
         if not is_kind(value):
             place = f"{where} {key}" if where else key
-            raise SettingError(f"{path}: {place} must be {words}, got {_shown(value)}.")
+            raise SettingError(
+                f"{place} must be {words}, got {_shown(value)}.", where=FilePlace(path), wanted=words, got=value
+            )
 
 
 def _shown(value: Any) -> str:

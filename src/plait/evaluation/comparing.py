@@ -13,6 +13,7 @@ from plait.evaluation.task import Options, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
 from plait.fitting.progress import counting
+from plait.saying import Argument
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -78,12 +79,16 @@ def _check(fits: Any, relation: str, against: str | None) -> str:
     """Fits that can be compared; the name of the one that the others are compared with."""
     if not isinstance(fits, Mapping) or len(fits) < 2:
         what = f"{len(fits)}" if isinstance(fits, Mapping) else type(fits).__name__
-        raise SettingError(f'fits must be two fits or more by name, got {what}.\nGive {{"CP": fit, "Tucker": other}}.')
+        raise SettingError(
+            f"fits must be two fits or more by name, got {what}.",
+            cure='Give {"CP": fit, "Tucker": other}.',
+        )
     names = [str(name) for name in fits]
     if against is not None and against not in fits:
         raise SettingError(
-            f"against is {against!r}, which is none of the fits.\n{suggestion(against, names)}They are "
-            f"{', '.join(names)}."
+            f"{Argument('against')} is {against!r}, which is none of the fits.",
+            where=Argument("against"),
+            cure=f"{suggestion(against, names)}They are {', '.join(names)}.",
         )
     first, *others = fits.items()
     wanted = first[1].model.equation(relation).indices, first[1].likelihood[relation]
@@ -91,8 +96,8 @@ def _check(fits: Any, relation: str, against: str | None) -> str:
         got = fit.model.equation(relation).indices, fit.likelihood[relation]
         if got != wanted:
             raise SettingError(
-                f"fits: {relation} is {_described(*wanted)} in {first[0]!r}, but {_described(*got)} in {name!r}.\n"
-                f"Compare fits of the same relation."
+                f"fits: {relation} is {_described(*wanted)} in {first[0]!r}, but {_described(*got)} in {name!r}.",
+                cure="Compare fits of the same relation.",
             )
     return names[0] if against is None else against
 

@@ -15,6 +15,7 @@ from plait.data.reading.tables import is_table
 from plait.errors import SettingError, suggestion
 from plait.evaluation.timing import take_times
 from plait.model import Model
+from plait.saying import Argument
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,10 @@ def understood(
     """Read what came in: one relation, or a dict of them of which `relation` names one; time: a column of that one."""
     model = Model(model) if isinstance(model, str) else model
     if model is not None and not isinstance(model, Model):
-        raise SettingError(f"model must be a plait.Model or its text, got {type(model).__name__}.")
+        raise SettingError(
+            f"{Argument('model')} must be a plait.Model or its text, got {type(model).__name__}.",
+            where=Argument("model"),
+        )
     given = data if isinstance(data, Mapping) and not is_table(data) else None
     name = _chosen(given, relation, model)
     relations = {key: as_relation(key, value) for key, value in (given or {name: data}).items()}
@@ -113,14 +117,17 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
     known = list(data) if data is not None else list(model.relations) if model is not None else []
     if relation is None and len(known) > 1:
         raise SettingError(
-            f"relation must say which of {', '.join(known)} to hide from.\nGive relation={str(known[0])!r}, or another."
+            f"{Argument('relation')} must say which of {', '.join(known)} to hide from.",
+            where=Argument("relation"),
+            cure=f"Give {Argument('relation', str(known[0]))}, or another.",
         )
     if relation is None:
         return known[0] if known else "data"
     if known and relation not in known:
         raise SettingError(
-            f"relation is {relation!r}, for which there are no data.\n{suggestion(relation, known)}There are "
-            f"{', '.join(map(str, known))}."
+            f"{Argument('relation')} is {relation!r}, for which there are no data.",
+            where=Argument("relation"),
+            cure=f"{suggestion(relation, known)}There are {', '.join(map(str, known))}.",
         )
     return relation
 

@@ -11,6 +11,7 @@ from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.tested import read_known, read_test
 from plait.evaluation.view import View
 from plait.fitting.options import one_of
+from plait.saying import Argument, Place
 from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, option
     rows, values = read_test(fit, relation, test)
     if not (values > 0).any():
         what = "is empty" if not len(values) else f"has {len(values):,} zeros and no link"
-        raise DataError(f"test of {relation}: it {what}, so nothing can be measured.\nHide more, or give links.")
+        raise DataError(
+            f"it {what}, so nothing can be measured.",
+            where=Place("test", of_relation=relation),
+            cure="Hide more, or give links.",
+        )
     indices = fit.model.equation(relation).indices
     axes = ranked_axes(options.rank, indices)
     count = _drawn_each(options, has_zeros=bool((values == 0).any()))
@@ -93,7 +98,7 @@ def check_options(options: Options) -> None:
     """Refuse what is wrong whatever the test."""
     one_of("score", options.score, SCORES)
     if not _is_whole(options.seed):
-        raise SettingError(f"seed must be a whole number, 0 or more, got {options.seed!r}.")
+        raise SettingError(where=Argument("seed"), wanted="a whole number, 0 or more", got=options.seed)
 
 
 def ranked_axes(rank: Any, indices: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,8 +109,9 @@ def ranked_axes(rank: Any, indices: tuple[str, ...]) -> tuple[str, ...]:
     for axis in axes:
         if axis not in indices:
             raise SettingError(
-                f"rank names {axis!r}, which is no index of the relation.\n"
-                f"{suggestion(axis, indices)}It has {', '.join(indices) or 'none'}."
+                f"{Argument('rank')} names {axis!r}, which is no index of the relation.",
+                where=Argument("rank"),
+                cure=f"{suggestion(axis, indices)}It has {', '.join(indices) or 'none'}.",
             )
     return tuple(dict.fromkeys(axes))
 
@@ -131,7 +137,11 @@ def _drawn_each(options: Options, has_zeros: bool) -> int:
     if options.nonlinks is None:
         return 0 if has_zeros else 1
     if not _is_whole(options.nonlinks):
-        raise SettingError(f"nonlinks must be a whole number, 0 or more, for each link, got {options.nonlinks!r}.")
+        raise SettingError(
+            where=Argument("nonlinks"),
+            wanted="a whole number, 0 or more, for each link",
+            got=options.nonlinks,
+        )
     return int(options.nonlinks)
 
 
@@ -141,10 +151,18 @@ def _first(k: Any, axes: Sequence[str]) -> tuple[int, ...]:
         return ()
     given = tuple(k) if isinstance(k, (list, tuple, range, np.ndarray)) else (k,)
     if not given or not all(_is_whole(one) and one > 0 for one in given):
-        raise SettingError(f"k must be a whole number, 1 or more, or several, got {k!r}.\nGive k=10, or k=(5, 10).")
+        raise SettingError(
+            where=Argument("k"),
+            wanted="a whole number, 1 or more, or several",
+            got=k,
+            cure=f"Give {Argument('k', 10)}, or {Argument('k', (5, 10))}.",
+        )
     if not axes:
         raise SettingError(
-            f"k is {k!r}, but nothing is ranked.\nSay on which index the first {given[0]} are looked at: rank=…"
+            f"{Argument('k')} is {given[0] if len(given) == 1 else k!r}, but nothing is ranked.",
+            where=Argument("k"),
+            got=k,
+            cure=f"Say on which index the first {given[0]} are looked at: {Argument('rank', '…')}.",
         )
     return tuple(sorted({int(one) for one in given}))
 
@@ -154,8 +172,8 @@ def _known(fit: "Fit", relation: str, known: Any) -> list[Rows]:
     if known is None:
         return []
     if not isinstance(known, (list, tuple)):
-        return [read_known(fit, relation, known, "known")]
-    return [read_known(fit, relation, table, f"known[{n}]") for n, table in enumerate(known)]
+        return [read_known(fit, relation, known, Place("known"))]
+    return [read_known(fit, relation, table, Place("known", number=n)) for n, table in enumerate(known)]
 
 
 def _is_whole(number: Any) -> bool:

@@ -13,7 +13,7 @@ from narwhals import selectors
 
 from plait.answer.predict.lookup import as_frame, rows_of
 from plait.data.cells.keys import columns_of, pack
-from plait.data.labels.columns import number_array, quoted
+from plait.data.labels.columns import number_array
 from plait.data.observing.closed import Closed
 from plait.data.observing.undirected import mirrored, writing
 from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
@@ -21,16 +21,20 @@ from plait.data.reading.relation import Relation
 from plait.data.reading.tables import check_ignored
 from plait.errors import DataError, suggestion
 from plait.likelihood import Likelihood
+from plait.saying import Argument, Place, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
     from plait.result import Fit
 
 
+TEST = Place("test")
+
+
 def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
     """The cells of a test (n, order) and their values (n,), each cell once."""
     if not isinstance(test, Relation):
-        test = Relation(as_frame(test).to_native())
+        test = Relation(as_frame(test, TEST).to_native())
     _refuse_senseless(fit, relation, test)
     column = None
     if is_array(test.data):
@@ -38,7 +42,7 @@ def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
     else:
         rows, values, column = _of_table(fit, relation, test)
     kept = ~_not_tested(fit, relation, test).contain(rows)
-    where = "test" if column is None else f"test, column {quoted(column)}"
+    where = TEST if column is None else TEST.at(column)
     _check_values(np.where(kept, values, 0.0), fit.likelihood[relation], where)
     rows, values = _in_one_way(fit, relation, rows[kept], values[kept])
     if test.duplicates == "sum":
@@ -62,13 +66,13 @@ def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Array) -> tuple[R
     return cells[kept], values[kept]
 
 
-def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
+def read_known(fit: "Fit", relation: str, known: Any, what: Place) -> Rows:
     """The links (n, order) of a table of further known ones; those of entities that the fit does not know left out.
 
     what: the table in errors.
     """
     if not isinstance(known, Relation):
-        known = Relation(as_frame(known).to_native())
+        known = Relation(as_frame(known, what).to_native())
     if is_array(known.data):
         rows, values = _of_array(fit, relation, known, what)
     else:
@@ -81,10 +85,10 @@ def read_known(fit: "Fit", relation: str, known: Any, what: str) -> Rows:
 
 
 def _of_table(
-    fit: "Fit", relation: str, test: Relation, what: str = "test", unknown: str = "error"
+    fit: "Fit", relation: str, test: Relation, what: Place = TEST, unknown: str = "error"
 ) -> tuple[Rows, Array, str | None]:
     """Cells, values and the column of the latter; what: the argument that the table is, for errors."""
-    frame, known = as_frame(test.data), fit.known[relation]
+    frame, known = as_frame(test.data, what), fit.known[relation]
     check_ignored(frame.columns, test.ignore or (), [*(test.columns or {}).values(), test.value], what)
     frame = frame.drop(*(test.ignore or ()))
     indices = fit.model.equation(relation).indices
@@ -93,14 +97,14 @@ def _of_table(
     cells = frame.select(*named.values()).rename({c: i for i, c in named.items()}) if named else frame
     if test.strip:
         cells = cells.with_columns(selectors.string().str.strip_chars())
-    _, rows = rows_of(fit, relation, cells, unknown=unknown, what="cells" if what == "test" else what)
+    _, rows = rows_of(fit, relation, cells, unknown=unknown, what=what)
     if value is None:
         return rows, np.ones(len(rows)), None
-    return rows, number_array(frame.get_column(value), f"{what}, column {quoted(value)}"), value
+    return rows, number_array(frame.get_column(value), what.at(value)), value
 
 
 def _index_columns(
-    have: Sequence[str], indices: Sequence[str], said: Mapping[str, str], remembered: Mapping[str, str], what: str
+    have: Sequence[str], indices: Sequence[str], said: Mapping[str, str], remembered: Mapping[str, str], what: Place
 ) -> dict[str, str]:
     """Index -> column: as the test says, by the name of the index, or as the data of the fit had it."""
     named: dict[str, str] = {}
@@ -111,36 +115,48 @@ def _index_columns(
             named[index] = found[0]
         elif index in said:
             raise DataError(
-                f"{what}: there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.\n"
-                f"{suggestion(said[index], have)}columns= names it: give the name of a column of the table."
+                f"there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.",
+                where=what,
+                cure=(
+                    f"{suggestion(said[index], have)}{Argument('columns', of='Relation'):=} names it: give the name "
+                    "of a column of the table."
+                ),
             )
     return named
 
 
 def _value_column(
-    have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None, what: str
+    have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None, what: Place
 ) -> str | None:
     """The column of values; None where every row is a link."""
     left = [column for column in have if column not in used]
     if said is not None:
         if said not in left:
             raise DataError(
-                f"{what}: there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.\n"
-                f"{suggestion(said, have)}value= names the column of values."
+                f"there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.",
+                where=what,
+                cure=f"{suggestion(said, have)}{Argument('value', of='Relation'):=} names the column of values.",
             )
         return said
     known = [column for column in dict.fromkeys(("value", remembered)) if column in left]
     if len(known) > 1:
         raise DataError(
-            f"{what}: columns 'value' and {quoted(remembered)} may both hold the values.\n"
-            f"Drop one, or say which does: plait.Relation({what}, value={remembered!r})."
+            f"columns 'value' and {quoted(remembered)} may both hold the values.",
+            where=what,
+            cure=f"Drop one, or say which does: {value_of(what, remembered)}.",
         )
     if left and not known:
         raise DataError(
-            f"{what}: column {quoted(left[0])} is not used, and there is no column of values.\n"
-            f"Drop it, or say that it holds the values: plait.Relation({what}, value={left[0]!r})."
+            f"column {quoted(left[0])} is not used, and there is no column of values.",
+            where=what,
+            cure=f"Drop it, or say that it holds the values: {value_of(what, left[0])}.",
         )
     return known[0] if known else None
+
+
+def value_of(what: Place, column: str | None) -> Argument:
+    """How one says which column holds the values."""
+    return Argument("value", column, of="Relation", data=what.name)
 
 
 # --- what a Relation says
@@ -150,24 +166,26 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
     """Options that would change figures if they meant anything here."""
     wrong = None
     if test.weight != 1:
-        wrong = f"weight is {test.weight!r}, but all cells of a test count alike"
+        wrong = f"{Argument('weight', of='Relation')} is {test.weight!r}, but all cells of a test count alike"
     elif not isinstance(test.observed, str):
-        wrong = f"observed is {test.observed!r}, but only the listed cells of a test count, zeros as much as links"
+        said = f"{Argument('observed', of='Relation')} is {test.observed!r}"
+        wrong = f"{said}, but only the listed cells of a test count, zeros as much as links"
     elif test.likelihood not in (Relation.likelihood, fit.likelihood[relation]):
         wrong = f"the likelihood is {test.likelihood!s}, but {relation} was fitted as {fit.likelihood[relation]}"
     if wrong is not None:
-        raise DataError(f"test: {wrong}.\nLeave it out.")
+        raise DataError(f"{wrong}.", where=TEST, cure="Leave it out.")
 
 
-def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> tuple[Rows, Array]:
+def _of_array(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -> tuple[Rows, Array]:
     """All cells of a dense array but NaN; those that a sparse one stores."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     source = test.read(what, indices, fit.known[relation].groups)
     assert isinstance(source, ArraySource)
     if source.shape != shape:
         raise DataError(
-            f"{what}: the array has shape {source.shape}, but {relation} has {shape}.\n"
-            f"Give one entry a cell, or a table."
+            f"the array has shape {source.shape}, but {relation} has {shape}.",
+            where=what,
+            cure="Give one entry a cell, or a table.",
         )
     if is_sparse(test.data):
         return source.coords.astype(np.int64), source.values
@@ -178,7 +196,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: str = "test") -> 
     return np.argwhere(there).reshape(-1, len(indices)), array[there]
 
 
-def _not_tested(fit: "Fit", relation: str, test: Relation, what: str = "test") -> Closed:
+def _not_tested(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -> Closed:
     """The cells that `missing=` and `hidden=` of a test take out of it."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     tables: dict[tuple[str, ...], Rows] = {}
@@ -193,14 +211,17 @@ def _not_tested(fit: "Fit", relation: str, test: Relation, what: str = "test") -
 # --- values
 
 
-def _check_values(values: Array, likelihood: Likelihood, where: str) -> None:
+def _check_values(values: Array, likelihood: Likelihood, where: Place) -> None:
     bad = ~((values >= 0) & (values < np.inf))
     bad |= likelihood.bad(np.where(bad, 0.0, values))
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"{where}, row {row} (counting from 0): the value is {values[row]:g}.\n{likelihood.wanted}; correct it, "
-            f"or remove the row."
+            f"the value is {values[row]:g}.",
+            where=where.at(row=row),
+            got=float(values[row]),
+            wanted=likelihood.wanted,
+            cure=f"{likelihood.wanted}; correct it, or remove the row.",
         )
 
 
@@ -226,6 +247,7 @@ def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
     more = len(again) - 1
     also = f"; {more:,} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
     raise DataError(
-        f"test: rows {first} and {second} (counting from 0) are both about {cell or 'the same cell'}{also}.\n"
-        f"Remove one, or give the cell one row with the sum of the values."
+        f"both are about {cell or 'the same cell'}{also}.",
+        where=Place("test", rows=(first, second)),
+        cure="Remove one, or give the cell one row with the sum of the values.",
     )

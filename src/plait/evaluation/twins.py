@@ -16,10 +16,10 @@ import numpy as np
 
 from plait.data.bound import BoundRelation
 from plait.data.cells.keys import columns_of, find, pack_pair
-from plait.data.labels.columns import quoted
 from plait.data.observing.undirected import mirrored, orders
 from plait.errors import PlaitWarning, SettingError
 from plait.evaluation.subject import Subject
+from plait.saying import Argument, quoted
 from plait.types import AnyArray
 
 if TYPE_CHECKING:
@@ -137,11 +137,16 @@ def _refuse_all_hidden(subject: Subject, name: str, hidden: Mapping[tuple[str, .
     if () not in hidden and (not len(other.links) or len(_without(other, hidden))):
         return
     match = next(matches(subject, name))
-    pair = ", ".join(f'"{index}"' for index in match)
     raise SettingError(
-        f'twins="hide" would hide all {len(other.links):,} links of {name}: each agrees on {", ".join(match)} with a '
-        f"hidden cell of {subject.name}.\n"
-        f'Hide what the two have in common, by=("pair", {pair}), or leave them known with twins="ignore".'
+        (
+            f"{Argument('twins', 'hide')} would hide all {len(other.links):,} links of {name}: each agrees "
+            f"on {', '.join(match)} with a hidden cell of {subject.name}."
+        ),
+        where=Argument("twins"),
+        cure=(
+            f"Hide what the two have in common, {Argument('by', ('pair', *match))}, or leave them known with "
+            f"{Argument('twins', 'ignore')}."
+        ),
     )
 
 

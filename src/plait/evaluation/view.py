@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.cells.keys import columns_of, pack
-from plait.data.labels.columns import quoted
+from plait.data.labels.names import declaring
 from plait.errors import DataError
 from plait.evaluation import metrics
+from plait.saying import Call, Place, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -41,13 +42,18 @@ class View:
             return cls(fit, relation, score)
         numbers = []
         for index in indices:
-            rows = fit.labels[index].encode(first.labels[index].names, where=f"compare, {index}", unknown="mark")
+            rows = fit.labels[index].encode(
+                first.labels[index].names, where=Place("compare", index, noun="index"), unknown="mark"
+            )
             if (rows < 0).any():
                 unknown = first.labels[index][int(np.argmax(rows < 0))]
                 raise DataError(
-                    f"compare: {name!r} does not know {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} "
-                    f"that another fit knows, such as {quoted(unknown)}.\n"
-                    f"Fit all of them with the same labels={{{index!r}: […]}}."
+                    (
+                        f"{name!r} does not know {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} that "
+                        f"another fit knows, such as {quoted(unknown)}."
+                    ),
+                    where=Call("compare"),
+                    cure=f"Fit all of them with the same {declaring(index)}.",
                 )
             numbers.append(np.asarray(rows, np.int64))
         return cls(fit, relation, score, tuple(numbers))

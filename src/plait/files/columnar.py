@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from plait.errors import DataError
+from plait.saying import FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +27,11 @@ def read_arrow(path: str) -> "pl.DataFrame":
     with open(path, "rb") as file:
         magic = file.read(6)
     if magic.startswith(b"FEA1"):
-        raise DataError(f"{path}: the file is Feather 1, which is no longer in use.\nWrite it as Feather 2 or Parquet.")
+        raise DataError(
+            "the file is Feather 1, which is no longer in use.",
+            where=FilePlace(path),
+            cure="Write it as Feather 2 or Parquet.",
+        )
     try:
         if magic != b"ARROW1":
             return pl.read_ipc_stream(path)
@@ -42,7 +47,11 @@ def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
     names = [name.strip() for name in table.columns]
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"{where}: two columns are called {name!r} but for blanks.\nRename one of the two.")
+            raise DataError(
+                f"two columns are called {name!r} but for blanks.",
+                where=FilePlace(where),
+                cure="Rename one of the two.",
+            )
     texts = [name for name, kind in table.schema.items() if isinstance(kind, (pl.String, pl.Categorical, pl.Enum))]
     table = table.with_columns(pl.col(texts).cast(pl.String).str.strip_chars())
     return table.rename(dict(zip(table.columns, names)))
@@ -50,4 +59,8 @@ def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
 
 def _damaged(path: str, kind: str, error: BaseException) -> DataError:
     reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
-    return DataError(f"{path}: this is no {kind} file, or a damaged one: {reason}.\nFetch or write it again.")
+    return DataError(
+        f"this is no {kind} file, or a damaged one: {reason}.",
+        where=FilePlace(path),
+        cure="Fetch or write it again.",
+    )

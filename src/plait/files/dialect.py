@@ -10,6 +10,7 @@ from typing import Literal
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.kinds import ending
 from plait.files.lines import BOM, Passed, Record, beginning, records, split_lines, split_records
+from plait.saying import Argument, FilePlace
 
 SAMPLE = 1 << 17  # bytes: enough to see what a column holds; one that turns out wider is read again
 
@@ -61,9 +62,15 @@ def layout_of(
     _check_settings(columns, delimiter, text)
     sample, whole = beginning(path, SAMPLE)
     if not sample.strip():
-        raise DataError(f"{path}: the file is empty.\nA table has at least a line with the names of its columns.")
+        raise DataError(
+            "the file is empty.",
+            where=FilePlace(path),
+            cure="A table has at least a line with the names of its columns.",
+        )
     if "\n" not in sample and "\r" in sample.strip():
-        raise DataError(f"{path}, line 1: a carriage return stands alone.\nEnd lines with LF or CRLF.")
+        raise DataError(
+            "a carriage return stands alone.", where=FilePlace(path, (1,)), cure="End lines with LF or CRLF."
+        )
     tail = (ending(path) if kind is None else f".{kind}".casefold()).removesuffix(".gz")
     delimiter = delimiter or _delimiter(tail, sample, quoted)
     rows = _sampled(path, sample, delimiter, quoted, whole)
@@ -89,12 +96,26 @@ def _stripped(record: Record) -> Record:
 def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: Sequence[str] | None) -> None:
     for option, names in (("columns", columns), ("text", text)):
         if isinstance(names, str):
-            raise SettingError(f"plait.read: {option} is {names!r}.\nGive a list of names: [{names!r}].")
+            raise SettingError(
+                f"{Argument(option, of='read')} is {names!r}.",
+                where=Argument(option, of="read"),
+                got=names,
+                wanted="a list of names",
+                cure=f"Give a list of names: [{names!r}].",
+            )
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
-        raise SettingError(f"plait.read: delimiter is {delimiter!r}.\nIt is one character, such as ',', ';' or '\\t'.")
+        raise SettingError(
+            f"{Argument('delimiter', of='read')} is {delimiter!r}.",
+            where=Argument("delimiter", of="read"),
+            cure="It is one character, such as ',', ';' or '\\t'.",
+        )
     for name in columns or ():
         if list(columns or ()).count(name) > 1:
-            raise SettingError(f"plait.read: columns has {name!r} twice.\nGive each column a name of its own.")
+            raise SettingError(
+                f"{Argument('columns', of='read')} has {name!r} twice.",
+                where=Argument("columns", of="read"),
+                cure="Give each column a name of its own.",
+            )
 
 
 def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) -> list[Record]:
@@ -142,8 +163,9 @@ def _columns(
     if columns is not None:
         if len(columns) != len(first.fields):
             raise DataError(
-                f"{path}, line {first.line}: {_fields(len(first.fields))}, but columns= names {len(columns)}.\n"
-                f"Name every column of the file."
+                f"{_fields(len(first.fields))}, but {Argument('columns', of='read'):=} names {len(columns)}.",
+                where=FilePlace(path, (first.line,)),
+                cure="Name every column of the file.",
             )
         if header is None:
             header = first.fields == list(columns)
@@ -162,14 +184,19 @@ def _check_header(path: str, tail: str, first: Record) -> None:
     """Where nothing is said, the first line of a .txt may be either, and one with numbers is most likely data."""
     if tail == ".txt":
         raise DataError(
-            f"{path}, line 1: it is not certain whether a .txt begins with the names of its columns.\n"
-            f"Name them, columns=[…], or say header=True."
+            "it is not certain whether a .txt begins with the names of its columns.",
+            where=FilePlace(path, (1,)),
+            cure=f"Name them, {Argument('columns', ['…'], of='read')}, or say {Argument('header', True, of='read')}.",
         )
     for field in first.fields:
         if is_number(field):
             raise DataError(
-                f"{path}, line {first.line}: {field!r} is a number, so this does not look like names of columns.\n"
-                f"Name them, columns=[…]; or say header=True if it is the header."
+                f"{field!r} is a number, so this does not look like names of columns.",
+                where=FilePlace(path, (first.line,)),
+                cure=(
+                    f"Name them, {Argument('columns', ['…'], of='read')}; or say {Argument('header', True, of='read')} "
+                    "if it is the header."
+                ),
             )
 
 
@@ -177,11 +204,16 @@ def _check_names(path: str, first: Record) -> None:
     for k, name in enumerate(first.fields, 1):
         if not name:
             raise DataError(
-                f"{path}, line {first.line}: column {k} has no name.\n"
-                f"Name it; if pandas wrote its row numbers there, write the file with index=False."
+                f"column {k} has no name.",
+                where=FilePlace(path, (first.line,)),
+                cure="Name it; if pandas wrote its row numbers there, write the file with index=False.",
             )
         if first.fields.count(name) > 1:
-            raise DataError(f"{path}, line {first.line}: two columns are called {name!r}.\nRename one of the two.")
+            raise DataError(
+                f"two columns are called {name!r}.",
+                where=FilePlace(path, (first.line,)),
+                cure="Rename one of the two.",
+            )
 
 
 def _check_no_header(path: str, rows: Sequence[Record]) -> None:
@@ -191,8 +223,12 @@ def _check_no_header(path: str, rows: Sequence[Record]) -> None:
         column = [fields[k] for fields in below if k < len(fields) and fields[k]]
         if column and not is_number(field) and all(map(is_number, column)):
             raise DataError(
-                f"{path}, line {first.line}: {field!r} stands above numbers, so this looks like names of columns.\n"
-                f"Say header=True if it is the header, or header=False if it is data."
+                f"{field!r} stands above numbers, so this looks like names of columns.",
+                where=FilePlace(path, (first.line,)),
+                cure=(
+                    f"Say {Argument('header', True, of='read')} if it is the header, or "
+                    f"{Argument('header', False, of='read')} if it is data."
+                ),
             )
 
 
@@ -208,12 +244,20 @@ def _numbers(
         for name in given:
             if name not in names:
                 raise DataError(
-                    f"{path}: there is no column {name!r}, which {option}= names; the file has "
-                    f"{', '.join(map(repr, names))}.\n{suggestion(name, names)}Name a column of the file."
+                    (
+                        f"there is no column {name!r}, which {Argument(option, of='read'):=} names; the file has "
+                        f"{', '.join(map(repr, names))}."
+                    ),
+                    where=FilePlace(path),
+                    cure=f"{suggestion(name, names)}Name a column of the file.",
                 )
     for name in wanted:
         if name in (text or ()):
-            raise SettingError(f"plait.read: column {name!r} is in value= and in text=.\nIt is one of the two.")
+            raise SettingError(
+                f"column {name!r} is in {Argument('value', of='read'):=} and in {Argument('text', of='read'):=}.",
+                where=Argument("text", of="read"),
+                cure="It is one of the two.",
+            )
     return wanted
 
 

@@ -11,6 +11,7 @@ import zlib
 from typing import BinaryIO, cast
 
 from plait.errors import DataError
+from plait.saying import FilePlace
 
 COMPRESSED, MATRIX = 15, 14
 NUMBERS = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13}  # the types of numbers in an element
@@ -32,8 +33,9 @@ def check_elements(path: str) -> None:
             unknown = _unknown(_inflated(file) if kind == COMPRESSED else file, order, inside=kind == MATRIX)
             if unknown is not None:
                 raise DataError(
-                    f"{path}: this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type "
-                    f"{unknown}.\nSave it again, with -v7."
+                    f"this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type {unknown}.",
+                    where=FilePlace(path),
+                    cure="Save it again, with -v7.",
                 )
             file.seek(end)
 

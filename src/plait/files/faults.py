@@ -11,6 +11,7 @@ import numpy as np
 from plait.errors import DataError
 from plait.files.dialect import Layout
 from plait.files.lines import Passed, Record, stray_quote
+from plait.saying import Argument, FilePlace
 
 
 def record_at(layout: Layout, row: int) -> Record:
@@ -55,17 +56,24 @@ def unread(layout: Layout, error: object) -> DataError:
     """Why polars gave up."""
     found = ragged(layout) or (stray_quote(layout.path) if layout.quoted else None)
     reason = str(error).strip().partition("\n")[0].rstrip(".")
-    return found or DataError(f"{layout.path}: the file cannot be read: {reason}.\nCheck its quotation marks.")
+    return found or DataError(
+        f"the file cannot be read: {reason}.",
+        where=FilePlace(layout.path),
+        cure="Check its quotation marks.",
+    )
 
 
 def not_a_number(layout: Layout, column: int, record: Record) -> DataError:
     """A field that must be a number and is none."""
     cure = "Write a number such as 3 or 0.25"
     if record.line == layout.skip + 1 and not layout.header:
-        cure += "; if the line is the header, say header=True"
+        cure += f"; if the line is the header, say {Argument('header', True, of='read')}"
     return DataError(
-        f"{layout.path}, line {record.line}, column {layout.columns[column]!r}: {record.fields[column]!r} is not a "
-        f"number.\n{cure}."
+        f"{record.fields[column]!r} is not a number.",
+        where=FilePlace(layout.path, (record.line,), layout.columns[column]),
+        got=record.fields[column],
+        wanted="a number",
+        cure=f"{cure}.",
     )
 
 
@@ -104,9 +112,11 @@ def _ragged(layout: Layout, line: int, count: int) -> DataError:
     elif layout.quoted:
         cure = f"Put a field that has {layout.delimiter!r} in it into quotes."
     else:
-        cure = f"No field may have {layout.delimiter!r} in it while quoted=False."
+        cure = f"No field may have {layout.delimiter!r} in it while {Argument('quoted', False, of='read')}."
     return DataError(
-        f"{layout.path}, line {line}: {fields}, but the file has {wanted}, {_listed(layout.columns)}.\n{cure}"
+        f"{fields}, but the file has {wanted}, {_listed(layout.columns)}.",
+        where=FilePlace(layout.path, (line,)),
+        cure=cure,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.places import existing_file
+from plait.saying import Argument, FilePlace, Phrase
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ SQL = Format(
 FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
+KIND = Argument("kind", of="read")
+ANOTHER = Phrase(
+    "For another database open a connection: plait.read(connection, query=…).",
+    "Databases are sqlite:// and postgresql://.",
+)
 DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
 
 
@@ -71,9 +77,11 @@ def format_of(source: Any, kind: str | None = None) -> Format:
     if callable(getattr(source, "cursor", None)):
         return SQL
     raise DataError(
-        f"plait.read cannot read from {type(source).__name__}.\n"
-        f"Give a path, a URL of a database, or an open ADBC or DB-API connection; a table or an array goes straight "
-        f"into plait.fit."
+        f"plait.read cannot read from {type(source).__name__}.",
+        cure=(
+            "Give a path, a URL of a database, or an open ADBC or DB-API connection; a table or an array "
+            "goes straight into plait.fit."
+        ),
     )
 
 
@@ -83,8 +91,11 @@ def check_options(source: Any, options: dict[str, Any]) -> None:
     for option in options:
         if option not in known:
             takes = f"It takes {', '.join(known)}." if known else "It takes no options."
+            takes = f"{suggestion(option, known)}{takes}"
             raise SettingError(
-                f"plait.read: {option}= says nothing about {shown(source)}.\n{suggestion(option, known)}{takes}"
+                f"{Argument(option, of='read'):=} says nothing about {shown(source)}.",
+                where=Argument(option, of="read"),
+                cure=f"{Phrase(takes, takes, 'Leave it out.')}",
             )
 
 
@@ -118,13 +129,18 @@ def _by_word(source: Any, word: str) -> Format:
     """The kind that is said; of a database there is nothing to say."""
     if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
         raise SettingError(
-            f"plait.read: kind= says nothing about {shown(source)}.\nIt is for files whose names do not say their kind."
+            f"{KIND:=} says nothing about {shown(source)}.",
+            where=KIND,
+            cure="It is for files whose names do not say their kind.",
         )
     found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
     if found is None:
         words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
         raise SettingError(
-            f"plait.read: kind is {word!r}.\n{suggestion(word, words)}It is the usual ending: {', '.join(words)}."
+            f"{KIND} is {word!r}.",
+            where=KIND,
+            got=word,
+            cure=f"{suggestion(word, words)}It is the usual ending: {', '.join(words)}.",
         )
     return found
 
@@ -141,9 +157,9 @@ def _by_ending(path: str) -> Format:
     if tail in DATABASES:
         cure = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
     else:
-        cure = f"{known_endings(tail, FORMATS)} Say what it is: kind='csv'."
+        cure = f"{known_endings(tail, FORMATS)} Say what it is: {Argument('kind', 'csv', of='read')}."
     what = f"{tail!r} is no known ending" if tail else "the name has no ending"
-    raise DataError(f"{path}: {what}, so the kind of the file is unknown.\n{cure}")
+    raise DataError(f"{what}, so the kind of the file is unknown.", where=FilePlace(path), cure=cure)
 
 
 def _by_scheme(url: str) -> Format:
@@ -153,5 +169,5 @@ def _by_scheme(url: str) -> Format:
     if scheme.casefold() in ("http", "https", "ftp", "s3", "gs"):
         cure = "Download the file, and read it by its path."
     else:
-        cure = f"{suggestion(scheme, SCHEMES)}For another database open a connection: plait.read(connection, query=…)."
-    raise DataError(f"{shown(url)}: {scheme}:// cannot be read.\n{cure}")
+        cure = f"{suggestion(scheme, SCHEMES)}{ANOTHER}"
+    raise DataError(f"{scheme}:// cannot be read.", where=FilePlace(shown(url)), cure=cure)

@@ -6,6 +6,7 @@ from typing import Any
 from plait.errors import DataError, suggestion
 from plait.files.elements import check_elements
 from plait.files.tensors import as_coordinates
+from plait.saying import Argument, FilePlace
 
 NUMBERS = ("double", "single", "logical", "sparse", "int8", "int16", "int32", "int64")
 # Shape and type of a file's variables, by name.
@@ -33,10 +34,16 @@ def read_matlab(path: str, name: str | None = None) -> Any:
     except Exception as error:  # loadmat trusts the file: a damaged one fails in any way
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DataError(
-            f"{path}: this is no MATLAB file of version 5, or a damaged one: {reason}.\nSave it again, with -v7."
+            f"this is no MATLAB file of version 5, or a damaged one: {reason}.",
+            where=FilePlace(path),
+            cure="Save it again, with -v7.",
         ) from None
     if data.dtype.kind not in "biuf":
-        raise DataError(f"{path}: variable {chosen!r} is of type {data.dtype}.\nSave it as real numbers.")
+        raise DataError(
+            f"variable {chosen!r} is of type {data.dtype}.",
+            where=FilePlace(path),
+            cure="Save it as real numbers.",
+        )
     return data
 
 
@@ -44,11 +51,12 @@ def _check_version(path: str) -> None:
     with open(path, "rb") as file:
         start = file.read(16)
     if not start:
-        raise DataError(f"{path}: the file is empty.\nSave it again, with -v7.")
+        raise DataError("the file is empty.", where=FilePlace(path), cure="Save it again, with -v7.")
     if start.startswith((b"MATLAB 7.3", b"\x89HDF")):
         raise DataError(
-            f"{path}: the file is of MATLAB's version 7.3, which is HDF5.\n"
-            f"Save it with -v7: save('{path}', '-v7'); or read it with h5py."
+            "the file is of MATLAB's version 7.3, which is HDF5.",
+            where=FilePlace(path),
+            cure=f"Save it with -v7: save('{path}', '-v7'); or read it with h5py.",
         )
 
 
@@ -60,12 +68,22 @@ def _chosen(path: str, variables: Variables, name: str | None) -> str:
         if len(arrays) == 1:
             return arrays[0]
         if not arrays:
-            raise DataError(f"{path}: the file has no array of numbers.\nSave one.")
-        raise DataError(f"{path}: the file has {len(arrays)} arrays: {listed}.\nSay which: name={arrays[0]!r}.")
+            raise DataError("the file has no array of numbers.", where=FilePlace(path), cure="Save one.")
+        raise DataError(
+            f"the file has {len(arrays)} arrays: {listed}.",
+            where=FilePlace(path),
+            cure=f"Say which: {Argument('name', arrays[0], of='read')}.",
+        )
     if name not in variables:
-        raise DataError(f"{path}: there is no variable {name!r}.\n{suggestion(name, arrays)}The arrays are {listed}.")
+        raise DataError(
+            f"there is no variable {name!r}.",
+            where=FilePlace(path),
+            cure=f"{suggestion(name, arrays)}The arrays are {listed}.",
+        )
     if name not in arrays:
         raise DataError(
-            f"{path}: variable {name!r} is a {variables[name][1]} array.\nThe arrays of numbers are {listed}."
+            f"variable {name!r} is a {variables[name][1]} array.",
+            where=FilePlace(path),
+            cure=f"The arrays of numbers are {listed}.",
         )
     return name

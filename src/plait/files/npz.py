@@ -11,6 +11,7 @@ import numpy as np
 
 from plait.errors import DataError, suggestion
 from plait.files.tensors import as_coordinates
+from plait.saying import Argument, FilePlace
 
 ZIP, NPY = b"PK", b"\x93NUMPY"
 COO = {"coords", "data", "shape"}
@@ -19,7 +20,7 @@ COO = {"coords", "data", "shape"}
 def read_npy(path: str) -> Any:
     """The array of a .npy file."""
     if _check_magic(path) == ZIP:
-        raise DataError(f"{path}: this is an archive.\nGive it the ending .npz.")
+        raise DataError("this is an archive.", where=FilePlace(path), cure="Give it the ending .npz.")
     with _numpy_errors(path), open(path, "rb") as file:
         return _numeric(path, np.load(file, allow_pickle=False), "the array")
 
@@ -27,14 +28,16 @@ def read_npy(path: str) -> Any:
 def read_npz(path: str, name: str | None = None) -> Any:
     """The array called name, or the only one; or a sparse array as SciPy or ``sparse`` saved it."""
     if _check_magic(path) == NPY:
-        raise DataError(f"{path}: this is one array.\nGive it the ending .npy.")
+        raise DataError("this is one array.", where=FilePlace(path), cure="Give it the ending .npy.")
     with _numpy_errors(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         names = list(archive.files)
         if name is None and set(names) >= COO:
             return _coordinates(path, archive)
         if name is None and "compressed_axes" in names:
             raise DataError(
-                f"{path}: the file has a compressed array of sparse.\nSave it as coordinates: array.asformat('coo')."
+                "the file has a compressed array of sparse.",
+                where=FilePlace(path),
+                cure="Save it as coordinates: array.asformat('coo').",
             )
         if name is None and "format" in names:
             return _scipy_sparse(path)
@@ -68,12 +71,16 @@ def _coordinates(path: str, archive: Any) -> Any:
     fill = float(archive["fill_value"]) if "fill_value" in archive.files else 0.0
     if coords.shape != (len(shape), len(data)):
         raise DataError(
-            f"{path}: coords are of shape {coords.shape}, but there are {len(data)} entries of "
-            f"{len(shape)} dimensions.\n"
-            f"Save the array again, with sparse.save_npz."
+            (f"coords are of shape {coords.shape}, but there are {len(data)} entries of {len(shape)} dimensions."),
+            where=FilePlace(path),
+            cure="Save the array again, with sparse.save_npz.",
         )
     if len(data) and ((coords < 0).any() or (coords >= np.array(shape)[:, None]).any()):
-        raise DataError(f"{path}: coordinates lie outside the shape {shape}.\nSave the array again.")
+        raise DataError(
+            f"coordinates lie outside the shape {shape}.",
+            where=FilePlace(path),
+            cure="Save the array again.",
+        )
     if fill != 0:  # SciPy has no such arrays
         return _with_fill(path, coords, data, shape, fill)
     from scipy.sparse import coo_array
@@ -86,8 +93,9 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
         import sparse
     except ImportError:
         raise DataError(
-            f"{path}: cells that are not stored are {fill:g} rather than 0.\n"
-            f"Install sparse to read it: pip install sparse."
+            f"cells that are not stored are {fill:g} rather than 0.",
+            where=FilePlace(path),
+            cure="Install sparse to read it: pip install sparse.",
         ) from None
     return sparse.COO(coords, data, shape=shape, fill_value=fill)
 
@@ -95,16 +103,20 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
 def _chosen(path: str, names: list[str], name: str | None) -> str:
     listed = ", ".join(names) or "none"
     if name is None and len(names) != 1:
-        cure = f"Say which: name={names[0]!r}." if names else "Save one."
-        raise DataError(f"{path}: the archive has {len(names)} arrays: {listed}.\n{cure}")
+        cure = f"Say which: {Argument('name', names[0], of='read')}." if names else "Save one."
+        raise DataError(f"the archive has {len(names)} arrays: {listed}.", where=FilePlace(path), cure=cure)
     if name is not None and name not in names:
-        raise DataError(f"{path}: there is no array {name!r}.\n{suggestion(name, names)}The arrays are {listed}.")
+        raise DataError(
+            f"there is no array {name!r}.",
+            where=FilePlace(path),
+            cure=f"{suggestion(name, names)}The arrays are {listed}.",
+        )
     return names[0] if name is None else name
 
 
 def _numeric(path: str, data: Any, what: str) -> Any:
     if data.dtype.kind not in "biuf":
-        raise DataError(f"{path}: {what} is of type {data.dtype}.\nSave it as real numbers.")
+        raise DataError(f"{what} is of type {data.dtype}.", where=FilePlace(path), cure="Save it as real numbers.")
     return data
 
 
@@ -115,7 +127,7 @@ def _check_magic(path: str) -> bytes:
     magic = next((magic for magic in (ZIP, NPY) if start.startswith(magic)), b"")
     if not magic:
         what = "this is no NumPy file" if start else "the file is empty"
-        raise DataError(f"{path}: {what}.\nSave it again, with numpy.save or numpy.savez.")
+        raise DataError(f"{what}.", where=FilePlace(path), cure="Save it again, with numpy.save or numpy.savez.")
     return magic
 
 
@@ -128,7 +140,13 @@ def _numpy_errors(path: str) -> Iterator[None]:
     except Exception as error:  # NumPy trusts the file: a damaged one fails in any way
         if "allow_pickle" in str(error) or "pickle" in str(error):
             raise DataError(
-                f"{path}: the file has Python objects, which are not read: they may run code.\nSave arrays of numbers."
+                "the file has Python objects, which are not read: they may run code.",
+                where=FilePlace(path),
+                cure="Save arrays of numbers.",
             ) from None
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-        raise DataError(f"{path}: this is no NumPy file, or a damaged one: {reason}.\nSave it again.") from None
+        raise DataError(
+            f"this is no NumPy file, or a damaged one: {reason}.",
+            where=FilePlace(path),
+            cure="Save it again.",
+        ) from None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from plait.errors import DataError
 from plait.machine import path_fault
+from plait.saying import FilePlace
 
 CLOSE = 0.75  # of 1: from here on a name is likely a misspelling of another
 
@@ -15,23 +16,31 @@ def existing_file(path: str | os.PathLike[str]) -> str:
     given = os.fspath(path)
     found = Path(given).expanduser()
     if fault := path_fault(found):
-        raise DataError(f"{given}: there can be no such file: {fault}.\nCheck the path.")
+        raise DataError(f"there can be no such file: {fault}.", where=FilePlace(given), cure="Check the path.")
     if found.is_dir():
-        raise DataError(f"{given}: this is a folder.\nName a file in it{_examples(found)}.")
+        raise DataError("this is a folder.", where=FilePlace(given), cure=f"Name a file in it{_examples(found)}.")
     if not found.exists():
         raise _no_file(given, found)
     if not os.access(found, os.R_OK):
-        raise DataError(f"{given}: the file may not be read by this user.\nChange its permissions.")
+        raise DataError(
+            "the file may not be read by this user.",
+            where=FilePlace(given),
+            cure="Change its permissions.",
+        )
     return str(found)
 
 
 def _no_file(given: str, path: Path) -> DataError:
     folder = path.parent
     if not folder.is_dir():
-        return DataError(f"{given}: there is no such file, nor a folder {str(folder)!r}.\nCheck the path.")
+        return DataError(
+            f"there is no such file, nor a folder {str(folder)!r}.",
+            where=FilePlace(given),
+            cure="Check the path.",
+        )
     near = _similar(path, _names(folder))
     where = "the current folder" if str(folder) == "." else repr(str(folder))
-    return DataError(f"{given}: there is no such file in {where}.\n{near or 'Check the path.'}")
+    return DataError(f"there is no such file in {where}.", where=FilePlace(given), cure=near or "Check the path.")
 
 
 def _similar(path: Path, names: list[str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from plait.errors import DataError
+from plait.saying import FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +49,11 @@ def table_of_rows(names: Sequence[str], batches: Iterable[Sequence[Any]], where:
 def _check_names(names: Sequence[str], where: str) -> None:
     for name in names:
         if list(names).count(name) > 1:
-            raise DataError(f"{where}: two columns are called {name!r}.\nRename one in the query: select … as ….")
+            raise DataError(
+                f"two columns are called {name!r}.",
+                where=FilePlace(where),
+                cure="Rename one in the query: select … as ….",
+            )
 
 
 def _storage(kind: Any) -> Any:
@@ -69,8 +74,9 @@ def _kind(field: Any, where: str) -> str:
     # Money comes as a number of cents, and intervals are none of polars' types.
     if opaque or name == "money" or pa.types.is_interval(field.type):
         raise DataError(
-            f"{where}: column {field.name!r} is of type {name or field.type}, which cannot be read.\n"
-            f"{CAST.format(name=field.name)}"
+            f"column {field.name!r} is of type {name or field.type}, which cannot be read.",
+            where=FilePlace(where),
+            cure=CAST.format(name=field.name),
         )
     return "plain"
 
@@ -98,7 +104,11 @@ def _series(name: str, values: Sequence[Any], where: str) -> "pl.Series":
         kinds = {type(value) for value in values} - {type(None)}
     for kind in kinds:
         if not issubclass(kind, PLAIN):
-            raise DataError(f"{where}: column {name!r} holds {kind.__name__}.\n{CAST.format(name=name)}")
+            raise DataError(
+                f"column {name!r} holds {kind.__name__}.",
+                where=FilePlace(where),
+                cure=CAST.format(name=name),
+            )
     if kinds == {int, float}:
         values = [None if value is None else float(value) for value in values]
     elif len(kinds) > 1:
@@ -108,7 +118,9 @@ def _series(name: str, values: Sequence[Any], where: str) -> "pl.Series":
         return pl.Series(name, values, dtype=pl.Int64 if kinds == {int} else None if kinds else pl.Null)
     except (pl.exceptions.PolarsError, OverflowError, TypeError):
         raise DataError(
-            f"{where}: column {name!r} holds integers that do not fit into 64 bits.\n{CAST.format(name=name)}"
+            f"column {name!r} holds integers that do not fit into 64 bits.",
+            where=FilePlace(where),
+            cure=CAST.format(name=name),
         ) from None
 
 
@@ -135,4 +147,8 @@ def _joined(name: str, parts: Sequence["pl.Series"], where: str) -> "pl.Series":
 
 
 def _mixed(name: str, kinds: Sequence[str], where: str) -> DataError:
-    return DataError(f"{where}: column {name!r} mixes {' and '.join(sorted(kinds))}.\n{CAST.format(name=name)}")
+    return DataError(
+        f"column {name!r} mixes {' and '.join(sorted(kinds))}.",
+        where=FilePlace(where),
+        cure=CAST.format(name=name),
+    )

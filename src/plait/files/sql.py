@@ -12,6 +12,7 @@ from plait.files.kinds import shown
 from plait.files.places import existing_file
 from plait.files.results import table_of_batches, table_of_rows
 from plait.files.url import scrubbed
+from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,9 +39,17 @@ def read_sql(source: Any, query: str | None = None, table: str | None = None) ->
 
 def _statement(source: Any, query: str | None, table: str | None) -> str:
     if (query is None) == (table is None):
-        both = "query= and table= are both given" if query is not None else "neither query= nor table= is given"
+        one, other = Argument("query", of="read"), Argument("table", of="read")
+        both = (
+            f"{one:=} and {other:=} are both given" if query is not None else f"neither {one:=} nor {other:=} is given"
+        )
         raise SettingError(
-            f"plait.read: {both} for {shown(source)}.\nGive one: query='select …', or table='visits' to take it whole."
+            f"{both} for {shown(source)}.",
+            where=one,
+            cure=(
+                f"Give one: {Argument('query', 'select …', of='read')}, or {Argument('table', 'visits', of='read')} to "
+                "take it whole."
+            ),
         )
     if table is None:
         return str(query)
@@ -54,7 +63,11 @@ def _ask(connection: Any, statement: str, source: Any, cure: Callable[[], str]) 
     with _server_errors(source, cure), closing(connection.cursor()) as cursor:
         cursor.execute(statement)
         if not cursor.description:
-            raise DataError(f"{shown(source)}: the statement gives no rows.\nAsk for some: select … from ….")
+            raise DataError(
+                "the statement gives no rows.",
+                where=FilePlace(shown(source)),
+                cure="Ask for some: select … from ….",
+            )
         if callable(getattr(cursor, "fetch_record_batch", None)):
             return table_of_batches(cursor.fetch_record_batch(), shown(source))
         return table_of_rows([str(column[0]) for column in cursor.description], _batches(cursor), shown(source))
@@ -76,7 +89,7 @@ def _server_errors(source: Any, cure: Callable[[], str]) -> Iterator[None]:
         words = _words(str(error).strip() or type(error).__name__)
         if isinstance(source, str):
             words = scrubbed(words, source)
-        raise DataError(f"{shown(source)}: the database says: {words}\n{cure()}") from None
+        raise DataError(f"the database says: {words}", where=FilePlace(shown(source)), cure=cure()) from None
 
 
 def _words(message: str) -> str:
@@ -92,7 +105,9 @@ def _sqlite(url: str) -> sqlite3.Connection:
     path = url.partition("://")[2]
     if not path.startswith("/") or path == "/":
         raise DataError(
-            f"{url}: there is no path.\nIt follows three slashes: sqlite:///file.db, sqlite:////folder/file.db."
+            "there is no path.",
+            where=FilePlace(url),
+            cure="It follows three slashes: sqlite:///file.db, sqlite:////folder/file.db.",
         )
     file = existing_file(path[1:])
     with _server_errors(url, lambda: "Check that this is a SQLite file."):
@@ -111,7 +126,9 @@ def _postgresql(url: str) -> Any:
         import adbc_driver_postgresql.dbapi as driver
     except ImportError:
         raise DataError(
-            f"{shown(url)}: the driver of PostgreSQL is not installed.\nInstall it: pip install 'tensorplait[sql]'."
+            "the driver of PostgreSQL is not installed.",
+            where=FilePlace(shown(url)),
+            cure="Install it: pip install 'tensorplait[sql]'.",
         ) from None
     with _server_errors(url, lambda: "Check user, password, host, port and database of the URL."):
         return driver.connect(url)

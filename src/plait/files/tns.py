@@ -3,11 +3,13 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plait.errors import DataError, SettingError
 from plait.files.dialect import DECIMAL
 from plait.files.lines import lines, opened
+from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,7 +20,11 @@ def read_tns(path: str, columns: Sequence[str] | None = None) -> "pl.DataFrame":
     import polars as pl
 
     if isinstance(columns, str):
-        raise SettingError(f"plait.read: columns is {columns!r}.\nGive a list of names: [{columns!r}].")
+        raise SettingError(
+            f"{Argument('columns', of='read')} is {columns!r}.",
+            where=Argument("columns", of="read"),
+            cure=f"Give a list of names: [{columns!r}].",
+        )
     with opened(path) as file:
         data = _single_blanks(file.read())
     names = _names(path, _width(path), columns)
@@ -73,15 +79,20 @@ def _width(path: str) -> int | None:
     first = next(_entries(path), None)
     if first is not None and len(first[1]) < 2:
         raise DataError(
-            f"{path}, line {first[0]}: 1 field, but an entry has its coordinates and a value.\n"
-            f"Remove the line if it gives the order of the tensor."
+            "1 field, but an entry has its coordinates and a value.",
+            where=FilePlace(path, (first[0],)),
+            cure="Remove the line if it gives the order of the tensor.",
         )
     return None if first is None else len(first[1])
 
 
 def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple[str, ...]:
     if width is None and columns is None:
-        raise DataError(f"{path}: the file has no entries.\nName its columns, columns=[…], to read an empty table.")
+        raise DataError(
+            "the file has no entries.",
+            where=FilePlace(path),
+            cure=f"Name its columns, {Argument('columns', ['…'], of='read')}, to read an empty table.",
+        )
     if columns is None:
         return (*(f"i{k}" for k in range(1, width or 0)), "value")
     names = tuple(columns)
@@ -89,8 +100,12 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
         names = (*names, "value")
     if width not in (None, len(names)) or len(set(names)) < len(names):
         raise DataError(
-            f"{path}: columns= has {', '.join(map(repr, columns))}, but an entry has {(width or 0) - 1} coordinates "
-            f"and a value.\nName each coordinate once."
+            (
+                f"{Argument('columns', of='read'):=} has {', '.join(map(repr, columns))}, but an entry has "
+                f"{(width or 0) - 1} coordinates and a value."
+            ),
+            where=FilePlace(path),
+            cure="Name each coordinate once.",
         )
     return names
 
@@ -98,21 +113,37 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
 def _fault(path: str, width: int) -> DataError | None:
     """The first entry that is none, found line by line."""
     for number, fields in _entries(path):
-        where = f"{path}, line {number}"
+        where = FilePlace(path, (number,))
         if len(fields) != width:
             count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
             return DataError(
-                f"{where}: {count}, but the first entry has {width}.\nEvery entry has the same coordinates."
+                f"{count}, but the first entry has {width}.",
+                where=where,
+                cure="Every entry has the same coordinates.",
             )
         for k, field in enumerate(fields[:-1], 1):
             if not re.fullmatch(r"\+?\d{1,18}", field, re.ASCII) or int(field) < 1:
                 return DataError(
-                    f"{where}, field {k}: {field!r} is not a coordinate.\nCoordinates are whole numbers, 1 or more."
+                    f"{field!r} is not a coordinate.",
+                    where=replace(where, field=k),
+                    got=field,
+                    wanted="a whole number, 1 or more",
+                    cure="Coordinates are whole numbers, 1 or more.",
                 )
         if not DECIMAL.fullmatch(fields[-1]) or not math.isfinite(float(fields[-1])):
-            return DataError(f"{where}, field {width}: {fields[-1]!r} is not a number.\nWrite one such as 3 or 0.25.")
+            return DataError(
+                f"{fields[-1]!r} is not a number.",
+                where=replace(where, field=width),
+                got=fields[-1],
+                wanted="a number",
+                cure="Write one such as 3 or 0.25.",
+            )
     return None
 
 
 def _unread(path: str, error: object) -> DataError:
-    return DataError(f"{path}: the file cannot be read: {str(error).partition(chr(10))[0]}.\nCheck its lines.")
+    return DataError(
+        f"the file cannot be read: {str(error).partition(chr(10))[0]}.",
+        where=FilePlace(path),
+        cure="Check its lines.",
+    )

@@ -15,6 +15,7 @@ from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Form
 from plait.files.tensors import is_array, table_of
 from plait.forked import refuse_in_fork
 from plait.machine import path_fault
+from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,14 +62,26 @@ def _written(path: str) -> Format:
         if tail in kind.endings and kind.written:
             return kind
     what = f"{tail!r} cannot be written" if tail else "the name has no ending"
-    raise DataError(f"{path}: {what}.\n{known_endings(tail, [kind for kind in FORMATS if kind.written])}")
+    raise DataError(
+        f"{what}.",
+        where=FilePlace(path),
+        cure=known_endings(tail, [kind for kind in FORMATS if kind.written]),
+    )
 
 
 def _check_options(data: Any, kind: Format, columns: Sequence[str] | None, value: str | None) -> None:
     if columns is not None and (not is_array(data) or kind not in (TEXT, PARQUET, ARROW)):
-        raise SettingError("plait.write: columns= names the dimensions of an array written as a table.\nLeave it out.")
+        raise SettingError(
+            f"{Argument('columns', of='write'):=} names the dimensions of an array written as a table.",
+            where=Argument("columns", of="write"),
+            cure="Leave it out.",
+        )
     if value is not None and (is_array(data) or kind not in (TNS, NPZ)):
-        raise SettingError("plait.write: value= is for a table written as .tns or .npz.\nLeave it out.")
+        raise SettingError(
+            f"{Argument('value', of='write'):=} is for a table written as .tns or .npz.",
+            where=Argument("value", of="write"),
+            cure="Leave it out.",
+        )
 
 
 def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str | None, path: str) -> Any:
@@ -77,13 +90,17 @@ def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str 
 
     if is_array(data):
         if kind is NPY and not isinstance(data, np.ndarray):
-            raise DataError(f"{path}: a sparse array is not written as .npy.\nWrite it as .npz.")
+            raise DataError("a sparse array is not written as .npy.", where=FilePlace(path), cure="Write it as .npz.")
         if kind in (NPZ, NPY):
             return data
         return table_of(data, columns, base=_base(kind))
     table = _polars(data, path)
     if kind is NPY:
-        raise DataError(f"{path}: a table is not written as .npy.\nWrite it as .npz, .parquet or .csv.")
+        raise DataError(
+            "a table is not written as .npy.",
+            where=FilePlace(path),
+            cure="Write it as .npz, .parquet or .csv.",
+        )
     if kind in (TNS, NPZ):
         return _entries(table, value, _base(kind), path)
     return table
@@ -96,8 +113,9 @@ def _polars(data: Any, path: str) -> "pl.DataFrame":
         frame = nw.from_native(data)
     except TypeError:
         raise DataError(
-            f"{path}: {type(data).__name__} cannot be written.\n"
-            f"Give a table (pandas, polars, pyarrow), a NumPy array or a sparse array."
+            f"{type(data).__name__} cannot be written.",
+            where=FilePlace(path),
+            cure="Give a table (pandas, polars, pyarrow), a NumPy array or a sparse array.",
         ) from None
     return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_polars()
 
@@ -108,20 +126,29 @@ def _entries(table: "pl.DataFrame", value: str | None, base: int, path: str) -> 
 
     if value is not None and value not in table.columns:
         raise DataError(
-            f"{path}: there is no column {value!r}, which value= names.\n"
-            f"{suggestion(value, table.columns)}The table has {', '.join(map(repr, table.columns))}."
+            f"there is no column {value!r}, which {Argument('value', of='write'):=} names.",
+            where=FilePlace(path),
+            cure=f"{suggestion(value, table.columns)}The table has {', '.join(map(repr, table.columns))}.",
         )
     if table.is_empty():  # columns without a field have no type
         table = table.cast({pl.Null: pl.Int64})
     value = value or ("value" if "value" in table.columns else None)
     values = pl.Series("value", [1] * len(table), dtype=pl.Int64) if value is None else table[value].alias("value")
     if not values.dtype.is_numeric() or values.null_count() or not values.is_finite().all():
-        raise DataError(f"{path}: column {value!r} is not all numbers.\nRemove or mend the other rows.")
+        raise DataError(
+            f"column {value!r} is not all numbers.",
+            where=FilePlace(path),
+            cure="Remove or mend the other rows.",
+        )
     indices = table if value is None else table.drop(value)
     for column in indices:
         _check_coordinates(column, base, path)
     if not indices.width:
-        raise DataError(f"{path}: the table has no column of coordinates.\nGive one for each index.")
+        raise DataError(
+            "the table has no column of coordinates.",
+            where=FilePlace(path),
+            cure="Give one for each index.",
+        )
     return indices.with_columns(values.alias("value")) if "value" not in indices.columns else _renamed(indices, values)
 
 
@@ -134,15 +161,17 @@ def _renamed(indices: "pl.DataFrame", values: "pl.Series") -> "pl.DataFrame":
 def _check_coordinates(column: "pl.Series", base: int, path: str) -> None:
     if not column.dtype.is_integer():
         raise DataError(
-            f"{path}: column {column.name!r} is of type {column.dtype}, but coordinates are integers.\n"
-            f"Write names as .csv or .parquet."
+            f"column {column.name!r} is of type {column.dtype}, but coordinates are integers.",
+            where=FilePlace(path),
+            cure="Write names as .csv or .parquet.",
         )
     least = column.min()
     if column.null_count() or (least is not None and int(cast(int, least)) < base):
         got = "a missing coordinate" if column.null_count() else f"coordinate {least!r}"
         raise DataError(
-            f"{path}: column {column.name!r} has {got}; they count from {base} here.\n"
-            f"Shift the column, or write it as .csv or .parquet."
+            f"column {column.name!r} has {got}; they count from {base} here.",
+            where=FilePlace(path),
+            cure="Shift the column, or write it as .csv or .parquet.",
         )
 
 
@@ -167,7 +196,9 @@ def _write_content(content: Any, kind: Format, path: str, file: BinaryIO) -> Non
             raise OSError(_error_number(error), str(error)) from None
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise DataError(
-            f"{path}: the table cannot be written: {reason}.\nConvert its columns, or write .parquet."
+            f"the table cannot be written: {reason}.",
+            where=FilePlace(path),
+            cure="Convert its columns, or write .parquet.",
         ) from None
 
 
@@ -193,13 +224,17 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
     """A file that takes its place when it is complete, and is removed when anything fails."""
     target = Path(path).expanduser()
     if fault := path_fault(target):
-        raise DataError(f"{path}: the file cannot be written: {fault}.\nChoose another place.")
+        raise DataError(f"the file cannot be written: {fault}.", where=FilePlace(path), cure="Choose another place.")
     if target.is_dir():
-        raise DataError(f"{path}: this is a folder.\nName a file in it.")
+        raise DataError("this is a folder.", where=FilePlace(path), cure="Name a file in it.")
     if target.parent.is_file():
-        raise DataError(f"{path}: {str(target.parent)!r} is a file, not a folder.\nName another place.")
+        raise DataError(
+            f"{str(target.parent)!r} is a file, not a folder.",
+            where=FilePlace(path),
+            cure="Name another place.",
+        )
     if not target.parent.is_dir():
-        raise DataError(f"{path}: there is no folder {str(target.parent)!r}.\nMake it first.")
+        raise DataError(f"there is no folder {str(target.parent)!r}.", where=FilePlace(path), cure="Make it first.")
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with open(beside, "xb") as file:
@@ -223,7 +258,19 @@ def _unwritten(path: str, error: OSError) -> DataError:
     number = _error_number(error)
     reason = os.strerror(number) if number else str(error).rstrip(".")
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return DataError(f"{path}: the disk is full.\nMake room; nothing of the file was left behind.")
+        return DataError(
+            "the disk is full.",
+            where=FilePlace(path),
+            cure="Make room; nothing of the file was left behind.",
+        )
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return DataError(f"{path}: this user may not write there ({reason}).\nChoose another folder.")
-    return DataError(f"{path}: the file cannot be written: {reason}.\nChoose another place.")
+        return DataError(
+            f"this user may not write there ({reason}).",
+            where=FilePlace(path),
+            cure="Choose another folder.",
+        )
+    return DataError(
+        f"the file cannot be written: {reason}.",
+        where=FilePlace(path),
+        cure="Choose another place.",
+    )

@@ -22,7 +22,10 @@ from plait.infer.start import TINIEST, around, as_stored, match_totals, random_f
 from plait.model import Model
 from plait.result import Fit
 from plait.run.record import Posterior
+from plait.saying import Argument, Call, Place, code
 from plait.types import Array
+
+ARRAYS = Argument("init", code("{factor: array, …}"))
 
 
 def make_problem(
@@ -64,8 +67,9 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
         if isinstance(given, Posterior):
             if given.pairs is not None:
                 raise SettingError(
-                    f"fixed: factor {name} is a posterior over the pairs that another fit remembers.\n"
-                    f"Give it as a table of pairs: plait.Exposure(table, default=…)."
+                    f"{Argument('fixed')}: factor {name} is a posterior over the pairs that another fit remembers.",
+                    where=Argument("fixed"),
+                    cure=f"Give it as a table of pairs: {Argument('default', '…', of='Exposure')}.",
                 )
             if method != "vb" or np.isinf(given.concentration).any():
                 found[name] = given.mean
@@ -89,19 +93,26 @@ def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array
     """An array as written -> stored, checked."""
     shape = layout.shape
     if hasattr(given, "columns"):  # a table's rows would be taken by position, its names ignored
-        raise SettingError(f"{argument}: factor {layout.name} must be an array, got a table ({type(given).__name__}).")
+        raise SettingError(
+            f"factor {layout.name} must be an array, got a table ({type(given).__name__}).",
+            where=Call(argument),
+        )
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise SettingError(
-            f"{argument}: factor {layout.name} must be an array of numbers, got {type(given).__name__}."
+            f"factor {layout.name} must be an array of numbers, got {type(given).__name__}.",
+            where=Call(argument),
         ) from None
     if array.shape != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
-        raise SettingError(f"{argument}: factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).")
+        raise SettingError(
+            f"factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).",
+            where=Call(argument),
+        )
     if not (np.isfinite(array).all() and (array >= least).all()):
         words = "finite and 0 or more" if least == 0.0 else "finite and positive"
-        raise SettingError(f"{argument}: factor {layout.name} must be {words}.")
+        raise SettingError(f"factor {layout.name} must be {words}.", where=Call(argument))
     return layout.pack(layout.moved(array))
 
 
@@ -119,13 +130,19 @@ def _start_factors(
     if isinstance(init, Fit):
         if not set(known) & set(free):
             raise SettingError(
-                "init is a fit that shares no factor with this model.\nLeave it out, or rename the factors."
+                f"{Argument('init')} is a fit that shares no factor with this model.",
+                where=Argument("init"),
+                cure="Leave it out, or rename the factors.",
             )
     else:
         check_factor_names(data.model, "init", known)
         for name in known:
             if name not in free:
-                raise SettingError(f"init names factor {name}, which is given.\nRemove it from init, or from fixed.")
+                raise SettingError(
+                    f"{Argument('init')} names factor {name}, which is given.",
+                    where=Argument("init"),
+                    cure=f"Remove it from {Argument('init')}, or from {Argument('fixed')}.",
+                )
             refuse_array(layouts[name])
     factors, random = {}, []
     for position, name in enumerate(data.model.factors):
@@ -147,8 +164,12 @@ def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) 
                 shapes = init.factors[name].mean.shape, now.shape
                 was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
                 raise SettingError(
-                    f"init: factor {name} has shape {shapes[0]} ({was}) in that fit, wanted {shapes[1]} ({wanted}).\n"
-                    f"Rename it in one of the two models, or give arrays for the others: init={{factor: array, …}}."
+                    (
+                        f"{Argument('init')}: factor {name} has shape {shapes[0]} ({was}) in that fit, "
+                        f"wanted {shapes[1]} ({wanted})."
+                    ),
+                    where=Argument("init"),
+                    cure=f"Rename it in one of the two models, or give arrays for the others: {ARRAYS}.",
                 )
 
 
@@ -177,8 +198,12 @@ def naming_links(data: Data) -> Iterator[None]:
     except ImpossibleLinkError as error:
         place = ", ".join(f"{i}={data.labels[i][row]!r}" for i, row in error.cell.items() if i in data.labels)
         raise FitError(
-            f"{error.relation}: the model gives rate 0 to the link at {place}, so its likelihood is 0.\n"
-            "Zeros in a given factor or in init= can never change; use small positive numbers there."
+            f"the model gives rate 0 to the link at {place}, so its likelihood is 0.",
+            where=Place.of(error.relation),
+            cure=(
+                f"Zeros in a given factor or in {Argument('init'):=} can never change; "
+                "use small positive numbers there."
+            ),
         ) from None
 
 

@@ -38,8 +38,10 @@ from plait.run.fingerprint import fingerprint
 from plait.run.folder import manifest
 from plait.run.load import load
 from plait.run.record import Member, Origin
+from plait.saying import Argument, Place, code
 from plait.warn import warn_of
 
+NO_OTHERS = code("plait.Exposure(table, default=0)")
 Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
 
 
@@ -186,9 +188,12 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
         for use in (o for o in equation.occurrences if o.factor in free):
             if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
                 raise SettingError(
-                    f"{equation.relation}: factor {use} is not given, and pairs of {equation.relation} have no order.\n"
-                    f"Give it, fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}; or let the two sides have "
-                    f"factors of their own, so that they have an order."
+                    f"factor {use} is not given, and pairs of {equation.relation} have no order.",
+                    where=Place.of(equation.relation),
+                    cure=(
+                        f"Give it, {Argument('fixed', {use.factor: NO_OTHERS})}; or let the two sides have "
+                        "factors of their own, so that they have an order."
+                    ),
                 )
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
@@ -201,9 +206,13 @@ def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str
     if not isinstance(data, Data):
         return bind(model, data, labels)
     if data.model != model:
-        raise SettingError("data was bound to another model.\nBind it anew: model.bind(data).")
+        raise SettingError("data was bound to another model.", cure="Bind it anew: model.bind(data).")
     if labels is not None:
-        raise SettingError("labels is given with data that is bound already.\nGive it to model.bind(data, labels=…).")
+        raise SettingError(
+            f"{Argument('labels')} is given with data that is bound already.",
+            where=Argument("labels"),
+            cure=f"Give it to model.bind(data, {Argument('labels', '…')}).",
+        )
     return data
 
 
@@ -227,6 +236,26 @@ def _priors(
     return priors
 
 
+class CannotGoOnError(SettingError):
+    """A run that is not one of this very fit. word: what of it is another, "" where it is too old; detail: how."""
+
+    folder: str
+    word: str
+    detail: str
+
+
+def _cannot_go_on(folder: str | PathLike[str], word: str = "", detail: str = "") -> CannotGoOnError:
+    reason = f"its {word} differs{detail}" if word else "an older version of Plait made it"
+    instead = "To start from its factors instead" if word else "Fit anew; to start from its factors"
+    error = CannotGoOnError(
+        f"{Argument('init')}: the run in {fspath(folder)} cannot go on, for {reason}.",
+        where=Argument("init"),
+        cure=f"{instead}, say {Argument('init', code(f'plait.load({fspath(folder)!r})'))}.",
+    )
+    error.folder, error.word, error.detail = fspath(folder), word, detail
+    return error
+
+
 def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tuple[Origin, list[Member]]:
     """The run in a folder, if it is one of this very fit: only then can it go on."""
     earlier, members, _ = load(folder)
@@ -243,13 +272,7 @@ def _earlier(folder: str | PathLike[str], now: Origin, start: str | None) -> tup
     for word, (then, here) in pairs.items():
         if then != here:
             if word == "data" and manifest(folder)["version"] < 2:
-                raise SettingError(
-                    f"init: the run in {fspath(folder)} cannot go on, for an older version of Plait made it.\n"
-                    f"Fit anew; to start from its factors, say init=plait.load({fspath(folder)!r})."
-                )
+                raise _cannot_go_on(folder)
             detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype", "start", "bootstrap") else ""
-            raise SettingError(
-                f"init: the run in {fspath(folder)} cannot go on, for its {word} differs{detail}.\n"
-                f"To start from its factors instead, say init=plait.load({fspath(folder)!r})."
-            )
+            raise _cannot_go_on(folder, word, detail)
     return earlier, members

@@ -16,6 +16,7 @@ from plait.infer.hyper import RANK_ONE
 from plait.infer.prior import Gamma, Prior
 from plait.machine import memory
 from plait.model import Factor, Model
+from plait.saying import Argument, Words
 
 Tie = str | Sequence[str]
 
@@ -31,7 +32,7 @@ def as_dtype(given: Any) -> np.dtype[Any]:
             return np.dtype(choice)
         if isinstance(given, (type, np.dtype)) and given == np.dtype(choice):
             return np.dtype(choice)
-    raise SettingError(f"dtype must be {' or '.join(map(repr, NUMBERS.choices))}, got {given!r}.")
+    raise SettingError(where=Argument("dtype"), wanted=" or ".join(map(repr, NUMBERS.choices)), got=given)
 
 
 def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior]) -> None:
@@ -41,17 +42,24 @@ def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior])
     least = min((float(prior.concentration.min()) for prior in priors.values()), default=1.0)
     if method == "vb" and least < FLOAT_LEAST:
         raise SettingError(
-            f'dtype="float32" cannot hold what follows from a concentration of {least:g}.\n'
-            f"Leave dtype out, or use a concentration of {FLOAT_LEAST:g} or more."
+            f"{Argument('dtype', 'float32')} cannot hold what follows from a concentration of {least:g}.",
+            where=Argument("dtype"),
+            cure=f"Leave {Argument('dtype')} out, or use a concentration of {FLOAT_LEAST:g} or more.",
         )
     if method == "vb":
         return
     if method == "em" or any((prior.concentration <= 1).any() for prior in priors.values()):
-        what = 'method="em"' if method == "em" else "a concentration of 1"
+        what = f"{Argument('method', 'em')}" if method == "em" else "a concentration of 1"
         raise SettingError(
-            f'dtype="float32" does not go with {what}: entries fall without end, and those that floats cannot hold '
-            "become 0, so that unlikely links are no longer told apart.\n"
-            'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).'
+            (
+                f"{Argument('dtype', 'float32')} does not go with {what}: entries fall without end, and those "
+                "that floats cannot hold become 0, so that unlikely links are no longer told apart."
+            ),
+            where=Argument("dtype"),
+            cure=(
+                f"Leave {Argument('dtype')} out, or use {Argument('method', 'vb')} "
+                '(or "map" with a concentration above 1).'
+            ),
         )
 
 
@@ -59,32 +67,59 @@ def check_helpers(executor: Any, threads: int | None) -> None:
     """The executor is one, and threads would not be ignored."""
     if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
         raise SettingError(
-            f"executor must be a plait.execute.Executor, such as plait.execute.Threads(2), got {executor!r}."
+            where=Argument("executor"),
+            wanted="a plait.execute.Executor, such as plait.execute.Threads(2)",
+            got=executor,
         )
     if executor is not None and threads is not None:
-        raise SettingError("threads is given beside executor, which has its own.\nGive one of the two.")
+        raise SettingError(
+            f"{Argument('threads')} is given beside {Argument('executor')}, which has its own.",
+            where=Argument("threads"),
+            cure="Give one of the two.",
+        )
 
 
 def check_prune(prune: bool, method: str) -> None:
     """Only VB knows what a component is worth."""
     if prune and method != "vb":
-        raise SettingError(f'prune is for method="vb" only, got method={method!r}.')
+        raise SettingError(
+            f"{Argument('prune')} is for {Argument('method', 'vb')} only, got {Argument('method', method)}.",
+            where=Argument("prune"),
+            got=method,
+        )
 
 
 def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) -> None:
     """What is kept of several members; each must have a start of its own."""
     if bootstrap and restarts == 1:
-        raise SettingError("bootstrap=True is for several fits, but restarts is 1.\nSay restarts=5, or leave it out.")
+        raise SettingError(
+            f"{Argument('bootstrap', True)} is for several fits, but {Argument('restarts')} is 1.",
+            where=Argument("bootstrap"),
+            cure=f"Say {Argument('restarts', 5)}, or leave it out.",
+        )
     if bootstrap and keep == "best":
         raise SettingError(
-            'bootstrap=True is given beside keep="best": bounds of reweighed links do not compare.\n'
-            "Leave one of the two out."
+            (
+                f"{Argument('bootstrap', True)} is given beside {Argument('keep', 'best')}: bounds of reweighed "
+                "links do not compare."
+            ),
+            where=Argument("bootstrap"),
+            cure="Leave one of the two out.",
         )
     if keep is not None and restarts == 1:
-        raise SettingError(f"keep={keep!r} is for several fits, but restarts is 1.\nSay restarts=5, or leave it out.")
+        raise SettingError(
+            f"{Argument('keep', keep)} is for several fits, but {Argument('restarts')} is 1.",
+            where=Argument("keep"),
+            cure=f"Say {Argument('restarts', 5)}, or leave it out.",
+        )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise SettingError(
-            f"restarts={restarts} is given beside init, from which all of them would start alike.\nGive one of the two."
+            (
+                f"{Argument('restarts', int(restarts))} is given beside {Argument('init')}, from which all of them "
+                "would start alike."
+            ),
+            where=Argument("restarts"),
+            cure="Give one of the two.",
         )
 
 
@@ -99,9 +134,18 @@ def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[
     if isinstance(init, (str, PathLike)):  # a run that goes on has begun
         return False
     if init is not None:
-        raise SettingError("start is given beside init, which says where to start.\nGive one of the two.")
+        raise SettingError(
+            f"{Argument('start')} is given beside {Argument('init')}, which says where to start.",
+            where=Argument("start"),
+            cure="Give one of the two.",
+        )
     if start == "em" and method != "vb":
-        raise SettingError(f'start="em" is for method="vb" only, got method={method!r}.\nLeave start out.')
+        raise SettingError(
+            f"{Argument('start', 'em')} is for {Argument('method', 'vb')} only, got {Argument('method', method)}.",
+            where=Argument("start"),
+            got=method,
+            cure=f"Leave {Argument('start')} out.",
+        )
     return bool(start == "em" and free)
 
 
@@ -127,15 +171,21 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
             if index not in model.latent:
                 what = "is visible: its size comes from the data" if index in model.visible else "is not in the model"
                 raise SettingError(
-                    f"rank is given for {index!r}, which {what}.\nLatent indices are {_listed(model.latent)}."
+                    f"{Argument('rank')} is given for {index!r}, which {what}.",
+                    where=Argument("rank"),
+                    cure=f"Latent indices are {_listed(model.latent)}.",
                 )
         chosen = _tied_ranks(model, rank)
     elif rank is not None and not model.latent:
-        raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
+        raise SettingError(
+            f"{Argument('rank')} is given, but the model has no latent index.",
+            where=Argument("rank"),
+            cure="Leave it out.",
+        )
     else:
         chosen = dict.fromkeys(model.latent, rank or 0)
     for index, size in chosen.items():
-        whole(1).check(f"rank of {index}", size)
+        whole(1).check("rank", size, f" of {index}")
     return {index: int(size) for index, size in chosen.items()}
 
 
@@ -146,13 +196,19 @@ def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
         other, known = by_axis.setdefault(model.axis(index), (index, size))
         if known != size:
             raise SettingError(
-                f"rank of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one.\n"
-                f"Give one of the two."
+                (
+                    f"{Argument('rank')} of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, "
+                    "so they are one."
+                ),
+                where=Argument("rank"),
+                cure="Give one of the two.",
             )
     missing = [index for index in model.ranks if index not in by_axis]
     if missing:
         raise SettingError(
-            f"rank is missing for the latent index {missing[0]!r}.\nAdd it: rank={{{missing[0]!r}: 10}}."
+            f"{Argument('rank')} is missing for the latent index {missing[0]!r}.",
+            where=Argument("rank"),
+            cure=f"Add it: {Argument('rank', {missing[0]: 10})}.",
         )
     return {index: by_axis[model.axis(index)][1] for index in model.latent}
 
@@ -196,9 +252,11 @@ def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.d
     shape = " × ".join(f"{size:,}" for size in layouts[name].shape)
     others = f", {sum(needs.values()) / 1e9:,.1f} GB with the others" if len(needs) > 1 else ""
     raise SettingError(
-        f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
-        f"this machine has {memory() / 1e9:,.1f} GB.\n"
-        "Use a smaller rank, or a model in which no factor has so many visible indices."
+        (
+            f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
+            f"this machine has {memory() / 1e9:,.1f} GB."
+        ),
+        cure="Use a smaller rank, or a model in which no factor has so many visible indices.",
     )
 
 
@@ -212,12 +270,13 @@ def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...
 def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) -> None:
     """Refuse names that are no factor of the model."""
     if not isinstance(given, Mapping):
-        raise SettingError(f"{argument} must be a dict by factor name, got {type(given).__name__}.")
+        raise SettingError(where=Argument(argument), wanted="a dict by factor name", got=Words(type(given).__name__))
     for name in given:
         if name not in model.factors:
             raise SettingError(
-                f"{argument} names {name!r}, which is no factor of the model.\n"
-                f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}."
+                f"{Argument(argument)} names {name!r}, which is no factor of the model.",
+                where=Argument(argument),
+                cure=f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}.",
             )
 
 
@@ -232,7 +291,9 @@ def priors(
     if method == "em":
         if prior is not DEFAULT_PRIOR:
             raise SettingError(
-                'method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".'
+                f"{Argument('method', 'em')} is maximum likelihood and has no prior.",
+                where=Argument("method"),
+                cure=f"Leave {Argument('prior')} out, or use {Argument('method', 'map')}.",
             )
         return {}
     chosen = _by_factor(model, prior, free)
@@ -241,9 +302,12 @@ def priors(
         A, B = (_inside_prior(layouts[name], word, getattr(chosen[name], word)) for word in ("concentration", "mean"))
         if method == "map" and (A < 1).any():
             raise SettingError(
-                f'method="map" needs a concentration of 1 or more for factor {name}, got {float(A.min()):g}: '
-                "below 1 the posterior has no mode.\n"
-                'Say prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".'
+                (
+                    f"{Argument('method', 'map')} needs a concentration of 1 or more for factor {name}, got "
+                    f"{float(A.min()):g}: below 1 the posterior has no mode."
+                ),
+                where=Argument("method"),
+                cure=f"Say {Argument('concentration', 1.0, of='Gamma')}, or use {Argument('method', 'vb')}.",
             )
         result[name] = Prior(A, B)
     return result
@@ -255,13 +319,21 @@ def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
-        raise SettingError(f"prior must be a plait.Gamma or a dict of them by factor, got {prior!r}.")
+        raise SettingError(where=Argument("prior"), wanted="a plait.Gamma or a dict of them by factor", got=prior)
     check_factor_names(model, "prior", prior)
     for name, value in prior.items():
         if name not in free:
-            raise SettingError(f"factor {name} is given, so it has no prior.\nRemove it from prior, or from fixed.")
+            raise SettingError(
+                f"factor {name} is given, so it has no prior.",
+                cure=f"Remove it from {Argument('prior')}, or from {Argument('fixed')}.",
+            )
         if not isinstance(value, Gamma):
-            raise SettingError(f"prior of {name} must be a plait.Gamma, got {value!r}.")
+            raise SettingError(
+                f"{Argument('prior')} of {name} must be a plait.Gamma, got {value!r}.",
+                where=Argument("prior"),
+                wanted="a plait.Gamma",
+                got=value,
+            )
     return {name: prior[name] if name in prior else _default(model, name) for name in free}
 
 
@@ -279,7 +351,11 @@ def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDAr
         np.broadcast_to(value, shape)
     except ValueError:
         raise SettingError(
-            f"prior of {layout.name}: {word} has shape {value.shape}, which does not broadcast to the factor's {shape}."
+            (
+                f"{Argument('prior')} of {layout.name}: {word} has shape {value.shape}, which does not "
+                f"broadcast to the factor's {shape}."
+            ),
+            where=Argument("prior"),
         ) from None
     full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     return np.array(layout.moved(full), np.float64)
@@ -291,13 +367,21 @@ def ties(
     """How each adapted factor's prior is tied."""
     if method != "vb":
         if adapt not in (None, AUTO):
-            raise SettingError(f'adapt is for method="vb" only, got method={method!r}.\nLeave adapt out.')
+            raise SettingError(
+                f"{Argument('adapt')} is for {Argument('method', 'vb')} only, got {Argument('method', method)}.",
+                where=Argument("adapt"),
+                got=method,
+                cure=f"Leave {Argument('adapt')} out.",
+            )
         return {}
     if isinstance(adapt, Mapping):
         check_factor_names(model, "adapt", adapt)
         for name, tie in adapt.items():
             if name not in free and tie is not None:
-                raise SettingError(f"factor {name} is both given and adapted.\nRemove it from fixed, or from adapt.")
+                raise SettingError(
+                    f"factor {name} is both given and adapted.",
+                    cure=f"Remove it from {Argument('fixed')}, or from {Argument('adapt')}.",
+                )
     by_factor = adapt if isinstance(adapt, Mapping) else dict.fromkeys(free, adapt)
     chosen = {name: by_factor[name] for name in free if by_factor.get(name) is not None}
     return {name: _tie(model, model.factor(name), tie) for name, tie in chosen.items()}
@@ -315,7 +399,9 @@ def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
         return str(tie)
     if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
         raise SettingError(
-            f"adapt must be None, one of {', '.join(map(repr, words))}, or a tuple of index names, got {tie!r}."
+            where=Argument("adapt"),
+            wanted=f"None, one of {', '.join(map(repr, words))}, or a tuple of index names",
+            got=tie,
         )
     axes = {model.axis(index) for index in tie}
     return tuple(index for index in factor.indices if model.axis(index) in axes)
@@ -339,5 +425,9 @@ def check_tie_indices(model: Model, adapt: Any) -> None:
                 if index not in model.indices or model.axis(index) not in axes:
                     where = "the model" if name is None else f"factor {name}"
                     raise SettingError(
-                        f"adapt names the index {index!r}, which {where} does not have: {_listed(known)}."
+                        (
+                            f"{Argument('adapt')} names the index {index!r}, which {where} does not have: "
+                            f"{_listed(known)}."
+                        ),
+                        where=Argument("adapt"),
                     )

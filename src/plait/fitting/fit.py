@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, cast
 
+from plait.arguments import OF_FIT, refusing_unknown
 from plait.data.bound import Data
+from plait.data.reading.relation import RELATION_OPTIONS
 from plait.execute import Executor
 from plait.fitting.assemble import naming_links
 from plait.fitting.begin import prepare
@@ -23,6 +25,7 @@ from plait.warn import warn_of
 Tie = str | Sequence[str]
 
 
+@refusing_unknown("plait.fit", OF_FIT, elsewhere=RELATION_OPTIONS)
 def fit(
     model: Model | str,
     data: Mapping[str, Any] | Data,

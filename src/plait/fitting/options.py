@@ -12,6 +12,7 @@ import numpy as np
 
 from plait.errors import SettingError, suggestion
 from plait.infer.prior import Gamma
+from plait.saying import Argument
 
 AUTO = "auto"  # of adapt: rank-one means for factors that couple relations, one prior for each other factor
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
@@ -33,20 +34,25 @@ class Kind:
     choices: tuple[str, ...] = ()
     spoken: type | None = None
 
-    def check(self, name: str, given: Any) -> None:
-        """Refuse what is not of the kind."""
+    def check(self, name: str, given: Any, of: str = "") -> None:
+        """Refuse what is not of the kind; of: of what the option is."""
         if self.accepts(given):
             return
         if self.choices:
             one_of(name, given, self.choices)
-        raise SettingError(f"{name} must be {self.words}, got {given!r}.")
+        what = f"{Argument(name)}{of} must be {self.words}, got {given!r}."
+        raise SettingError(what, where=Argument(name), wanted=self.words, got=given)
 
 
 def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
     """Refuse a word that is none of the choices, with the closest one."""
     if not any(given is choice or given == choice for choice in choices):
-        hint = suggestion(given, choices)
-        raise SettingError(f"{name} must be one of {', '.join(map(repr, choices))}, got {given!r}.\n{hint}".strip())
+        raise SettingError(
+            where=Argument(name),
+            wanted=f"one of {', '.join(map(repr, choices))}",
+            got=given,
+            cure=suggestion(given, choices).strip(),
+        )
 
 
 def is_whole(value: Any) -> bool:

@@ -13,9 +13,11 @@ from plait.data.observing.pairs import Pairs, count_joined
 from plait.errors import SettingError
 from plait.machine import memory
 from plait.model import Equation, Model, Occurrence
+from plait.saying import Argument, Place, code
 
 Tie = str | Sequence[str]
 
+FIT = Argument("init", code("fit"))
 JOINED = 40  # bytes that an entry of a join takes besides its coordinates (`plait.data.observing.terms`)
 
 
@@ -32,8 +34,9 @@ def check_ties(ties: Mapping[str, Tie], adapt: Any, layouts: Mapping[str, Layout
         if chosen:
             cure = {**(adapt if isinstance(adapt, Mapping) else ties), name: "factor"}
             raise SettingError(
-                f"adapt is {tie!r} for factor {name}, which remembers pairs: most of them share a row.\n"
-                f'It adapts by "factor" or "component": adapt={cure}.'
+                (f"{Argument('adapt')} is {tie!r} for factor {name}, which remembers pairs: most of them share a row."),
+                where=Argument("adapt"),
+                cure=f'It adapts by "factor" or "component": {Argument("adapt", cure)}.',
             )
         found[name] = "factor"
     return found
@@ -49,9 +52,14 @@ def by_components(name: str, pairs: Rows, word: str, value: NDArray[np.float64])
     shape = (1,) * (len(pairs.indices) - value.ndim) + value.shape
     if len(shape) > len(pairs.indices) or any(n > 1 for n, i in zip(shape, pairs.indices) if i in pairs.visible):
         raise SettingError(
-            f"prior of {name}: {word} has shape {value.shape}, but {name}[{', '.join(pairs.indices)}] remembers pairs, "
-            "and one prior is for all of them.\n"
-            f"Give one number, or one for every value of its latent indices: 1 along {' and '.join(pairs.visible)}."
+            (
+                f"{Argument('prior')} of {name}: {word} has shape {value.shape}, but "
+                f"{name}[{', '.join(pairs.indices)}] remembers pairs, and one prior is for all of them."
+            ),
+            where=Argument("prior"),
+            cure=(
+                f"Give one number, or one for every value of its latent indices: 1 along {' and '.join(pairs.visible)}."
+            ),
         )
     return pairs.for_rows(value)
 
@@ -60,9 +68,12 @@ def refuse_array(layout: Layout) -> None:
     """A start of a factor over pairs cannot be an array: nobody knows its rows before the data are read."""
     if layout.pairs is not None:
         raise SettingError(
-            f"init names factor {layout.name}, which remembers pairs: it has a row for each of {len(layout.pairs):,} "
-            "pairs with links, and one for all others of an entity.\n"
-            f"Leave {layout.name} out of init; or start from a fit: init=fit."
+            (
+                f"{Argument('init')} names factor {layout.name}, which remembers pairs: it has a row for each "
+                f"of {len(layout.pairs):,} pairs with links, and one for all others of an entity."
+            ),
+            where=Argument("init"),
+            cure=f"Leave {layout.name} out of {Argument('init')}; or start from a fit: {FIT}.",
         )
 
 
@@ -85,9 +96,12 @@ def _check_join(equation: Equation, first: Occurrence, second: Occurrence, pairs
     count = count_joined(pairs[first.factor], pairs[second.factor], common)
     if count * (4 * len(indices) + JOINED) > memory():
         raise SettingError(
-            f"{equation.relation}: {first} and {second} remember pairs in one term, which meet in {count:,} "
-            f"combinations of {', '.join(indices)}: more than memory holds.\n"
-            f"Put one of them in a term of its own, or leave it out."
+            (
+                f"{first} and {second} remember pairs in one term, which meet in {count:,} combinations of "
+                f"{', '.join(indices)}: more than memory holds."
+            ),
+            where=Place.of(equation.relation),
+            cure="Put one of them in a term of its own, or leave it out.",
         )
 
 

@@ -10,6 +10,7 @@ from plait.infer.loop import Outcome
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop
+from plait.saying import Argument, code
 from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
@@ -49,7 +50,7 @@ def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> 
                 RankWarning,
                 f"rank of {index}",
                 f"it is {rank:,}, but {name} ({shape}, {len(relation.links):,} links) can hold {most:,} at most.",
-                f"Use a smaller rank, {min(10, most)} for example, or prune=True to have it found.",
+                f"Use a smaller rank, {min(10, most)} for example, or {Argument('prune', True)} to have it found.",
             )
 
 
@@ -86,7 +87,7 @@ def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
         relation.name,
         f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
         f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
-        'Say universe="model" for the relation, where an entity that is not listed has zeros.',
+        f"Say {Argument('universe', 'model')} for the relation, where an entity that is not listed has zeros.",
     )
 
 
@@ -102,7 +103,7 @@ def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Col
     alone = popularity_bound(problem, method, outcome.state, adapted)
     if last.bound < alone - NATS - SHARE * abs(alone):
         word = "log-likelihood" if method == "em" else "bound"
-        adapt = "" if adapted or method == "em" else ', or adapt="factor"'
+        adapt = "" if adapted or method == "em" else f", or {Argument('adapt', 'factor')}"
         yield Trap(
             BoundWarning,
             ", ".join(part.name for part in problem.parts),
@@ -112,12 +113,13 @@ def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Col
         )
 
 
+GO_ON, RAISE = Argument("init", code("fit")), Argument("progress", code('plait.Progress(interrupt="raise")'))
+
+
 def interrupt_traps(stop: Stop) -> Iterator[Trap]:
     """A fit that Ctrl-C ended: whoever goes on with it should know."""
     if stop.reason == Reason.INTERRUPTED:
-        cure = (
-            'Go on: plait.fit(…, init=fit). To have Ctrl-C raise instead: progress=plait.Progress(interrupt="raise").'
-        )
+        cure = f"Go on: {GO_ON}. To have Ctrl-C raise instead: {RAISE}."
         yield Trap(InterruptedWarning, "fit", stop.sentence, cure)
 
 

@@ -15,6 +15,7 @@ from plait.infer.counts import Nonzeros
 from plait.infer.problem import Method, Part, Problem, Uses
 from plait.infer.state import State
 from plait.model import Summand
+from plait.saying import Place
 from plait.types import Array
 
 
@@ -65,6 +66,7 @@ def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Arr
         cell = relation.cells[bad[0]]
         names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
         raise DataError(
-            f"{relation.name}: the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).\n"
-            "Give these cells a positive exposure, for example a small default."
+            f"the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).",
+            where=Place.of(relation.name),
+            cure="Give these cells a positive exposure, for example a small default.",
         )

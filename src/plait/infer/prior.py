@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from plait.errors import SettingError
+from plait.saying import Argument
 from plait.types import Array
 
 
@@ -25,9 +26,11 @@ class Gamma:
             try:
                 value = np.asarray(given, np.float64)
             except (TypeError, ValueError):
-                raise SettingError(f"Gamma: {word} must be a number or an array of numbers, got {given!r}.") from None
+                raise SettingError(
+                    where=Argument(word, of="Gamma"), wanted="a number or an array of numbers", got=given
+                ) from None
             if not (np.isfinite(value).all() and (value > 0).all()):
-                raise SettingError(f"Gamma: {word} must be positive and finite, got {given!r}.")
+                raise SettingError(where=Argument(word, of="Gamma"), wanted="positive and finite", got=given)
             object.__setattr__(self, word, value)
 
     def __repr__(self) -> str:

@@ -165,8 +165,8 @@ def _record(
     bound, sweep = problem.bound(counted), history[-1].sweep + 1 if history else -warm_up
     if not math.isfinite(bound):
         raise FitError(
-            f"the bound is {bound} after {len(history)} sweeps.\n"
-            f"Values or weights beyond what {problem.numbers} can hold? Scale them down."
+            f"the bound is {bound} after {len(history)} sweeps.",
+            cure=f"Values or weights beyond what {problem.numbers} can hold? Scale them down.",
         )
     compares = history and (sweep != 0 or not history[-1].warm_up)
     size = abs(bound - problem.by_unit) or 1.0

@@ -9,6 +9,7 @@ from plait.likelihood.bernoulli import Bernoulli
 from plait.likelihood.likelihood import KNOWN, Entry, Likelihood, Names, State, Sums
 from plait.likelihood.negbin import Negbin
 from plait.likelihood.poisson import Poisson
+from plait.saying import Argument, code
 
 __all__ = [
     "Amounts",
@@ -36,7 +37,10 @@ def as_likelihood(given: Any) -> Likelihood:
     if isinstance(given, Mapping) and "name" in given:
         return from_words(given)
     if isinstance(given, type) and issubclass(given, Likelihood):
-        raise SettingError(f"likelihood={given.__name__} is a class.\nGive an object: {given.__name__}(…).")
+        raise SettingError(
+            f"{Argument('likelihood', code(given.__name__))} is a class.",
+            cure=f"Give an object: {given.__name__}(…).",
+        )
     return from_words({"name": given})
 
 
@@ -45,17 +49,21 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     name = words["name"]
     if not isinstance(name, str) or name not in KNOWN:
         raise SettingError(
-            f"likelihood {name!r} is not known.\n"
-            f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the module with its "
-            f"class is imported."
+            f"{Argument('likelihood')} {name!r} is not known.",
+            where=Argument("likelihood"),
+            got=name,
+            cure=(
+                f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the "
+                "module with its class is imported."
+            ),
         )
     given = {key: value for key, value in words.items() if key != "name"}
     try:
         return KNOWN[name](**given)
     except TypeError:
         raise SettingError(
-            f"likelihood {name!r} cannot be made from {given or 'its name alone'}.\n"
-            f"Give an object: {KNOWN[name].__name__}(…)."
+            f"{Argument('likelihood')} {name!r} cannot be made from {given or 'its name alone'}.",
+            cure=f"Give an object: {KNOWN[name].__name__}(…).",
         ) from None
 
 

@@ -336,10 +336,14 @@ def _enter(cls: type[Likelihood]) -> None:
     other = KNOWN.get(cls.name)
     if other is not None and other.__module__.startswith("plait.") and cls.__module__ != other.__module__:
         raise SettingError(
-            f"likelihood {cls.name!r} of {cls.__module__}: the name is that of one of Plait's own.\nTake another name."
+            f"likelihood {cls.name!r} of {cls.__module__}: the name is that of one of Plait's own.",
+            cure="Take another name.",
         )
     if not cls.name.isidentifier():
-        raise SettingError(f"likelihood {cls.name!r}: a name is one word of letters, digits and _.\nTake another name.")
+        raise SettingError(
+            f"likelihood {cls.name!r}: a name is one word of letters, digits and _.",
+            cure="Take another name.",
+        )
     KNOWN[cls.name] = cls
 
 

@@ -20,6 +20,7 @@ from plait.errors import SettingError
 from plait.jit import inlined, item, outlined, rate_of
 from plait.likelihood.likelihood import Likelihood, State, Sums
 from plait.likelihood.poisson import log_factorials
+from plait.saying import Argument, Call
 from plait.types import Array, Floats
 
 FEW = 16  # values up to this are summed one by one
@@ -38,18 +39,30 @@ class Negbin(Likelihood):
 
     name = "negbin"
     wanted = "Counts are whole numbers, 0 or more"
-    cure = "Use likelihood='amounts' for what is not counted, or likelihood='poisson', which takes any number."
+    cure = (
+        f"Use {Argument('likelihood', 'amounts')} for what is not counted, or {Argument('likelihood', 'poisson')}, "
+        "which takes any number."
+    )
 
     def __init__(self, p: float | None = None, mean_burst: float | None = None) -> None:
         self.p, self.mean_burst = p, mean_burst
         if p is not None and mean_burst is not None:
-            raise SettingError("Negbin: p and mean_burst are two ways to say the same.\nGive one of them, or neither.")
+            raise SettingError(
+                "p and mean_burst are two ways to say the same.",
+                where=Call("Negbin"),
+                cure="Give one of them, or neither.",
+            )
         if p is not None and not 0.0 <= p < 1.0:
-            raise SettingError(f"Negbin: p is a probability below 1, got {p!r}.\nLeave it out to have it learnt.")
+            raise SettingError(
+                f"{Argument('p')} is a probability below 1, got {p!r}.",
+                where=Argument("p", of="Negbin"),
+                cure="Leave it out to have it learnt.",
+            )
         if mean_burst is not None and not 1.0 <= mean_burst < math.inf:
             raise SettingError(
-                f"Negbin: a burst has 1 or more, so mean_burst ≥ 1; got {mean_burst!r}.\n"
-                f"Leave it out to have it learnt."
+                f"a burst has 1 or more, so mean_burst ≥ 1; got {mean_burst!r}.",
+                where=Call("Negbin"),
+                cure="Leave it out to have it learnt.",
             )
 
     def settings(self) -> dict[str, float]:

@@ -176,7 +176,7 @@ class Model:
     def __init__(self, text: str):
         if not isinstance(text, str):
             cure = 'Write one equation a line: Model("X[i, j] = A[i, r] B[j, r]").'
-            raise ModelError(f"a model is a text (str), not {type(text).__name__}.\n{cure}")
+            raise ModelError(f"a model is a text (str), not {type(text).__name__}.", cure=cure)
         statements = parse(text)
         axes = _check(statements)
         equations = tuple(_equation(statement) for statement in statements if isinstance(statement, EquationStatement))
@@ -310,7 +310,8 @@ def _texts(tokens: Iterable[Token]) -> tuple[str, ...]:
 def _no_such(kind: str, name: object, known: Sequence[str]) -> ModelError:
     """The error for a name that the model does not have."""
     return ModelError(
-        f"the model has no {kind} {name}.\n{suggestion(name, known, quote=False)}It has {', '.join(known) or 'none'}."
+        f"the model has no {kind} {name}.",
+        cure=f"{suggestion(name, known, quote=False)}It has {', '.join(known) or 'none'}.",
     )
 
 
@@ -341,7 +342,10 @@ def _check(statements: Sequence[Statement]) -> dict[str, str]:
     equations = [statement for statement in statements if isinstance(statement, EquationStatement)]
     declarations = [statement for statement in statements if isinstance(statement, Declaration)]
     if not equations:
-        raise ModelError("the model has no equation.\nWrite at least one, such as X[i, j] = A[i, r] B[j, r].")
+        raise ModelError(
+            "the model has no equation.",
+            cure="Write at least one, such as X[i, j] = A[i, r] B[j, r].",
+        )
     _check_spelling(statements)
     _check_names(equations)
     for equation in equations:

@@ -21,8 +21,10 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from plait.errors import ModelError
+from plait.saying import Excerpt
 
 MARKS = frozenset("[],=*:;+()")
 MOST_TERMS = 100  # of an equation, parentheses multiplied out
@@ -63,7 +65,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Span:
+class Span(Excerpt):
     """A piece of a line: characters start…stop−1."""
 
     line: Line
@@ -78,6 +80,16 @@ class Span:
     def through(self, other: "Span") -> "Span":
         """From the start of this span to the end of the other, on the same line."""
         return Span(self.line, self.start, other.stop)
+
+    def drawn(self) -> str:
+        """The line, with carets under the piece."""
+        prefix = "  " if self.line.number is None else f"  line {self.line.number}: "
+        start, stop = (_width(_shown(self.line.text[:at])) for at in (self.start, self.stop))
+        return f"{prefix}{_shown(self.line.text)}\n{' ' * (len(prefix) + start)}{'^' * max(1, stop - start)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: characters count from 0."""
+        return {"line": self.line.number or 1, "text": self.line.text, "start": self.start, "stop": self.stop}
 
 
 @dataclass(frozen=True)
@@ -141,11 +153,7 @@ def parse(text: str) -> tuple[Statement, ...]:
 
 def mistake(what: str, span: Span, cure: str) -> ModelError:
     """An error that says what is wrong, shows where with a caret under the line, and names a cure."""
-    line = span.line
-    prefix = "  " if line.number is None else f"  line {line.number}: "
-    start, stop = (_width(_shown(line.text[:at])) for at in (span.start, span.stop))
-    carets = " " * (len(prefix) + start) + "^" * max(1, stop - start)
-    return ModelError(f"{what}\n{prefix}{_shown(line.text)}\n{carets}\n{cure}")
+    return ModelError(what, where=span, cure=cure)
 
 
 def _shown(text: str) -> str:

@@ -14,6 +14,7 @@ from plait.machine import path_fault
 from plait.run.folder import holds_run, manifest
 from plait.run.record import Member, Origin
 from plait.run.save import save
+from plait.saying import Argument, FilePlace, code
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,20 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.folder, (str, PathLike)):
-            raise SettingError(f"Checkpoint: folder must be a path, got {self.folder!r}.")
+            raise SettingError(where=Argument("folder", of="Checkpoint"), wanted="a path", got=self.folder)
         whole = self.sweeps is None or (isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool))
         if not whole or (self.sweeps is not None and self.sweeps < 1):
-            raise SettingError(f"Checkpoint: sweeps must be a whole number, 1 or more, or None, got {self.sweeps!r}.")
+            raise SettingError(
+                where=Argument("sweeps", of="Checkpoint"),
+                wanted="a whole number, 1 or more, or None",
+                got=self.sweeps,
+            )
         if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds >= 0):
-            raise SettingError(f"Checkpoint: seconds must be a number, 0 or more, or None, got {self.seconds!r}.")
+            raise SettingError(
+                where=Argument("seconds", of="Checkpoint"),
+                wanted="a number, 0 or more, or None",
+                got=self.seconds,
+            )
 
 
 def as_checkpoint(given: Any) -> Checkpoint | None:
@@ -50,7 +59,7 @@ def as_checkpoint(given: Any) -> Checkpoint | None:
         return given
     if isinstance(given, (str, PathLike)):
         return Checkpoint(given)
-    raise SettingError(f"checkpoint must be a folder or a plait.Checkpoint, got {given!r}.")
+    raise SettingError(where=Argument("checkpoint"), wanted="a folder or a plait.Checkpoint", got=given)
 
 
 class Saver:
@@ -60,15 +69,21 @@ class Saver:
         self.checkpoint, self.origin = checkpoint, origin
         if fault := path_fault(checkpoint.folder):
             raise StoreError(
-                f"{fspath(checkpoint.folder)}: there can be no such folder: {fault}.\nName another folder."
+                f"there can be no such folder: {fault}.",
+                where=FilePlace(fspath(checkpoint.folder)),
+                cure="Name another folder.",
             )
         own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
         if not own and not checkpoint.overwrite and holds_run(checkpoint.folder):
             folder = fspath(checkpoint.folder)
             kind = "file" if Path(folder).is_file() else "folder"
             raise StoreError(
-                f"{folder}: this {kind} holds a run already.\n"
-                f"Go on with it by init={folder!r}, name another {kind}, or say Checkpoint({folder!r}, overwrite=True)."
+                f"this {kind} holds a run already.",
+                where=FilePlace(folder),
+                cure=(
+                    f"Go on with it by {Argument('init', folder)}, name another {kind}, or say "
+                    f"{Argument('checkpoint', code(f'plait.Checkpoint({folder!r}, overwrite=True)'))}."
+                ),
             )
         # A run that Python goes on with keeps what the command line wrote beside it.
         self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from plait.errors import StoreError
 from plait.machine import path_fault
 from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
+from plait.saying import FilePlace
 
 MANIFEST = "manifest.json"
 # 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason.
@@ -99,8 +100,9 @@ def _naming_refusals(place: Path) -> Iterator[None]:
             raise
         cure = "Make room, or save into" if reason.errno == errno.ENOSPC else "Save into"
         raise StoreError(
-            f"{place}: the run cannot be saved: {reason.strerror or reason}.\n"
-            f"{cure} another folder; what was there is as it was."
+            f"the run cannot be saved: {reason.strerror or reason}.",
+            where=FilePlace(place),
+            cure=f"{cure} another folder; what was there is as it was.",
         ) from error
 
 
@@ -118,18 +120,30 @@ def _earlier(place: Path) -> dict[str, Any]:
     if not place.exists():
         return {}
     if not place.is_dir() and not holds_run(place):
-        raise StoreError(f"{place}: a run is a folder or an archive of one ({ENDING}), but this is a file.\n{NOT_OURS}")
+        raise StoreError(
+            f"a run is a folder or an archive of one ({ENDING}), but this is a file.",
+            where=FilePlace(place),
+            cure=NOT_OURS,
+        )
     if not holds_run(place):
         strange = [path.name for path in place.iterdir() if not OURS.fullmatch(path.name)]
         if strange:
-            raise StoreError(f"{place}: this folder holds other things, such as {strange[0]!r}.\n{NOT_OURS}")
+            raise StoreError(
+                f"this folder holds other things, such as {strange[0]!r}.",
+                where=FilePlace(place),
+                cure=NOT_OURS,
+            )
         return {}
     return dict(manifest(place)["files"])
 
 
 def _check_path(place: Path) -> None:
     if fault := path_fault(place):
-        raise StoreError(f"{place}: there can be no such folder: {fault}.\nName another folder.")
+        raise StoreError(
+            f"there can be no such folder: {fault}.",
+            where=FilePlace(place),
+            cure="Name another folder.",
+        )
 
 
 def _placed(place: Path, file: File, old: Mapping[str, Any], written: list[Path]) -> dict[str, Any]:
@@ -202,19 +216,20 @@ def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = place / MANIFEST
     if not holds_run(place):
         what = "there is no such folder" if not place.exists() else f"this is no run of Plait: it has no {MANIFEST}"
-        raise StoreError(f"{place}: {what}.\n{NOT_OURS}")
+        raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
     try:
         content = unpack(place, MANIFEST) if place.is_file() else path.read_bytes()
         found = json.loads((content or b"").decode("utf-8"))
     except (OSError, DamagedError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise StoreError(f"{path}: the manifest is damaged: {error}.\n{AGAIN}") from None
+        raise StoreError(f"the manifest is damaged: {error}.", where=FilePlace(path), cure=AGAIN) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise StoreError(f"{path}: this is not the manifest of a run of Plait.\n{NOT_OURS}")
+        raise StoreError("this is not the manifest of a run of Plait.", where=FilePlace(path), cure=NOT_OURS)
     version = found.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise StoreError(
-            f"{place}: the run has format version {version}, but this Plait knows versions up to {VERSION}.\n"
-            f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')})."
+            f"the run has format version {version}, but this Plait knows versions up to {VERSION}.",
+            where=FilePlace(place),
+            cure=f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')}).",
         )
     return found
 
@@ -223,16 +238,20 @@ def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -
     """One of the run's files, after checking that it is as it was written: its path, or what an archive holds."""
     place, entry = Path(path), header.get("files", {}).get(name)
     if entry is None:
-        raise StoreError(f"{place / MANIFEST}: the manifest is damaged: it names no {name}.\n{AGAIN}")
+        raise StoreError(
+            f"the manifest is damaged: it names no {name}.",
+            where=FilePlace(place / MANIFEST),
+            cure=AGAIN,
+        )
     file = place / str(entry["file"])
     cure = "Fetch a copy of the folder, or fit again." if place.is_dir() else AGAIN
     try:
         content = file if place.is_dir() else unpack(place, file.name)
     except DamagedError:
-        raise StoreError(f"{file}: this file of the run is damaged.\n{cure}") from None
+        raise StoreError("this file of the run is damaged.", where=FilePlace(file), cure=cure) from None
     if content is None or (isinstance(content, Path) and not content.is_file()):
-        raise StoreError(f"{file}: this file of the run is missing.\n{cure}")
+        raise StoreError("this file of the run is missing.", where=FilePlace(file), cure=cure)
     size = content.stat().st_size if isinstance(content, Path) else len(content)
     if size != entry["bytes"] or _checksum(content) != entry["sha256"]:
-        raise StoreError(f"{file}: this file of the run is damaged.\n{cure}")
+        raise StoreError("this file of the run is damaged.", where=FilePlace(file), cure=cure)
     return content

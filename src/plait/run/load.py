@@ -30,6 +30,7 @@ from plait.model import Model
 from plait.model.model import Equation
 from plait.run.folder import MANIFEST, intact, manifest
 from plait.run.record import Member, Origin
+from plait.saying import FilePlace
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -46,8 +47,9 @@ def load(path: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
         raise
     except (PlaitError, KeyError, IndexError, TypeError, ValueError) as error:
         raise StoreError(
-            f"{Path(path) / MANIFEST}: the manifest is damaged ({type(error).__name__}: {error}).\n"
-            "Fetch a copy of the folder, or fit again."
+            f"the manifest is damaged ({type(error).__name__}: {error}).",
+            where=FilePlace(Path(path) / MANIFEST),
+            cure="Fetch a copy of the folder, or fit again.",
         ) from error
 
 
@@ -83,7 +85,7 @@ def _likelihood(words: Any, place: Path) -> Likelihood:
     try:
         return as_likelihood(words)
     except SettingError as error:
-        raise StoreError(f"{place}: {error}") from None
+        raise StoreError(error.said_what, where=FilePlace(place), cure=error.said_cure) from None
 
 
 def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -110,7 +112,11 @@ def _arrays(place: Path, header: Mapping[str, Any], name: str) -> dict[str, NDAr
         return {name: array.copy() for name, array in load(file).items()}  # those are views that cannot be written to
     except SafetensorError as error:
         path = place / str(header["files"][name]["file"])
-        raise StoreError(f"{path}: this file of the run is damaged: {error}.\nFetch a copy, or fit again.") from None
+        raise StoreError(
+            f"this file of the run is damaged: {error}.",
+            where=FilePlace(path),
+            cure="Fetch a copy, or fit again.",
+        ) from None
 
 
 def _labels(axis: str, file: Path | bytes) -> Labels:

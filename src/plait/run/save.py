@@ -22,6 +22,7 @@ from plait.likelihood import Likelihood
 from plait.run.folder import File, holds_run, manifest, publish
 from plait.run.load import courses
 from plait.run.record import Member, Origin
+from plait.saying import Argument, FilePlace
 
 
 def save(
@@ -44,14 +45,18 @@ def save(
     try:
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise SettingError(f"extra cannot be written as JSON: {error}.\nGive plain numbers, texts and lists.") from None
+        raise SettingError(
+            f"extra cannot be written as JSON: {error}.",
+            cure="Give plain numbers, texts and lists.",
+        ) from None
     if not replace and holds_run(path):
         earlier = manifest(path)
         if not _goes_on(earlier, origin, members):
             kind = "file" if Path(path).is_file() else "folder"
             raise StoreError(
-                f"{fspath(path)}: this {kind} holds a run already, of another fit.\n"
-                f"Save into another {kind}, or say replace=True."
+                f"this {kind} holds a run already, of another fit.",
+                where=FilePlace(fspath(path)),
+                cure=f"Save into another {kind}, or say {Argument('replace', True)}.",
             )
         extra = earlier["extra"] if extra is None else extra
     publish(path, _header(origin, members, stop, extra), _files(origin, members))

@@ -14,6 +14,7 @@ from plait.data.labels.columns import number_array
 from plait.errors import DataError, SettingError
 from plait.model import Equation
 from plait.run.record import Fitted
+from plait.saying import Argument, Call, Place
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -127,8 +128,10 @@ def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"cells, column 'value', row {row} (counting from 0): {given[row]:g} is no count.\n"
-            f"An observed value is 0 or more; leave it empty where there is none."
+            f"{given[row]:g} is no count.",
+            where=Place("cells", "value", (row,)),
+            got=float(given[row]),
+            cure="An observed value is 0 or more; leave it empty where there is none.",
         )
     return np.where(np.isnan(given), found, given)
 
@@ -137,12 +140,13 @@ def _checked(fit: Fitted, equation: Equation, most: int | None) -> int:
     """How many components of a cell are listed."""
     if most is not None:
         if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-            raise SettingError(f"allocate: most must be a whole number, 1 or more, got {most!r}.")
+            raise SettingError(where=Argument("most", of="allocate"), wanted="a whole number, 1 or more", got=most)
         return int(most)
     total = sum(math.prod(sizes.values()) for member in fit.members for sizes in latent_sizes(member, equation))
     if total > EVERY:
         raise SettingError(
-            f"allocate: a cell of {equation.relation} has {total:,} components, which would make as many rows a cell.\n"
-            f"Say how many of the largest are wanted: most=100."
+            f"a cell of {equation.relation} has {total:,} components, which would make as many rows a cell.",
+            where=Call("allocate"),
+            cure=f"Say how many of the largest are wanted: {Argument('most', 100, of='allocate')}.",
         )
     return total

@@ -31,6 +31,7 @@ from plait.infer.stop import Reason, Stop
 from plait.model.network import contract
 from plait.run.fingerprint import fingerprint
 from plait.run.record import Fitted
+from plait.saying import Argument, Call, code
 from plait.types import Rows
 
 Without = Literal["zero", "missing"]
@@ -43,19 +44,30 @@ MOST = 2000  # sweeps
 def as_without(exact: Any, data: Any) -> Without | None:
     """The argument `exact` in its full form."""
     if not any(exact is word for word in (False, True)) and exact not in ("zero", "missing"):
-        raise SettingError(f'explain: exact must be False, True, "zero" or "missing", got {exact!r}.')
+        raise SettingError(
+            where=Argument("exact", of="explain"),
+            wanted='False, True, "zero" or "missing"',
+            got=exact,
+        )
     if exact is False:
         if data is not None:
             raise SettingError(
-                "explain: data is given, but only exact=True fits again.\nLeave it out, or say exact=True."
+                f"{Argument('data')} is given, but only {Argument('exact', True)} fits again.",
+                where=Argument("data", of="explain"),
+                cure=f"Leave it out, or say {Argument('exact', True, of='explain')}.",
             )
         return None
     if data is None:
         raise SettingError(
-            "explain: exact fits again, and a fit does not keep all of its data.\n"
-            "Hand them over once more: fit.explain(…, exact=True, data=data)."
+            "exact fits again, and a fit does not keep all of its data.",
+            where=Call("explain"),
+            cure=f"Hand them over once more, {Argument('data', code('data'), of='explain')}.",
         )
     return "zero" if exact is True else cast(Without, exact)
+
+
+class OtherDataError(SettingError):
+    """The data handed over are not those of the fit."""
 
 
 def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
@@ -66,9 +78,10 @@ def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
     data = data.weighing({name: found.get(name, 1.0) for name in data.open_weights})
     given = {name: kept.parameters for name, kept in fit.state.factors.items() if name not in fit.state.divergences}
     if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
-        raise SettingError(
-            "explain: data differ from those of the fit, so that fitting again would compare two things at once.\n"
-            "Hand over what was given to plait.fit, with the same relations, weights and missing cells."
+        raise OtherDataError(
+            "data differ from those of the fit, so that fitting again would compare two things at once.",
+            where=Call("explain"),
+            cure="Hand over what was given to plait.fit, with the same relations, weights and missing cells.",
         )
     return data
 

@@ -6,19 +6,21 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from plait.data.labels.columns import quoted
 from plait.data.labels.names import Labels, listed
 from plait.data.reading.tables import frame_of
 from plait.errors import DataError, SettingError, suggestion
 from plait.forked import refuse_in_fork
 from plait.run.record import Fitted
+from plait.saying import Argument, Named, Place, quoted
 from plait.types import Rows
 
 # Names among which a misspelt one is looked for.
 MOST_COMPARED = 10_000
 
 
-def rows_of(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", what: str = "cells") -> tuple[Any, Rows]:
+def rows_of(
+    fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", what: Named = "cells"
+) -> tuple[Any, Rows]:
     """A table of cells as a narwhals frame, and the row numbers of its cells.
 
     cells: any table, or a dict of columns, with a column for each index of the relation; other columns are left alone.
@@ -28,13 +30,18 @@ def rows_of(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", w
     """
     if unknown not in ("error", "prior"):
         cure = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
-        raise SettingError(f"unknown says what a name means that the fit has not seen, got {unknown!r}.\n{cure}")
+        raise SettingError(
+            f"{Argument('unknown')} says what a name means that the fit has not seen, got {unknown!r}.",
+            where=Argument("unknown"),
+            cure=cure,
+        )
     indices = fit.model.equation(relation).indices
-    frame = as_frame(cells)
+    what = Place.of(what)
+    frame = as_frame(cells, what)
     _check_columns(frame.columns, relation, indices, what)
     if not indices:
         return frame, np.zeros((len(frame) if frame.columns else max(len(frame), 1), 0), np.int64)
-    columns = [_encoded(fit.labels[i], frame.get_column(i), f"{what}, column {quoted(i)}", unknown) for i in indices]
+    columns = [_encoded(fit.labels[i], frame.get_column(i), what.at(i), unknown) for i in indices]
     rows = np.stack(columns, axis=1)
     _refuse_self_links(fit, relation, rows, what)
     return frame, rows
@@ -48,21 +55,27 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
     indices = fit.model.equation(relation).indices
     if not isinstance(cell, Mapping):
         example = ", ".join(f"{index!r}: …" for index in indices)
-        raise DataError(f"cell: wanted a name for each index, got {type(cell).__name__}.\nGive {{{example}}}.")
+        raise DataError(
+            f"wanted a name for each index, got {type(cell).__name__}.",
+            where=Place("cell"),
+            cure=f"Give {{{example}}}.",
+        )
     for index in cell:
         if index not in indices:
             near = suggestion(index, [other for other in indices if other not in cell])
             raise DataError(
-                f"cell: {quoted(index)} is no index of {relation}.\n{near}It has {', '.join(indices) or 'none'}."
+                f"{quoted(index)} is no index of {relation}.",
+                where=Place("cell"),
+                cure=f"{near}It has {', '.join(indices) or 'none'}.",
             )
-    _check_columns(list(cell), relation, indices, what="cell", part="index")
-    rows = [_encoded(fit.labels[i], [cell[i]], f"cell, index {quoted(i)}", "error", alone=True)[0] for i in indices]
+    _check_columns(list(cell), relation, indices, Place("cell"), part="index")
+    rows = [_encoded(fit.labels[i], [cell[i]], Place("cell", i, noun="index"), "error", alone=True)[0] for i in indices]
     row = np.array([rows], np.int64).reshape(1, len(indices))
-    _refuse_self_links(fit, relation, row, "cell")
+    _refuse_self_links(fit, relation, row, Place("cell"))
     return np.asarray(fit.known[relation].canonical(row)[0])
 
 
-def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: str) -> None:
+def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: Place) -> None:
     """Refuse cells (n, order) that are none: a factor that stands twice takes two entities."""
     equation = fit.model.equation(relation)
     for pair in equation.doubled:
@@ -70,52 +83,64 @@ def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: str) -> Non
         own = (first == second) & (first >= 0)
         if own.any():
             at = int(np.argmax(own))
-            name, where = fit.labels[pair[0]][int(first[at])], "" if what == "cell" else f", row {at} (counting from 0)"
+            name, where = fit.labels[pair[0]][int(first[at])], what if what.table == "cell" else what.at(row=at)
             raise DataError(
-                f"{what}{where}: {pair[0]} and {pair[1]} are both {quoted(name)}, but in {relation} no entity is "
-                f"observed with itself: a factor stands twice in its equation.\nRemove such cells."
+                (
+                    f"{pair[0]} and {pair[1]} are both {quoted(name)}, but in {relation} no entity is "
+                    "observed with itself: a factor stands twice in its equation."
+                ),
+                where=where,
+                cure="Remove such cells.",
             )
 
 
-def as_frame(cells: Any) -> Any:
+def as_frame(cells: Any, where: Named = "cells") -> Any:
     """Any table as an eager narwhals frame; a dict of columns becomes a polars table."""
     refuse_in_fork("cells, a table")
     if not isinstance(cells, dict):
-        return frame_of(cells, "cells")
+        return frame_of(cells, where)
     import polars as pl
 
     try:
         return nw.from_native(pl.DataFrame(cells), eager_only=True)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise DataError(
-            f"cells: the dict is no table: {error}.\nGive each index a list of names, all of one length."
+            f"the dict is no table: {error}.",
+            where=Place.of(where),
+            cure="Give each index a list of names, all of one length.",
         ) from None
 
 
 def _check_columns(
-    columns: Sequence[Any], relation: str, indices: Sequence[str], what: str = "cells", part: str = "column"
+    columns: Sequence[Any], relation: str, indices: Sequence[str], what: Place, part: str = "column"
 ) -> None:
     for index in indices:
         if index not in columns:
             others = [column for column in columns if column not in indices]
             have = ", ".join(map(quoted, columns)) or "none"
             raise DataError(
-                f"{what}: there is no {part} {quoted(index)}; got {have}.\n"
-                f"{suggestion(index, others)}{relation} needs {', '.join(indices)}."
+                f"there is no {part} {quoted(index)}; got {have}.",
+                where=what,
+                cure=f"{suggestion(index, others)}{relation} needs {', '.join(indices)}.",
             )
 
 
-def _encoded(labels: Labels, column: Any, where: str, unknown: str, *, alone: bool = False) -> Rows:
+def _encoded(labels: Labels, column: Any, where: Place, unknown: str, *, alone: bool = False) -> Rows:
     """Rows of a column's names; −1 for unknown ones where they are allowed. alone: the column is one name."""
     rows = labels.encode(column, where=where, unknown="mark")
     if unknown == "error" and (rows < 0).any():
         first = int(np.argmax(rows < 0))
         name = column[first]
         near = suggestion(name, labels.names.head(MOST_COMPARED).to_list()) if isinstance(name, str) else ""
-        place = where if alone else f"{where}, row {first} (counting from 0)"
-        cure = "Take one of them." if alone else 'Remove the row, or score unknown names by the prior: unknown="prior".'
+        place = where if alone else where.at(row=first)
+        prior = (
+            f", or score unknown names by the prior: {Argument('unknown', 'prior')}" if where.table == "cells" else ""
+        )
+        cure = "Take one of them." if alone else f"Remove the row{prior}."
         raise DataError(
-            f"{place}: {quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.\n"
-            f"{near}{cure}"
+            f"{quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.",
+            where=place,
+            got=name,
+            cure=f"{near}{cure}",
         )
     return rows

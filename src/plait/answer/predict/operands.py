@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.labels.names import declaring
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.weights import Weights
 from plait.errors import DataError, SettingError
@@ -16,6 +17,7 @@ from plait.model import network
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, Block
 from plait.run.record import Fitted
+from plait.saying import Argument, Place
 from plait.types import Array, Rows
 
 
@@ -223,8 +225,9 @@ def _check_unknown(weights: Weights, relation: str, unknown: NDArray[np.bool_]) 
         if index in needed and unknown[:, place].any():
             row = int(np.argmax(unknown[:, place]))
             raise DataError(
-                f"cells, column {index!r}, row {row} (counting from 0): the name is unknown, and {relation} has an "
-                f"exposure that depends on {index}.\nFit again with labels={{{index!r}: […]}} and its exposure."
+                f"the name is unknown, and {relation} has an exposure that depends on {index}.",
+                where=Place("cells", index, (row,)),
+                cure=f"Fit again with {declaring(index)}, and its exposure.",
             )
 
 
@@ -328,8 +331,12 @@ def _prior(fit: Fitted, name: str, order: Sequence[int]) -> tuple[Array, Array]:
     if name not in fit.prior:
         why, cure = f"with {name} given, which has no prior", f"Give {name} a row for the entity"
         if fit.method == "em":
-            why, cure = "by EM, which has no prior", 'Fit with method="vb"'
-        raise SettingError(f'unknown="prior": the fit was made {why}.\n{cure}, or remove the cells with unknown names.')
+            why, cure = "by EM, which has no prior", f"Fit with {Argument('method', 'vb')}"
+        raise SettingError(
+            f"{Argument('unknown', 'prior')}: the fit was made {why}.",
+            where=Argument("unknown"),
+            cure=f"{cure}, or remove the cells with unknown names.",
+        )
     A, B = np.asarray(fit.prior[name].concentration), np.asarray(fit.prior[name].mean)
     full = [np.reshape(array, (1,) * (len(order) - array.ndim) + array.shape).transpose(order) for array in (A, B)]
     return full[1], full[1] / full[0]

@@ -28,6 +28,7 @@ from plait.answer.predict.operands import Term, apart, terms
 from plait.answer.predict.pieces import in_pieces
 from plait.errors import DataError, SettingError, suggestion
 from plait.run.record import Fitted
+from plait.saying import Argument, Place
 from plait.types import Array, Rows
 
 COLUMNS = ("mean", "sd", "probability", "low", "high")
@@ -117,8 +118,9 @@ def check_score(by: str) -> None:
     known = (*COLUMNS, "rate")
     if by not in known:
         raise SettingError(
-            f"score= names a column of a prediction, got {by!r}.\n"
-            f"{suggestion(by, known)}It is one of {', '.join(known)}."
+            f"{Argument('score'):=} names a column of a prediction, got {by!r}.",
+            where=Argument("score"),
+            cure=f"{suggestion(by, known)}It is one of {', '.join(known)}.",
         )
 
 
@@ -128,8 +130,9 @@ def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error") -
     for name in names(fit, relation):
         if name in frame.columns:
             raise DataError(
-                f"cells: there is a column {name!r} already, and a prediction adds one of that name.\n"
-                f"Rename or drop it first."
+                f"there is a column {name!r} already, and a prediction adds one of that name.",
+                where=Place("cells"),
+                cure="Rename or drop it first.",
             )
     backend = nw.get_native_namespace(frame)
     new = columns(fit, relation, rows)

@@ -8,6 +8,7 @@ import numpy as np
 from plait.errors import SettingError
 from plait.machine import memory
 from plait.run.record import Fitted
+from plait.saying import Argument, Call
 from plait.types import Array
 
 
@@ -46,14 +47,14 @@ def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
 
 def _whole(name: str, given: Any) -> None:
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)) or given < 0:
-        raise SettingError(f"samples: {name} must be a whole number, 0 or more, got {given!r}.")
+        raise SettingError(where=Argument(name, of="samples"), wanted="a whole number, 0 or more", got=given)
 
 
 def _check_memory(fit: Fitted, n: int) -> None:
     needed = 8 * n * sum(posterior.mean.size for posterior in fit.factors.values())
     if needed > memory():
         raise SettingError(
-            f"samples: {n:,} draws of all factors need {needed / 1e9:,.1f} GB; "
-            f"this machine has {memory() / 1e9:,.1f} GB.\n"
-            "Draw fewer at a time, with another seed each time."
+            (f"{n:,} draws of all factors need {needed / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB."),
+            where=Call("samples"),
+            cure="Draw fewer at a time, with another seed each time.",
         )

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.labels.columns import quoted
 from plait.data.observing.closed import Closed, Tables
 from plait.data.observing.undirected import mirrored
 from plait.data.reading.relation import tables_of
 from plait.data.reading.tables import is_table, read_missing
 from plait.errors import DataError
 from plait.run.record import Fitted
+from plait.saying import Place
 
 
 def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
@@ -23,13 +23,10 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     given = tables_of(exclude)
     tables: Tables = {}
     for n, one in enumerate(given):
-        where = "exclude" if len(given) == 1 else f"exclude[{n}]"
+        where = Place("exclude", number=None if len(given) == 1 else n)
         labels = read_missing(_without_values(one, where, known.value), where, indices, known.columns)
         over = tuple(index for index in indices if index in labels)
-        rows = [
-            fit.labels[index].encode(labels[index], where=f"{where}, column {quoted(index)}", unknown="mark")
-            for index in over
-        ]
+        rows = [fit.labels[index].encode(labels[index], where=where.at(index), unknown="mark") for index in over]
         coords = np.stack(rows, axis=1)
         coords = coords[(coords >= 0).all(axis=1)]
         tables[over] = np.unique(np.concatenate([tables[over], coords]) if over in tables else coords, axis=0)
@@ -37,7 +34,7 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     return Closed(indices, known.shape, {over: coords for over, coords in found.items() if len(coords)})
 
 
-def _without_values(table: Any, where: str, value: str | None) -> Any:
+def _without_values(table: Any, where: Place, value: str | None) -> Any:
     """The table without its column of values, if it has one."""
     import narwhals as nw
 
@@ -45,12 +42,12 @@ def _without_values(table: Any, where: str, value: str | None) -> Any:
 
     if not isinstance(table, dict) and not is_table(table):
         raise DataError(
-            f"{where}: wanted a table, got {type(table).__name__}.\n"
-            f"Give a table or a dict of columns, whose columns are some of the indices, or a list of such tables."
+            f"wanted a table, got {type(table).__name__}.",
+            where=where,
+            cure=(
+                "Give a table or a dict of columns, whose columns are some of the indices, or a list of such tables."
+            ),
         )
-    try:
-        frame = as_frame(table)
-    except DataError as error:
-        raise DataError(str(error).replace("cells", where, 1)) from None
+    frame = as_frame(table, where)
     names = [column for column in dict.fromkeys(("value", value)) if column in frame.columns]
     return nw.to_native(frame.drop(*names) if names else frame)

@@ -17,11 +17,11 @@ from plait.answer.search.by_entity import Blocks
 from plait.answer.search.candidates import Candidates
 from plait.answer.search.excluded import read_excluded
 from plait.answer.search.form import Axis
-from plait.data.labels.columns import quoted
 from plait.data.labels.names import listed
 from plait.errors import ClosedWarning, DataError, SettingError, suggestion
 from plait.model.model import Equation
 from plait.run.record import Fitted
+from plait.saying import Argument, Phrase, Place, Subject, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def top(
     k = _checked_count(k)
     if score not in SCORES:
         raise SettingError(
-            f"score: there is no ranking by {score!r}.\n{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}."
+            f"{Argument('score')}: there is no ranking by {score!r}.",
+            where=Argument("score"),
+            got=score,
+            cure=f"{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}.",
         )
     places = _places(equation, each)
     axes = _axes(fit, equation, given)
@@ -103,16 +106,19 @@ def _found(
     return np.concatenate([best.rows for best in found]), np.concatenate([best.scores for best in found])
 
 
+HIDDEN = Phrase(f"{Argument('hidden', of='Relation'):=} of its plait.Relation", "hidden in the config")
+
+
 def _explain_nothing(relation: str, candidates: Candidates) -> None:
     """Say it where rules, and not only known links, leave nothing to propose."""
     if rules := candidates.rules():
         more = "" if candidates.known is None else ", or known already"
-        warnings.warn(
-            f"{relation}: nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.\n"
-            f"Ask for others. What is unknown rather than impossible belongs into hidden= of its plait.Relation.",
-            ClosedWarning,
-            stacklevel=4,
+        warning = ClosedWarning(
+            f"nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.",
+            where=Subject(relation),
+            cure=f"Ask for others. What is unknown rather than impossible belongs into {HIDDEN}.",
         )
+        warnings.warn(warning, stacklevel=4)
 
 
 # --- arguments
@@ -124,7 +130,12 @@ def _checked_count(k: Any) -> int:
     except TypeError:
         count = -1
     if count < 0:
-        raise SettingError(f"k: wanted how many links, got {k!r}.\nGive a whole number that is not negative, k=10.")
+        raise SettingError(
+            f"{Argument('k')}: wanted how many links, got {k!r}.",
+            where=Argument("k"),
+            got=k,
+            cure=f"Give a whole number that is not negative, {Argument('k', 10)}.",
+        )
     return count
 
 
@@ -133,14 +144,17 @@ def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> l
     if given is not None and not isinstance(given, Mapping):
         example = equation.indices[0] if equation.indices else "index"
         raise SettingError(
-            f"given: wanted names by index, got {type(given).__name__}.\nGive a dict, given={{{example!r}: …}}."
+            f"{Argument('given')}: wanted names by index, got {type(given).__name__}.",
+            where=Argument("given"),
+            cure=f"Give a dict, {Argument('given', {example: '…'})}.",
         )
     for index in given or {}:
         if index not in equation.indices:
             have = ", ".join(equation.indices) or "none"
             raise SettingError(
-                f"given: {index!r} is no index of {equation.relation}.\n"
-                f"{suggestion(index, equation.indices)}It has {have}."
+                f"{Argument('given')}: {index!r} is no index of {equation.relation}.",
+                where=Argument("given"),
+                cure=f"{suggestion(index, equation.indices)}It has {have}.",
             )
     axes = []
     for place, index in enumerate(equation.indices):
@@ -158,16 +172,25 @@ def _places(equation: Equation, each: Any) -> list[int]:
     names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else []
     relation, have = equation.relation, ", ".join(equation.indices) or "none"
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise SettingError(f"each: wanted one index or several, each once, got {each!r}.\nThe indices are {have}.")
+        raise SettingError(
+            f"{Argument('each')}: wanted one index or several, each once, got {each!r}.",
+            where=Argument("each"),
+            got=each,
+            cure=f"The indices are {have}.",
+        )
     for name in names:
         if name not in equation.indices:
             raise SettingError(
-                f"each: {name!r} is no index of {relation}.\n{suggestion(name, equation.indices)}It has {have}."
+                f"{Argument('each')}: {name!r} is no index of {relation}.",
+                where=Argument("each"),
+                got=name,
+                cure=f"{suggestion(name, equation.indices)}It has {have}.",
             )
     if len(names) == len(equation.indices):
         raise SettingError(
-            f"each: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.\n"
-            f"Leave one of them out, or score cells of your own with predict."
+            f"{Argument('each')}: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.",
+            where=Argument("each"),
+            cure="Leave one of them out, or score cells of your own with predict.",
         )
     return [equation.indices.index(name) for name in names]
 
@@ -177,13 +200,14 @@ def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
     labels = fit.labels[index]
     several = isinstance(names, (list, tuple, set, frozenset)) or (hasattr(names, "__array__") and np.ndim(names) > 0)
     column = list(names) if several else [names]
-    rows = labels.encode(column, where=f"given, index {index!r}", unknown="mark")
+    rows = labels.encode(column, where=Place("given", index, noun="index"), unknown="mark")
     if (rows < 0).any():
         name = column[int(np.argmax(rows < 0))]
         near = suggestion(name, labels.names.head(10_000).to_list()) if isinstance(name, str) else ""
         raise DataError(
-            f"given, index {index!r}: {quoted(name)} is no entity of axis {labels.axis}, which has "
-            f"{listed(labels.names)}.\n{near}Take one of them, or leave {index!r} open."
+            f"{quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.",
+            where=Place("given", index, noun="index"),
+            cure=f"{near}Take one of them, or leave {index!r} open.",
         )
     return np.unique(rows)
 

@@ -21,7 +21,6 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.cells.fibres import Fibres, distinct
 from plait.data.cells.ranges import by_pieces
 from plait.data.cells.trees import compact
-from plait.data.labels.columns import quoted
 from plait.data.labels.names import Counted, Labels, Seen, build
 from plait.data.observing.closed import Tables, close
 from plait.data.observing.observed import observe
@@ -33,6 +32,7 @@ from plait.data.traps.doubts import data_traps
 from plait.errors import DataError, suggestion
 from plait.forked import is_lost
 from plait.model.model import Equation, Model
+from plait.saying import Argument, Place, quoted
 from plait.types import AnyArray, Array
 from plait.warn import warn_of
 
@@ -63,19 +63,26 @@ def bind(
 def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
     if not isinstance(data, Mapping):
         raise DataError(
-            f"data is {type(data).__name__}.\nGive a dict, relation -> table: {{{model.relations[0]!r}: …}}."
+            f"data is {type(data).__name__}.",
+            cure=f"Give a dict, relation -> table: {{{model.relations[0]!r}: …}}.",
         )
     for name in data:
         if name not in model.relations:
             left = [relation for relation in model.relations if relation not in data]
             raise DataError(
-                f"there are data for {quoted(name)}, which is no relation of the model.\n"
-                f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}."
+                f"there are data for {quoted(name)}, which is no relation of the model.",
+                cure=f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}.",
             )
     for name in model.relations:
         if name not in data:
-            raise DataError(f"relation {name} has no data.\nAdd {name!r} to the data, or remove its equation.")
+            raise DataError(
+                f"relation {name} has no data.",
+                cure=f"Add {name!r} to the data, or remove its equation.",
+            )
     return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations}
+
+
+LABELS = Argument("labels", of="labels")
 
 
 def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -83,17 +90,24 @@ def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, An
     declared: dict[str, Any] = {}
     if not isinstance(labels, Mapping):
         raise DataError(
-            f"labels= is {type(labels).__name__}.\nGive a dict, axis -> names: {{{model.visible[0]!r}: […]}}."
+            f"{LABELS:=} is {type(labels).__name__}.",
+            where=LABELS,
+            cure=f"Give a dict, axis -> names: {{{model.visible[0]!r}: […]}}.",
         )
     for index, names in labels.items():
         if index not in model.visible:
             raise DataError(
-                f"labels= names {quoted(index)}, which is no visible index of the model.\n"
-                f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}."
+                f"{LABELS:=} names {quoted(index)}, which is no visible index of the model.",
+                where=LABELS,
+                cure=f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}.",
             )
         axis = model.axis(index)
         if axis in declared:
-            raise DataError(f"labels= declares axis {axis} twice.\nDeclare it once, under {axis!r}.")
+            raise DataError(
+                f"{LABELS:=} declares axis {axis} twice.",
+                where=LABELS,
+                cure=f"Declare it once, under {axis!r}.",
+            )
         declared[axis] = names
     return declared
 
@@ -105,11 +119,11 @@ def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, 
         for k, index in enumerate(model.equation(name).indices):
             where = mentions[model.axis(index)]
             if isinstance(source, ArraySource):
-                where.append(Counted(f"{name}, index {index}", source.shape[k]))
+                where.append(Counted(Place(name, index, noun="index"), source.shape[k]))
             else:
-                where.append(Seen(f"{name}, column {quoted(source.columns[index])}", source.labels[index]))
+                where.append(Seen(Place(name, source.columns[index]), source.labels[index]))
                 if index in source.entities:
-                    where.append(Seen(f"{name}, nodes", source.entities[index]))
+                    where.append(Seen(Place(name, part="nodes"), source.entities[index]))
     names = {axis: build(axis, mentions[axis], declared.get(axis)) for axis in model.axes}
     return {**names, **{index: names[model.axis(index)] for index in model.visible}}
 
@@ -210,7 +224,7 @@ def _missing(
 
 def _encoded(
     relation: Relation,
-    tables: Sequence[tuple[str, Mapping[str, Any]]],
+    tables: Sequence[tuple[Place, Mapping[str, Any]]],
     indices: tuple[str, ...],
     names: Mapping[str, Labels],
 ) -> Tables:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from plait.data.cells.fibres import repeats
 from plait.data.cells.keys import columns_of, coordinate_type, find, pack_pair
 from plait.data.cells.sorting import sort_cells, taken
-from plait.data.labels.columns import quoted
 from plait.data.labels.names import Labels
 from plait.data.observing.undirected import Groups, canonical, writing
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.tables import TableSource
 from plait.errors import DataError
+from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -73,22 +73,21 @@ class Entries:
             f"{index}={quoted(labels[int(row)])}" for (index, labels), row in zip(self.labels, self.coords[entry])
         )
 
-    def place(self, entry: int, column: str | None = None) -> str:
+    def place(self, entry: int, column: str | None = None) -> Place:
         """Where an entry stands, for errors."""
         if isinstance(self.source, ArraySource):
-            return f"{self.source.name}, cell [{', '.join(map(str, self.coords[entry].tolist()))}]"
-        of = "" if column is None else f", column {quoted(column)}"
-        return f"{self.source.name}{of}, row {self.row(entry)} (counting from 0)"
+            return Place(self.source.name, cell=tuple(self.coords[entry].tolist()))
+        return Place(self.source.name, column, (self.row(entry),))
 
 
 def encode(
-    labels: Mapping[str, "pl.Series"], names: Mapping[str, Labels], columns: Mapping[str, str], name: str
+    labels: Mapping[str, "pl.Series"], names: Mapping[str, Labels], columns: Mapping[str, str], name: Named
 ) -> AnyArray:
     """Labels by index -> coordinates (n, k), in the order of the mapping."""
     count = len(next(iter(labels.values())))
     coords = np.empty((count, len(labels)), coordinate_type([len(names[index]) for index in labels]))
     for k, (index, series) in enumerate(labels.items()):
-        names[index].write(series, coords[:, k], where=f"{name}, column {quoted(columns.get(index, index))}")
+        names[index].write(series, coords[:, k], where=Place.of(name).at(columns.get(index, index)))
     return coords
 
 
@@ -117,16 +116,21 @@ def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], AnyArray])
     return entries.chosen(~covered) if covered.any() else entries
 
 
+WANTED = "a finite number, 0 or more"
+IN_MISSING = Phrase(f"{Argument('missing', of='Relation'):=}", f"a file, {Argument('missing', '…', of='Relation')}")
 CURES = {
     "value": "Counts and links are finite numbers, 0 or more.",
     "weight": "A weight is a finite number, 0 or more.",
     "exposure": "An exposure is a finite number, 0 or more.",
 }
 GAPS = {
-    "value": "Remove the row and name its cell in missing=.",
+    "value": f"Remove the row and name its cell in {IN_MISSING}.",
     "weight": "Remove the row.",
     "exposure": "Remove the row.",
 }
+
+
+SUM = Argument("duplicates", "sum", of="Relation")
 
 
 def checked(entries: Entries, noun: str = "value") -> Entries:
@@ -146,8 +150,8 @@ def _refuse_bad(entries: Entries, numbers: Array, column: str, noun: str) -> Non
     entry = int(np.argmax(bad))
     place, number = entries.place(entry, column), numbers[entry]
     if np.isnan(number):
-        raise DataError(f"{place}: the {noun} is missing.\n{GAPS[noun]}")
-    raise DataError(f"{place}: the {noun} is {number:g}.\n{CURES[noun]}")
+        raise DataError(f"the {noun} is missing.", where=place, wanted=WANTED, cure=GAPS[noun])
+    raise DataError(f"the {noun} is {number:g}.", where=place, got=float(number), wanted=WANTED, cure=CURES[noun])
 
 
 def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:
@@ -156,11 +160,15 @@ def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -
     if not bad.any():
         return
     entry = int(np.argmax(bad))
-    what = f"{entries.place(entry, getattr(entries.source, 'value_column', None))}: the value is"
+    where, what = entries.place(entry, getattr(entries.source, "value_column", None)), "the value is"
     if summed:  # no row has this value
-        what = f"{entries.source.name}: the values of {entries.named(entry) or 'the cell'} add up to"
+        where, what = Place(entries.source.name), f"the values of {entries.named(entry) or 'the cell'} add up to"
     raise DataError(
-        f"{what} {entries.values[entry]:g}, but the likelihood is {likelihood}.\n{likelihood.wanted}. {likelihood.cure}"
+        f"{what} {entries.values[entry]:g}, but the likelihood is {likelihood}.",
+        where=where,
+        got=float(entries.values[entry]),
+        wanted=likelihood.wanted,
+        cure=f"{likelihood.wanted}. {likelihood.cure}",
     )
 
 
@@ -232,12 +240,12 @@ def _unlike(entries: Entries, first: int) -> DataError:
         while numbers[first] == numbers[second]:
             second += 1
     said = f"the {noun} is {numbers[first]:g} written one way and {numbers[second]:g} written the other"
-    if isinstance(entries.source, TableSource):
-        said += f", in rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
-    sums = ", or add them up with plait.Relation(…, duplicates='sum')" if noun == "value" else ""
+    rows = (entries.row(first), entries.row(second)) if isinstance(entries.source, TableSource) else ()
+    sums = f", or add them up with {SUM}" if noun == "value" else ""
     return DataError(
-        f"{entries.source.name}: {entries.named(first)} has no direction, as exchanging the two leaves the equation as "
-        f"it is, but {said}.\nRemove one{sums}; where links have a direction, write two different factors."
+        f"{entries.named(first)} has no direction, as exchanging the two leaves the equation as it is, but {said}.",
+        where=Place(entries.source.name, rows=rows),
+        cure=f"Remove one{sums}; where links have a direction, write two different factors.",
     )
 
 
@@ -246,13 +254,16 @@ def _twice(entries: Entries, same: AnyArray) -> DataError:
     repeated = np.flatnonzero(same) + 1
     second = int(repeated[0 if entries.rows is None else np.argmin(entries.rows[repeated])])
     first = int(np.flatnonzero(~np.concatenate([[False], same[:second]]))[-1])
-    rows = f"rows {entries.row(first)} and {entries.row(second)} (counting from 0)"
     more = int(same.sum()) - 1
     also = f"; {more} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
     named = entries.named(first) or "the same cell"
     sums = isinstance(entries.source, TableSource) and entries.source.spec == "Relation"
-    cure = ", or add them up with plait.Relation(table, duplicates='sum')" if sums else ""
-    return DataError(f"{entries.source.name}: {rows} are both about {named}{also}.\nRemove one{cure}.")
+    cure = f", or add them up with {SUM}" if sums else ""
+    return DataError(
+        f"both are about {named}{also}.",
+        where=Place(entries.source.name, rows=(entries.row(first), entries.row(second))),
+        cure=f"Remove one{cure}.",
+    )
 
 
 def _summed(entries: Entries, same: AnyArray) -> Entries:
@@ -265,7 +276,8 @@ def _summed(entries: Entries, same: AnyArray) -> Entries:
         if (least != most).any():
             entry = int(first[np.argmax(least != most)])
             raise DataError(
-                f"{entries.source.name}: rows about {entries.named(entry)} are to be summed but have different "
-                f"weights.\nGive rows of one cell the same weight, or sum them before."
+                f"rows about {entries.named(entry)} are to be summed but have different weights.",
+                where=Place.of(entries.source.name),
+                cure="Give rows of one cell the same weight, or sum them before.",
             )
     return replace(entries.chosen(first), values=values)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.binding.entries import CURES, checked, entries_of, settled
+from plait.data.binding.entries import CURES, WANTED, checked, entries_of, settled
 from plait.data.cells.keys import columns_of, coordinate_type, pack
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import Groups
@@ -18,6 +18,7 @@ from plait.data.reading.relation import KINDS, Exposure
 from plait.data.reading.tables import TableSource, is_table, read_table
 from plait.errors import DataError
 from plait.model.model import Model
+from plait.saying import Argument, Place
 
 if TYPE_CHECKING:
     from plait.data.bound import Data
@@ -32,7 +33,11 @@ def bind_exposure(
     """
     if not isinstance(exposure, Exposure):
         if not is_array(exposure) and not is_table(exposure):
-            raise DataError(f"{name}: an exposure cannot be read from {type(exposure).__name__}.\n{KINDS}")
+            raise DataError(
+                f"an exposure cannot be read from {type(exposure).__name__}.",
+                where=Place.of(name),
+                cure=KINDS,
+            )
         exposure = Exposure(exposure)
     indices = tuple(factor_indices)
     shape = tuple(data.sizes[index] for index in indices)
@@ -46,11 +51,21 @@ def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], na
     _check_shape(values.shape, indices, shape, name)
     for first, second in groups:
         if not np.array_equal(values, values.swapaxes(first, second)):
-            raise DataError(f"{name}: the array is not symmetric, but the pairs have no order.\n{BOTH_WAYS}")
+            raise DataError(
+                "the array is not symmetric, but the pairs have no order.",
+                where=Place.of(name),
+                cure=BOTH_WAYS,
+            )
     bad = ~((values >= 0) & (values < np.inf))
     if bad.any():
         cell = [int(place[0]) for place in np.nonzero(bad)]
-        raise DataError(f"{name}, cell {cell}: the exposure is {values[tuple(cell)]:g}.\n{CURES['exposure']}")
+        raise DataError(
+            f"the exposure is {values[tuple(cell)]:g}.",
+            where=Place(name, cell=tuple(cell)),
+            got=float(values[tuple(cell)]),
+            wanted=WANTED,
+            cure=CURES["exposure"],
+        )
     if len(indices) == 0:
         return Weights.constant(indices, shape, float(values))
     if len(indices) == 1:
@@ -66,7 +81,9 @@ def _check_shape(got: tuple[int, ...], indices: tuple[str, ...], shape: tuple[in
     if got != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(indices, shape)) or "one number"
         raise DataError(
-            f"{name}: the array has shape {got}, but wanted is {shape} ({wanted}).\nGive one entry per cell."
+            f"the array has shape {got}, but wanted is {shape} ({wanted}).",
+            where=Place.of(name),
+            cure="Give one entry per cell.",
         )
 
 
@@ -78,7 +95,12 @@ def _from_table(
         source = read_array(exposure.table, name, len(indices))
         _check_shape(source.shape, indices, shape, name)
         if len(source.hidden):
-            raise DataError(f"{name}, cell {source.hidden[0].tolist()}: the exposure is nan.\n{CURES['exposure']}")
+            raise DataError(
+                "the exposure is nan.",
+                where=Place(name, cell=tuple(source.hidden[0].tolist())),
+                wanted=WANTED,
+                cure=CURES["exposure"],
+            )
         complete = not source.unlisted_missing
     else:
         source = read_table(exposure.table, name, indices, exposure.columns or {}, exposure.value, spec="Exposure")
@@ -86,8 +108,9 @@ def _from_table(
     entries, _ = settled(checked(entries_of(source, indices, data.labels), "exposure"), "error")
     if exposure.default is None and not complete:
         raise DataError(
-            f"{name}: the table lists {len(entries):,} of {math.prod(shape):,} cells.\n"
-            f"Say what the others are: plait.Exposure(table, default=1.0)."
+            f"the table lists {len(entries):,} of {math.prod(shape):,} cells.",
+            where=Place.of(name),
+            cure=f"Say what the others are: {Argument('default', 1.0, of='Exposure')}.",
         )
     coords, values = _in_both_ways(entries.coords, entries.values, shape, groups, name)
     return _spread(indices, shape, coords, values, float(exposure.default or 0.0))
@@ -105,7 +128,11 @@ def _in_both_ways(
         _, at, which = np.unique(keys, return_index=True, return_inverse=True)
         twice = np.concatenate([values, values])
         if not np.array_equal(twice, twice[at][which.reshape(-1)]):
-            raise DataError(f"{name}: a pair has two values, one each way, but pairs have no order.\n{BOTH_WAYS}")
+            raise DataError(
+                "a pair has two values, one each way, but pairs have no order.",
+                where=Place.of(name),
+                cure=BOTH_WAYS,
+            )
         coords, values = both[at], twice[at]
     return coords, values
 

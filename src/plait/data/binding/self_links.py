@@ -17,6 +17,7 @@ from plait.data.cells.keys import coordinate_type
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import Relation
 from plait.errors import DataError
+from plait.saying import Argument, Place
 from plait.types import AnyArray
 
 Pairs = tuple[tuple[str, str], ...]
@@ -32,14 +33,21 @@ def refuse_senseless(relation: Relation, name: str, axes: Sequence[str], doubled
     if doubled and relation.diagonal == "observed":
         first, second = doubled[0]
         raise DataError(
-            f"{name}: diagonal is 'observed', but a factor stands twice in its equation, by {first} and {second}: no "
-            f"entity can be observed with itself.\n"
-            f"Leave it out: listed self-links are then dropped; or write two different factors."
+            (
+                f"{Argument('diagonal', of='Relation')} is 'observed', but a factor stands twice in its "
+                f"equation, by {first} and {second}: no entity can be observed with itself."
+            ),
+            where=Place.of(name),
+            cure="Leave it out: listed self-links are then dropped; or write two different factors.",
         )
     if relation.diagonal != "auto" and not (doubled or is_square(axes)):
         raise DataError(
-            f"{name}: diagonal is {relation.diagonal!r}, but it has no diagonal: only relations of two indices on one "
-            f"axis do.\nLeave it out, or declare the two indices to be one axis (friend: user)."
+            (
+                f"{Argument('diagonal', of='Relation')} is {relation.diagonal!r}, but it has no diagonal: only "
+                "relations of two indices on one axis do."
+            ),
+            where=Place.of(name),
+            cure="Leave it out, or declare the two indices to be one axis (friend: user).",
         )
 
 
@@ -65,9 +73,12 @@ def refuse_nothing_else(entries: Entries, dropped: int, doubled: Pairs) -> None:
     if doubled and dropped and not len(entries):
         first, second = doubled[0]
         raise DataError(
-            f"{entries.source.name}: all {dropped:,} links are self-links, which its equation cannot observe: a factor "
-            f"stands twice, by {first} and {second}.\n"
-            f"Check which columns {first} and {second} are read from, or write two different factors."
+            (
+                f"all {dropped:,} links are self-links, which its equation cannot observe: a factor stands twice, "
+                f"by {first} and {second}."
+            ),
+            where=Place.of(entries.source.name),
+            cure=f"Check which columns {first} and {second} are read from, or write two different factors.",
         )
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.data.labels.columns import quoted
 from plait.data.reading.tables import frame_of
 from plait.errors import DataError, SettingError
+from plait.saying import Argument, Call, Place, quoted
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -88,12 +88,16 @@ def features(table: Any, entity: str, *, knots: int = 5) -> Features:
     A missing value becomes the average of all known ones. Infinite numbers are an error.
     """
     if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 2:
-        raise SettingError(f"features: knots must be a whole number, 2 or more, got {knots!r}.")
+        raise SettingError(where=Argument("knots", of="features"), wanted="a whole number, 2 or more", got=knots)
     frame = _frame(table)
     labels = _labels(frame, entity)
     parts = tuple(_feature(frame.get_column(name), int(knots)) for name in frame.columns if name != entity)
     if not parts:
-        raise DataError(f"features: the table has no column besides {quoted(entity)}.\nGive it one for each feature.")
+        raise DataError(
+            f"the table has no column besides {quoted(entity)}.",
+            where=Call("features"),
+            cure="Give it one for each feature.",
+        )
     names = tuple(name for part in parts for name in part.names)
     values = np.concatenate([part.columns(frame.get_column(part.name)) for part in parts], axis=1)
     return Features(labels, names, values, entity, parts)
@@ -108,7 +112,11 @@ def _frame(table: Any) -> "nw.DataFrame[Any]":
 def _check_column(frame: "nw.DataFrame[Any]", name: str) -> None:
     if name not in frame.columns:
         there = ", ".join(map(quoted, frame.columns))
-        raise DataError(f"features: there is no column {quoted(name)}, only {there}.\nName one of them.")
+        raise DataError(
+            f"there is no column {quoted(name)}, only {there}.",
+            where=Call("features"),
+            cure="Name one of them.",
+        )
 
 
 def _labels(frame: "nw.DataFrame[Any]", entity: str) -> tuple[Hashable, ...]:
@@ -118,12 +126,20 @@ def _labels(frame: "nw.DataFrame[Any]", entity: str) -> tuple[Hashable, ...]:
     seen = set[Hashable]()
     for row, label in enumerate(labels):
         if label is None or label != label:
-            raise DataError(f"features, row {row}: {quoted(entity)} is missing.\nName every entity, or drop the row.")
+            raise DataError(
+                f"{quoted(entity)} is missing.",
+                where=Place("features", rows=(row,)),
+                cure="Name every entity, or drop the row.",
+            )
         if label in seen:
-            raise DataError(f"features, row {row}: {label!r} stands twice.\nKeep one row for each {entity}.")
+            raise DataError(
+                f"{label!r} stands twice.",
+                where=Place("features", rows=(row,)),
+                cure=f"Keep one row for each {entity}.",
+            )
         seen.add(label)
     if not labels:
-        raise DataError("features: the table has no rows.\nGive it one for each entity.")
+        raise DataError("the table has no rows.", where=Call("features"), cure="Give it one for each entity.")
     return labels
 
 
@@ -142,15 +158,18 @@ def _numbers(column: "nw.Series[Any]") -> Array:
     values = column.to_list()
     if not column.dtype.is_numeric() and any(value is not None for value in values):
         raise DataError(
-            f"features, column {quoted(str(column.name))}: numbers are wanted, got {column.dtype}.\n"
-            "Give what the first table gave."
+            f"numbers are wanted, got {column.dtype}.",
+            where=Place("features", str(column.name)),
+            cure="Give what the first table gave.",
         )
     numbers = np.array([np.nan if value is None else float(value) for value in values], np.float64)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise DataError(
-            f"features, column {quoted(str(column.name))}, row {row}: the value is {numbers[row]:g}.\n"
-            "Leave it missing, or put a number."
+            f"the value is {numbers[row]:g}.",
+            where=Place("features", str(column.name), (row,)),
+            got=float(numbers[row]),
+            cure="Leave it missing, or put a number.",
         )
     return numbers
 
@@ -170,8 +189,8 @@ def _categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
         if not isinstance(value, (str, bool, np.bool_)):
             kind, where = type(value).__name__, quoted(str(column.name))
             raise DataError(
-                f"features, column {where}: text, truth values or numbers are wanted, got {kind}.\n"
-                "Turn it into one of them, or leave the column out."
+                f"features, column {where}: text, truth values or numbers are wanted, got {kind}.",
+                cure="Turn it into one of them, or leave the column out.",
             )
     return tuple(sorted(set(values), key=str))
 

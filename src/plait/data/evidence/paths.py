@@ -18,6 +18,7 @@ from plait.errors import DataError, SettingError
 from plait.forked import refuse_in_fork
 from plait.machine import memory
 from plait.model.model import Model
+from plait.saying import Argument, Call
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
     the table both ways, with the same value; nobody is paired with himself. What is not listed is 0.
     """
     if length not in (2, 3) or isinstance(length, bool):
-        raise SettingError(f"paths: length is {length!r}.\nIt is 2 or 3.")
+        raise SettingError(
+            f"{Argument('length', of='paths')} is {length!r}.",
+            where=Argument("length", of="paths"),
+            cure="It is 2 or 3.",
+        )
     refuse_in_fork("plait.paths")
     data = _bound(as_relation("paths", relation), model)
     (links,) = data.relations.values()
@@ -57,8 +62,12 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
     one_axis = data.model.axis(first) == data.model.axis(second)
     if not one_axis and length == 2:
         raise SettingError(
-            f"paths: length is 2, but {first} and {second} are different axes, and two steps lead back to the first.\n"
-            f"Take length=3."
+            (
+                f"{Argument('length', of='paths')} is 2, but {first} and {second} are different axes, and two "
+                "steps lead back to the first."
+            ),
+            where=Argument("length", of="paths"),
+            cure=f"Take {Argument('length', 3, of='paths')}.",
         )
     if one_axis and model is None:
         _refuse_two_axes(links.cells, first, second)
@@ -77,8 +86,9 @@ def _bound(relation: Relation, model: Model | str | None) -> Data:
         axes = {index: model.axis(index) for index in indices}
     if len(indices) != 2:
         raise DataError(
-            f"paths: a graph has two indices, but there are {len(indices)}: {', '.join(indices)}.\n"
-            f"Give a table of two, such as the pairs that occur."
+            f"a graph has two indices, but there are {len(indices)}: {', '.join(indices)}.",
+            where=Call("paths"),
+            cure="Give a table of two, such as the pairs that occur.",
         )
     if model is None and is_array(relation.data) and len(set(relation.data.shape)) > 1:
         raise _undecided(*indices)
@@ -98,8 +108,12 @@ def _equation(relation: Relation, model: Model) -> tuple[str, tuple[str, ...]]:
         have = ", ".join(f"{e.relation}[{', '.join(e.indices)}]" for e in model.equations)
         which = f"no relation of {' and '.join(own)}" if own else f"{len(found) or 'no'} relations of two indices"
         raise DataError(
-            f"paths: the model has {which}: {have}.\n"
-            f"Say which indices are meant: plait.Relation(…, indices=…), or columns= for a table."
+            f"the model has {which}: {have}.",
+            where=Call("paths"),
+            cure=(
+                f"Say which indices are meant: {Argument('indices', '…', of='Relation', data='…')}, or "
+                f"{Argument('columns', of='paths'):=} for a table."
+            ),
         )
     (equation,) = found.values()
     return equation.relation, equation.indices
@@ -113,8 +127,12 @@ def _refuse_two_axes(cells: AnyArray, first: str, second: str) -> None:
 
 def _undecided(first: str, second: str) -> DataError:
     return DataError(
-        f"paths: are {first} and {second} one axis? Nothing stands on both sides.\n"
-        f"Give model=, which says so by a line {second}: {first}, or says that they are two by having none."
+        f"are {first} and {second} one axis? Nothing stands on both sides.",
+        where=Call("paths"),
+        cure=(
+            f"Give {Argument('model', of='paths'):=}, which says so by a line {second}: {first}, or says "
+            "that they are two by having none."
+        ),
     )
 
 
@@ -186,8 +204,9 @@ def _refuse_too_many(pairs: int, length: int) -> None:
     if pairs * BYTES > memory() / 2:
         shorter = ", or take length=2" if length == 3 else ""
         raise DataError(
-            f"paths: more than {pairs:,} pairs are joined by paths of length {length}, more than memory is there for.\n"
-            f"A few entities with very many links join nearly all others; leave these out{shorter}."
+            f"more than {pairs:,} pairs are joined by paths of length {length}, more than memory is there for.",
+            where=Call("paths"),
+            cure=f"A few entities with very many links join nearly all others; leave these out{shorter}.",
         )
 
 

@@ -6,16 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.errors import DataError
+from plait.saying import Named, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
 
 LABELS = "Labels are integers, strings, booleans, dates or times"
-
-
-def quoted(label: object) -> str:
-    """A label or column name as an error shows it."""
-    return repr(label) if isinstance(label, str) else str(label)
 
 
 def kind(series: "pl.Series") -> str:
@@ -35,13 +31,14 @@ def kind(series: "pl.Series") -> str:
     return words.get(dtype.base_type(), "times of day" if dtype == pl.Time else "nothing")
 
 
-def label_series(column: Any, where: str) -> "pl.Series":
+def label_series(column: Any, where: Named) -> "pl.Series":
     """The labels of a column, without nulls; ``where`` names the column in errors.
 
     In one type for each kind; but integers, of which there may be many, keep the bytes they have: see ``widened``.
     """
     import polars as pl
 
+    where = Place.of(where)
     series = to_polars(column, where)
     if len(series) == 0:
         return series.clear() if kind(series) != "nothing" else pl.Series(dtype=pl.Null)
@@ -50,13 +47,14 @@ def label_series(column: Any, where: str) -> "pl.Series":
     if series.null_count():
         row = int(series.is_null().arg_max() or 0)
         raise DataError(
-            f"{where}, row {row} (counting from 0): the label is missing.\n"
-            f"Every row names its entities; remove the row."
+            "the label is missing.",
+            where=where.at(row=row),
+            cure="Every row names its entities; remove the row.",
         )
     return _one_type(series, where)
 
 
-def _one_type(series: "pl.Series", where: str) -> "pl.Series":
+def _one_type(series: "pl.Series", where: Place) -> "pl.Series":
     import polars as pl
 
     dtype = series.dtype
@@ -69,8 +67,9 @@ def _one_type(series: "pl.Series", where: str) -> "pl.Series":
             return series.cast(pl.Int64)
         row = int((~whole).arg_max() or 0)
         raise DataError(
-            f"{where}, row {row} (counting from 0): {series[row]} is not a whole number.\n"
-            f"{LABELS}; round the column, or convert it to strings."
+            f"{series[row]} is not a whole number.",
+            where=where.at(row=row),
+            cure=f"{LABELS}; round the column, or convert it to strings.",
         )
     if dtype in (pl.Categorical, pl.Enum):
         return series.cast(pl.String)
@@ -78,15 +77,21 @@ def _one_type(series: "pl.Series", where: str) -> "pl.Series":
         coarse = series.dt.cast_time_unit("us")
         if dtype.time_unit == "ns" and not coarse.dt.cast_time_unit("ns").equals(series):
             raise DataError(
-                f"{where}: times are finer than a microsecond.\nRound the column, or convert it to strings."
+                "times are finer than a microsecond.",
+                where=where,
+                cure="Round the column, or convert it to strings.",
             )
         return coarse
     if kind(series) == "nothing":
-        raise DataError(f"{where}: the labels are of type {dtype}.\n{LABELS}; convert the column to strings.")
+        raise DataError(
+            f"the labels are of type {dtype}.",
+            where=where,
+            cure=f"{LABELS}; convert the column to strings.",
+        )
     return series
 
 
-def _integers(series: "pl.Series", where: str) -> "pl.Series":
+def _integers(series: "pl.Series", where: Place) -> "pl.Series":
     import polars as pl
 
     # What is wider is not named: polars 1.30 has no UInt128.
@@ -109,30 +114,35 @@ def widened(series: "pl.Series") -> "pl.Series":
     return series if whole.null_count() else whole
 
 
-def _too_wide(least: object, most: object, where: str) -> DataError:
+def _too_wide(least: object, most: object, where: Place) -> DataError:
     return DataError(
-        f"{where}: integers from {least} to {most} do not fit into 64 bits.\nConvert the column to strings."
+        f"integers from {least} to {most} do not fit into 64 bits.",
+        where=where,
+        cure="Convert the column to strings.",
     )
 
 
-def number_array(column: Any, where: str) -> NDArray[np.float64]:
+def number_array(column: Any, where: Named) -> NDArray[np.float64]:
     """The numbers of a column as float64; null becomes NaN."""
     import polars as pl
 
+    where = Place.of(where)
     series = to_polars(column, where)
     if len(series) == 0:
         return np.zeros(0)
     if not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         row = int(series.is_not_null().arg_max() or 0)
         raise DataError(
-            f"{where}, row {row} (counting from 0): {quoted(series[row])} is not a number; the column is of type "
-            f"{series.dtype}.\nConvert the column to numbers."
+            f"{quoted(series[row])} is not a number; the column is of type {series.dtype}.",
+            where=where.at(row=row),
+            cure="Convert the column to numbers.",
         )
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
-def to_polars(column: Any, where: str) -> "pl.Series":
+def to_polars(column: Any, where: Named) -> "pl.Series":
     """Any column as a polars series with the same values; a categorical column by its values."""
+    where = Place.of(where)
     import narwhals as nw
     import polars as pl
 
@@ -148,11 +158,15 @@ def to_polars(column: Any, where: str) -> "pl.Series":
     if isinstance(column, np.ndarray):
         return _from_numpy(column, where)
     if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
-        raise DataError(f"{where}: wanted a column or list of values, got {quoted(column)}.\nPut it into a list.")
+        raise DataError(
+            f"wanted a column or list of values, got {quoted(column)}.",
+            where=where,
+            cure="Put it into a list.",
+        )
     return _from_objects(list(column), where)
 
 
-def _from_pandas(column: Any, where: str) -> "pl.Series":
+def _from_pandas(column: Any, where: Place) -> "pl.Series":
     import polars as pl
 
     dtype = column.dtype
@@ -172,7 +186,7 @@ def _from_pandas(column: Any, where: str) -> "pl.Series":
     return _from_objects(values.tolist(), where)
 
 
-def _from_arrow(column: Any, where: str) -> "pl.Series":
+def _from_arrow(column: Any, where: Place) -> "pl.Series":
     import polars as pl
     import pyarrow as pa
 
@@ -181,14 +195,18 @@ def _from_arrow(column: Any, where: str) -> "pl.Series":
     try:
         return pl.Series(pl.from_arrow(column))
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise DataError(f"{where}: the column is of type {column.type}.\n{LABELS}.") from error
+        raise DataError(f"the column is of type {column.type}.", where=where, cure=f"{LABELS}.") from error
 
 
-def _from_numpy(column: NDArray[Any], where: str) -> "pl.Series":
+def _from_numpy(column: NDArray[Any], where: Place) -> "pl.Series":
     import polars as pl
 
     if column.ndim != 1:
-        raise DataError(f"{where}: wanted one column, got an array of shape {column.shape}.\nGive one dimension.")
+        raise DataError(
+            f"wanted one column, got an array of shape {column.shape}.",
+            where=where,
+            cure="Give one dimension.",
+        )
     if column.dtype.kind == "O":
         return _from_objects(column.tolist(), where)
     if column.dtype.kind == "M" and np.datetime_data(column.dtype)[0] not in ("D", "ms", "us", "ns"):
@@ -196,11 +214,11 @@ def _from_numpy(column: NDArray[Any], where: str) -> "pl.Series":
     if column.dtype == np.float16:
         column = column.astype(np.float32)
     if column.dtype.kind not in "biufUMmS":
-        raise DataError(f"{where}: the array is of type {column.dtype}.\n{LABELS}.")
+        raise DataError(f"the array is of type {column.dtype}.", where=where, cure=f"{LABELS}.")
     return pl.Series(column)
 
 
-def _from_objects(values: list[Any], where: str) -> "pl.Series":
+def _from_objects(values: list[Any], where: Place) -> "pl.Series":
     """Python objects of one type, None for a gap."""
     import polars as pl
 
@@ -212,8 +230,9 @@ def _from_objects(values: list[Any], where: str) -> "pl.Series":
         first, second = sorted(types, key=lambda kind: next(k for k, v in enumerate(values) if type(v) is kind))[:2]
         row = next(k for k, value in enumerate(values) if type(value) is second)
         raise DataError(
-            f"{where}, row {row} (counting from 0): {quoted(values[row])} is {second.__name__}, but the column begins "
-            f"with {first.__name__}.\nConvert the column to one type."
+            f"{quoted(values[row])} is {second.__name__}, but the column begins with {first.__name__}.",
+            where=where.at(row=row),
+            cure="Convert the column to one type.",
         )
     try:
         return pl.Series(values, strict=len(types) <= 1)
@@ -223,7 +242,9 @@ def _from_objects(values: list[Any], where: str) -> "pl.Series":
             raise _too_wide(min(whole), max(whole), where) from error
         names = ", ".join(sorted(kind.__name__ for kind in types))
         raise DataError(
-            f"{where}: the column holds {names}.\nConvert the column to one of Python's plain types."
+            f"the column holds {names}.",
+            where=where,
+            cure="Convert the column to one of Python's plain types.",
         ) from error
 
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from plait.data.cells.ranges import MANY
-from plait.data.labels.columns import kind, label_series, quoted, widened
+from plait.data.labels.columns import kind, label_series, widened
 from plait.data.labels.near import Near, distinct_near
 from plait.errors import DataError
 from plait.forked import refuse_in_fork
+from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import AnyArray, Rows
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from plait.data.labels.hashed import Hashed
 
+
+CONVERT = Phrase("convert one of the two", f"read the integers as text, {Argument('text', ['…'])} in their table")
 
 # How many names an error lists before it says "…".
 MOST_NAMES = 5
@@ -40,10 +43,15 @@ class Labels:
     @classmethod
     def of(cls, axis: str, names: Any) -> "Labels":
         """Labels of these names, in this order."""
-        series = label_series(names, f"labels of {axis}")
+        where = Place(f"labels of {axis}")
+        series = label_series(names, where)
         if series.n_unique() < len(series):
             twice = series.filter(series.is_duplicated())[0]
-            raise DataError(f"labels of {axis}: {quoted(twice)} is there twice.\nAn entity has one name; remove one.")
+            raise DataError(
+                f"{quoted(twice)} is there twice.",
+                where=where,
+                cure="An entity has one name; remove one.",
+            )
         return cls(axis, widened(series))
 
     @classmethod
@@ -76,19 +84,20 @@ class Labels:
     def __repr__(self) -> str:
         return f"Labels({self.axis!r}, {len(self)} {kind(self.names)}: {listed(self.names)})"
 
-    def encode(self, column: Any, *, where: str = "", unknown: Literal["error", "mark"] = "error") -> Rows:
+    def encode(self, column: Any, *, where: Named = "", unknown: Literal["error", "mark"] = "error") -> Rows:
         """The rows of labels; column (n,) -> (n,). An unknown label is an error, or −1 if ``unknown="mark"``.
 
         ``where`` names the column in errors.
         """
-        where = where or f"labels of {self.axis}"
+        where = Place.of(where or f"labels of {self.axis}")
         series = label_series(column, where)
         if len(series) == 0:
             return np.zeros(0, np.int64)
         if kind(series) != kind(self.names):
             raise DataError(
-                f"{where}: the labels are {kind(series)}, but axis {self.axis} has {kind(self.names)}: "
-                f"{listed(self.names)}.\nConvert the column to {kind(self.names)}."
+                f"the labels are {kind(series)}, but axis {self.axis} has {kind(self.names)}: {listed(self.names)}.",
+                where=where,
+                cure=f"Convert the column to {kind(self.names)}.",
             )
         rows = self._rows(series)
         if unknown == "error" and (rows < 0).any():
@@ -130,13 +139,13 @@ class Labels:
             return self._near
         return self._hashed if len(series) >= MANY and series.dtype == self.names.dtype else None
 
-    def write(self, series: "pl.Series", rows: AnyArray, *, where: str) -> None:
+    def write(self, series: "pl.Series", rows: AnyArray, *, where: Named) -> None:
         """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""
         table = self._table(series) if len(series) and kind(series) == kind(self.names) else None
         if table is None or not table.write(series, rows):
             rows[:] = self.encode(series, where=where)
 
-    def _unknown(self, series: "pl.Series", rows: Rows, where: str) -> DataError:
+    def _unknown(self, series: "pl.Series", rows: Rows, where: Place) -> DataError:
         strange = series.filter(rows < 0).unique(maintain_order=True)
         first = int(np.argmax(rows < 0))
         what = f"{quoted(strange[0])} is no entity of axis {self.axis}"
@@ -145,9 +154,16 @@ class Labels:
         close = get_close_matches(str(strange[0]), [str(name) for name in self.names.head(10_000)], n=1)
         hint = f"Did you mean {quoted(close[0])}? " if close and kind(series) == "strings" else ""
         return DataError(
-            f"{where}, row {first} (counting from 0): {what}, which has {listed(self.names)}.\n"
-            f"{hint}Declare further entities with labels={{{self.axis!r}: […]}}, or remove the rows."
+            f"{what}, which has {listed(self.names)}.",
+            where=where.at(row=first),
+            got=strange[0],
+            cure=f"{hint}Declare further entities with {declaring(self.axis)}, or remove the rows.",
         )
+
+
+def declaring(axis: str) -> Argument:
+    """How the entities of an axis are declared, for a cure."""
+    return Argument("labels", {axis: ["…"]}, of="labels")
 
 
 def listed(names: "pl.Series") -> str:
@@ -163,7 +179,7 @@ def listed(names: "pl.Series") -> str:
 class Seen:
     """Labels that a column of a table mentions; where says which column."""
 
-    where: str
+    where: Place
     labels: "pl.Series"
 
 
@@ -171,7 +187,7 @@ class Seen:
 class Counted:
     """The size of an array along the axis; where says which array."""
 
-    where: str
+    where: Place
     size: int
 
 
@@ -186,10 +202,10 @@ def build(axis: str, sources: Sequence[Seen | Counted], declared: Any = None) ->
     else:
         labels = _from_columns(axis, columns, declared)
     if len(labels) == 0:
-        places = ", ".join(source.where for source in sources)
+        places = ", ".join(f"{source.where}" for source in sources)
         raise DataError(
-            f"axis {axis} has no entity: there is nothing in {places}.\n"
-            f"Give at least one row, or declare the entities with labels={{{axis!r}: […]}}."
+            f"axis {axis} has no entity: there is nothing in {places}.",
+            cure=f"Give at least one row, or declare the entities with {declaring(axis)}.",
         )
     return labels
 
@@ -199,16 +215,18 @@ def _from_arrays(axis: str, arrays: Sequence[Counted], declared: Any) -> Labels:
     for other in arrays[1:]:
         if other.size != first.size:
             raise DataError(
-                f"{first.where}: axis {axis} has {first.size} entities, but {other.size} in {other.where}.\n"
-                f"Arrays over one axis have equal sizes; give a table where only some entities occur."
+                f"axis {axis} has {first.size} entities, but {other.size} in {other.where}.",
+                where=first.where,
+                cure="Arrays over one axis have equal sizes; give a table where only some entities occur.",
             )
     if declared is None:
         return Labels.count(axis, first.size)
     labels = Labels.of(axis, declared)
     if len(labels) != first.size:
         raise DataError(
-            f"labels of {axis}: {len(labels)} names are declared, but {first.where} has {first.size} entities.\n"
-            f"Declare one name for each row of the array, in order."
+            f"{len(labels)} names are declared, but {first.where} has {first.size} entities.",
+            where=Place(f"labels of {axis}"),
+            cure="Declare one name for each row of the array, in order.",
         )
     return labels
 
@@ -225,9 +243,12 @@ def _check_inside(labels: Labels, column: Seen, array: Counted, declared: bool) 
     if (rows < 0).any():
         at = int(np.argmax(rows < 0))
         raise DataError(
-            f"{column.where}, row {at} (counting from 0): {quoted(column.labels[at])} is no row of an array, but "
-            f"{array.where} is one: axis {labels.axis} is 0…{len(labels) - 1}.\n"
-            f"Use these integers, or name the array's rows with labels={{{labels.axis!r}: […]}}."
+            (
+                f"{quoted(column.labels[at])} is no row of an array, but {array.where} is one: axis {labels.axis} "
+                f"is 0…{len(labels) - 1}."
+            ),
+            where=column.where.at(row=at),
+            cure=f"Use these integers, or name the array's rows with {declaring(labels.axis)}.",
         )
 
 
@@ -235,15 +256,16 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     import polars as pl
 
     refuse_in_fork(f"names of {axis}")
-    given = Seen(f"labels of {axis}", Labels.of(axis, declared if declared is not None else []).names)
+    given = Seen(Place(f"labels of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
     parts = [Seen(part.where, _distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
     for part in parts:
         if kind(part.labels) != kind(parts[0].labels):
             raise DataError(
-                f"{part.where}: the labels are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.\n"
-                f"Both are axis {axis}: convert one of the two."
+                f"the labels are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.",
+                where=part.where,
+                cure=f"Both are axis {axis}: {CONVERT}.",
             )
     common = _common_type(axis, parts)
     names = given.labels.cast(common)
@@ -275,7 +297,8 @@ def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
         smallest = part.labels.min()
         if isinstance(smallest, int) and smallest < 0:
             raise DataError(
-                f"{part.where}: {smallest} and integers beyond 2^63 elsewhere on axis {axis} have no common type.\n"
-                f"Convert the labels of {axis} to strings."
+                f"{smallest} and integers beyond 2^63 elsewhere on axis {axis} have no common type.",
+                where=part.where,
+                cure=f"Convert the labels of {axis} to strings.",
             )
     return pl.UInt64

@@ -285,10 +285,14 @@ def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
     if entries <= MOST_ENTRIES and entries * (4 * order + 40) <= memory():
         return
     raise DataError(
-        f"a table over [{', '.join(a.indices)}] with {len(a)} entries times one over [{', '.join(b.indices)}] with "
-        f"{len(b)} entries would have {entries} entries.\n"
-        f"Give one of them over all of [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide whole entities of "
-        f"one index instead."
+        (
+            f"a table over [{', '.join(a.indices)}] with {len(a)} entries times one over [{', '.join(b.indices)}] "
+            f"with {len(b)} entries would have {entries} entries."
+        ),
+        cure=(
+            f"Give one of them over all of [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide "
+            "whole entities of one index instead."
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from plait.data.cells.keys import coordinate_type
 from plait.data.observing.undirected import Groups
 from plait.errors import DataError
+from plait.saying import Named, Place
 from plait.types import AnyArray, Array
 
 
@@ -43,7 +44,7 @@ def is_sparse(data: Any) -> bool:
 
 
 def read_array(
-    data: Any, name: str, order: int, axes: tuple[int, ...] | None = None, groups: Groups = ()
+    data: Any, name: Named, order: int, axes: tuple[int, ...] | None = None, groups: Groups = ()
 ) -> ArraySource:
     """Read an array of ``order`` dimensions; axes: the array's dimension of each index, if it is another order.
 
@@ -52,15 +53,18 @@ def read_array(
     ndim = np.ndim(data) if not is_sparse(data) else len(data.shape)
     if ndim != order:
         raise DataError(
-            f"{name}: the array has {ndim} dimension{'' if ndim == 1 else 's'}, but {order} "
-            f"{'index is' if order == 1 else 'indices are'} wanted.\n"
-            f"Give one dimension for each index, or a table."
+            (
+                f"the array has {ndim} dimension{'' if ndim == 1 else 's'}, but {order} "
+                f"{'index is' if order == 1 else 'indices are'} wanted."
+            ),
+            where=Place.of(name),
+            cure="Give one dimension for each index, or a table.",
         )
     axes = axes or tuple(range(order))
     return _read_sparse(data, name, axes) if is_sparse(data) else _read_dense(data, name, axes, groups)
 
 
-def _read_dense(data: Any, name: str, axes: tuple[int, ...], groups: Groups) -> ArraySource:
+def _read_dense(data: Any, name: Named, axes: tuple[int, ...], groups: Groups) -> ArraySource:
     array = symmetric(np.transpose(as_floats(data, name), axes), name, groups)
     gaps = np.isnan(array)
     # Keep the shorter list of the two: what is missing, or what is known.
@@ -70,10 +74,10 @@ def _read_dense(data: Any, name: str, axes: tuple[int, ...], groups: Groups) -> 
         listed &= ~below
     coords = _where(listed)
     hidden = _where(gaps) if not scarce else coords[:0]
-    return ArraySource(name, array.shape, coords, array[listed], hidden, bool(scarce), True)
+    return ArraySource(Place.of(name).name, array.shape, coords, array[listed], hidden, bool(scarce), True)
 
 
-def symmetric(array: Array, name: str, groups: Groups) -> Array:
+def symmetric(array: Array, name: Named, groups: Groups) -> Array:
     """An array that is symmetric in its dimensions without an order; one that has one triangle only is filled up.
 
     Refused where two writings of a cell differ.
@@ -81,14 +85,18 @@ def symmetric(array: Array, name: str, groups: Groups) -> Array:
     for a, b in (pair for group in groups for pair in combinations(group, 2)):
         if array.shape[a] != array.shape[b]:
             raise DataError(
-                f"{name}: dimensions {a} and {b} of the array are {array.shape[a]} and {array.shape[b]} long, but are "
-                f"one axis.\nGive both the same length."
+                (
+                    f"dimensions {a} and {b} of the array are {array.shape[a]} and {array.shape[b]} long, but are one "
+                    "axis."
+                ),
+                where=Place.of(name),
+                cure="Give both the same length.",
             )
         array = _filled(array, a, b, name)
     return array
 
 
-def _filled(array: Array, a: int, b: int, name: str) -> Array:
+def _filled(array: Array, a: int, b: int, name: Named) -> Array:
     turned = array.swapaxes(a, b)
     differ = (array != turned) & ~(np.isnan(array) & np.isnan(turned))
     if not differ.any():
@@ -101,9 +109,12 @@ def _filled(array: Array, a: int, b: int, name: str) -> Array:
     cell = [int(row) for row in np.argwhere(differ)[0]]
     other = [cell[{a: b, b: a}.get(k, k)] for k in range(len(cell))]
     raise DataError(
-        f"{name}: cells {cell} and {other} of the array are {array[tuple(cell)]:g} and {array[tuple(other)]:g}, but "
-        f"its equation has no direction: they are one cell.\n"
-        f"Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."
+        (
+            f"cells {cell} and {other} of the array are {array[tuple(cell)]:g} and {array[tuple(other)]:g}, "
+            "but its equation has no direction: they are one cell."
+        ),
+        where=Place.of(name),
+        cure=("Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."),
     )
 
 
@@ -123,21 +134,29 @@ def _where(mask: NDArray[np.bool_]) -> AnyArray:
     return np.stack([column.astype(kind) for column in np.nonzero(mask)], axis=1)
 
 
-def as_floats(data: Any, name: str) -> Array:
+def as_floats(data: Any, name: Named) -> Array:
     """A dense array as float64, masked cells as NaN."""
     array = np.asanyarray(data)
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{name}: the array is of type {array.dtype}.\nConvert it to numbers.")
+        raise DataError(
+            f"the array is of type {array.dtype}.",
+            where=Place.of(name),
+            cure="Convert it to numbers.",
+        )
     if isinstance(array, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(array), np.nan, array.data.astype(np.float64))
     return np.asarray(array, np.float64)
 
 
-def _read_sparse(data: Any, name: str, axes: tuple[int, ...]) -> ArraySource:
+def _read_sparse(data: Any, name: Named, axes: tuple[int, ...]) -> ArraySource:
     shape = tuple(int(data.shape[axis]) for axis in axes)
     fill = float(getattr(data, "fill_value", 0.0))
     if fill != 0 and fill == fill:
-        raise DataError(f"{name}: the fill value is {fill:g}.\nA cell that is not stored is 0, or NaN for missing.")
+        raise DataError(
+            f"the fill value is {fill:g}.",
+            where=Place.of(name),
+            cure="A cell that is not stored is 0, or NaN for missing.",
+        )
     coo = data.asformat("coo")
     positions = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
     kind = coordinate_type(shape)
@@ -146,4 +165,4 @@ def _read_sparse(data: Any, name: str, axes: tuple[int, ...]) -> ArraySource:
         coords[:, k] = positions[axis]
     values = as_floats(coo.data, name)
     gaps = np.isnan(values)
-    return ArraySource(name, shape, coords[~gaps], values[~gaps], coords[gaps], fill != fill, False)
+    return ArraySource(Place.of(name).name, shape, coords[~gaps], values[~gaps], coords[gaps], fill != fill, False)

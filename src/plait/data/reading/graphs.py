@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.labels.columns import label_series, quoted
+from plait.data.labels.columns import label_series
 from plait.errors import DataError
+from plait.saying import Argument, Place, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def describe_graph(graph: Any) -> str:
     return f"{kind} graph of {len(graph.nodes):,} nodes, {len(graph.edges):,} edges"
 
 
+SUM = Argument("duplicates", "sum", of="Relation", data="graph")
+
+
 def read_graph(
     graph: Any,
     name: str,
@@ -66,13 +70,16 @@ def read_graph(
     """
     if len(indices) != 2:
         raise DataError(
-            f"{name}: a graph has two ends, but {len(indices)} indices are wanted: {', '.join(indices)}.\n"
-            f"Give a table with a column for each index."
+            f"a graph has two ends, but {len(indices)} indices are wanted: {', '.join(indices)}.",
+            where=Place.of(name),
+            cure="Give a table with a column for each index.",
         )
     nodes = list(graph.nodes)
     if len(nodes) < 2:
         raise DataError(
-            f"{name}: the graph has {'one node' if nodes else 'no nodes'}.\nA link is between two; add all nodes."
+            f"the graph has {'one node' if nodes else 'no nodes'}.",
+            where=Place.of(name),
+            cure="A link is between two; add all nodes.",
         )
     names, ends = _names(nodes, name), _ends(graph, nodes)
     values = _values(graph, name, value, likelihood)
@@ -97,8 +104,12 @@ def _names(nodes: list[Any], name: str) -> "pl.Series":
         kinds = {type(node).__name__: node for node in reversed(nodes)}
         some = ", ".join(f"{kind} ({node!r})" for kind, node in sorted(kinds.items()))
         raise DataError(
-            f"{name}: the nodes are {some}.\nNodes are all integers, all strings, or all dates or times: "
-            f"networkx.relabel_nodes(graph, str) makes them strings."
+            f"the nodes are {some}.",
+            where=Place.of(name),
+            cure=(
+                "Nodes are all integers, all strings, or all dates or times: networkx.relabel_nodes(graph, "
+                "str) makes them strings."
+            ),
         ) from None
 
 
@@ -120,27 +131,46 @@ def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") 
     for k, (first, second, number) in enumerate(edges):
         if number is None:
             raise DataError(
-                f"{name}: edge {_edge(first, second)} has no {attribute}, which {len(edges) - without:,} of "
-                f"{len(edges):,} edges have.\nGive it to all edges, or name another attribute with value=."
+                (
+                    f"edge {_edge(first, second)} has no {attribute}, which {len(edges) - without:,} of {len(edges):,} "
+                    "edges have."
+                ),
+                where=Place.of(name),
+                cure=f"Give it to all edges, or name another attribute with {Argument('value', of='Relation'):=}.",
             )
-        values[k] = _value(number, attribute, f"{name}: edge {_edge(first, second)}")
+        values[k] = _value(number, attribute, Place(name), _edge(first, second))
         if likelihood.bad(values[k : k + 1])[0]:
             raise DataError(
-                f"{name}: edge {_edge(first, second)} has {attribute} {number}, but the likelihood is {likelihood}.\n"
-                f"{likelihood.wanted}. {likelihood.cure} networkx.set_edge_attributes(graph, 1, {attribute!r}) makes "
-                f"links of them."
+                f"edge {_edge(first, second)} has {attribute} {number}, but the likelihood is {likelihood}.",
+                where=Place.of(name),
+                cure=(
+                    f"{likelihood.wanted}. {likelihood.cure} networkx.set_edge_attributes(graph, 1, {attribute!r}) "
+                    "makes links of them."
+                ),
             )
     return values
 
 
-def _value(number: Any, attribute: str, edge: str) -> float:
+def _value(number: Any, attribute: str, where: Place, edge: str) -> float:
     """The value of one edge, over 0."""
     if not isinstance(number, (int, float, np.integer, np.floating, np.bool_)):
-        raise DataError(f"{edge} has {attribute} {number!r}, which is {type(number).__name__}.\nGive a number.")
+        raise DataError(
+            f"edge {edge} has {attribute} {number!r}, which is {type(number).__name__}.",
+            where=where,
+            got=number,
+            wanted="a number",
+            cure="Give a number.",
+        )
     if not 0 < float(number) < np.inf:
         raise DataError(
-            f"{edge} has {attribute} {number}.\nAn edge is a link, of a finite value over 0; remove it, "
-            f"or give a table, where a row of 0 is an observed 0."
+            f"edge {edge} has {attribute} {number}.",
+            where=where,
+            got=float(number),
+            wanted="a finite value over 0",
+            cure=(
+                "An edge is a link, of a finite value over 0; remove it, or give a table, where a row of 0 "
+                "is an observed 0."
+            ),
         )
     return float(number)
 
@@ -153,14 +183,18 @@ def _sides(graph: Any, nodes: list[Any], name: str, indices: Sequence[str]) -> R
             first, second = indices
             got = "no node attribute" if sides[node] is None else f"{sides[node]!r} as its node attribute"
             raise DataError(
-                f"{name}: {first} and {second} are different axes, but node {quoted(node)} has {got} {SIDE!r}.\n"
-                f"Set it to 0 for {first} and 1 for {second}; or declare one axis in the model ({second}: {first})."
+                f"{first} and {second} are different axes, but node {quoted(node)} has {got} {SIDE!r}.",
+                where=Place.of(name),
+                cure=(
+                    f"Set it to 0 for {first} and 1 for {second}; or declare one axis in the model ({second}: {first})."
+                ),
             )
     found = np.array([int(sides[node]) for node in nodes])
     if found.min() == found.max():
         raise DataError(
-            f"{name}: all nodes have the node attribute {SIDE!r} = {found[0]}, so there is no "
-            f"{indices[1 - found[0]]}.\nSet it to 0 for {indices[0]} and 1 for {indices[1]}."
+            f"all nodes have the node attribute {SIDE!r} = {found[0]}, so there is no {indices[1 - found[0]]}.",
+            where=Place.of(name),
+            cure=f"Set it to 0 for {indices[0]} and 1 for {indices[1]}.",
         )
     return found
 
@@ -171,8 +205,9 @@ def _refuse_inside(ends: Rows, sides: Rows, nodes: list[Any], name: str) -> None
     if inside.any():
         first, second = ends[np.argmax(inside)]
         raise DataError(
-            f"{name}: edge {_edge(nodes[first], nodes[second])} joins two nodes whose attribute {SIDE!r} is "
-            f"{sides[first]}.\nAn edge leads from one side to the other; remove it, or mend the attribute."
+            (f"edge {_edge(nodes[first], nodes[second])} joins two nodes whose attribute {SIDE!r} is {sides[first]}."),
+            where=Place.of(name),
+            cure="An edge leads from one side to the other; remove it, or mend the attribute.",
         )
 
 
@@ -191,8 +226,9 @@ def _once(ends: Rows, values: Array, nodes: list[Any], name: str, duplicates: st
     if duplicates == "error":
         first, second = ends[np.argmin(new)]
         raise DataError(
-            f"{name}: there are several edges {_edge(nodes[first], nodes[second])}.\n"
-            f"Remove all but one, or add them up with plait.Relation(graph, duplicates='sum')."
+            f"there are several edges {_edge(nodes[first], nodes[second])}.",
+            where=Place.of(name),
+            cure=f"Remove all but one, or add them up with {SUM}.",
         )
     return ends[new], np.add.reduceat(values, np.flatnonzero(new))
 

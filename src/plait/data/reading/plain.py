@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from plait.data.labels.columns import quoted
 from plait.data.reading.graphs import is_graph
 from plait.data.reading.relation import Relation
 from plait.data.reading.tables import column_names, frame_of, is_table
 from plait.errors import DataError
 from plait.model.model import RESERVED, Model
+from plait.saying import Argument, Place, quoted
 
 
 def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
@@ -17,7 +17,9 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
     if not is_table(relation.data):
         what, parts = ("graph", "ends of a graph") if is_graph(relation.data) else ("array", "dimensions of an array")
         raise DataError(
-            f"{name}: the {parts} have no names.\nGive model=, or plait.Relation({what}, indices=('user', 'place'))."
+            f"the {parts} have no names.",
+            where=Place.of(name),
+            cure=f"Give {Argument('model'):=}, or {Argument('indices', ('user', 'place'), of='Relation', data=what)}.",
         )
     others = {relation.value, relation.weight_column, *(relation.ignore or ())}
     columns = column_names(relation.data, name)
@@ -28,8 +30,12 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
     for index in indices:
         if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
             raise DataError(
-                f"{name}: column {quoted(index)} cannot be the name of an index.\n"
-                f"Say what it is: plait.Relation(table, columns={{'user': {index!r}}}), or value= or weight={index!r}."
+                f"column {quoted(index)} cannot be the name of an index.",
+                where=Place.of(name),
+                cure=(
+                    f"Say what it is: {Argument('columns', {'user': index}, of='Relation')}, or "
+                    f"{Argument('value', of='Relation'):=} or {Argument('weight', index)}."
+                ),
             )
     return indices
 
@@ -51,9 +57,12 @@ def refuse_perhaps_values(name: str, relation: Relation, indices: Sequence[str])
         others = [other for other in frame.columns if other not in (column, relation.weight_column)]
         if not frame.select(others).is_duplicated().any():
             raise DataError(
-                f"{name}: column {quoted(column)} holds numbers, which may be values of cells or names of an index: "
-                f"{', '.join(map(quoted, others))} alone tell all rows apart.\n"
-                f"Say which: plait.Relation(table, value={column!r}), or indices=({', '.join(map(repr, indices))})."
+                (
+                    f"column {quoted(column)} holds numbers, which may be values of cells or names of an index: "
+                    f"{', '.join(map(quoted, others))} alone tell all rows apart."
+                ),
+                where=Place.of(name),
+                cure=f"Say which: {Argument('value', column, of='Relation')}, or {Argument('indices', (*indices,))}.",
             )
 
 
@@ -65,7 +74,10 @@ def plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -
         factor = f"_{factor}"
     for name in indices:
         if not isinstance(name, str) or not name.isidentifier():
-            raise DataError(f"{quoted(name)} cannot be the name of a relation.\nA name is letters, digits and _.")
+            raise DataError(
+                f"{quoted(name)} cannot be the name of a relation.",
+                cure="A name is letters, digits and _.",
+            )
     lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
     first: dict[str, str] = {}
     used = dict.fromkeys(index for own in indices.values() for index in own)

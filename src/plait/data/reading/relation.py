@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.data.labels.columns import quoted
+from plait.arguments import OF_RELATION, refusing_unknown
 from plait.data.observing.undirected import Groups
 from plait.data.reading.arrays import ArraySource, is_array, is_sparse, read_array
 from plait.data.reading.graphs import describe_graph, is_graph, read_graph
 from plait.data.reading.tables import TableSource, column_names, is_table, read_missing, read_table
 from plait.errors import DataError, SettingError, suggestion
 from plait.forked import refuse_in_fork
+from plait.saying import Argument, Named, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,11 +85,14 @@ class Relation:
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Relation):
-            raise DataError("plait.Relation of a plait.Relation.\nGive the data themselves.")
+            raise DataError("plait.Relation of a plait.Relation.", cure="Give the data themselves.")
         tabular = not is_array(self.data) and is_table(self.data)
         object.__setattr__(self, "_tabular", tabular)
         if not tabular and not is_array(self.data) and not is_graph(self.data):
-            raise DataError(f"a relation cannot be read from {type(self.data).__name__}.\n{KINDS}{OR_GRAPH}")
+            raise DataError(
+                f"a relation cannot be read from {type(self.data).__name__}.",
+                cure=f"{KINDS}{OR_GRAPH}",
+            )
         for option, known in CHOICES.items():
             _check_choice(option, getattr(self, option), known)
         object.__setattr__(self, "likelihood", _likelihood(self.likelihood))
@@ -139,7 +143,7 @@ class Relation:
         table = pl.DataFrame({**named, value: graph.values})
         return replace(self, data=table, value=value, _entities=dict(zip(own, graph.entities)))
 
-    def read(self, name: str, indices: Sequence[str], groups: Groups = ()) -> Source:
+    def read(self, name: Named, indices: Sequence[str], groups: Groups = ()) -> Source:
         """Read the data, no graph; name of the relation for errors, indices as in its equation.
 
         groups: places of indices whose order says nothing.
@@ -158,32 +162,35 @@ class Relation:
         """The relation of another table, made of what was read from its own."""
         return replace(self, data=table, value=value, ignore=None, strip=False, _kind=source.kind)
 
-    def read_missing(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
+    def read_missing(self, name: Named, indices: Sequence[str]) -> list[tuple[Place, dict[str, "pl.Series"]]]:
         """The missing tables: for each its name in errors, and labels by index."""
-        return self._read_tables(self.missing_tables, f"{name}, missing", indices)
+        return self._read_tables("missing", self.missing_tables, name, indices)
 
-    def read_hidden(self, name: str, indices: Sequence[str]) -> list[tuple[str, dict[str, "pl.Series"]]]:
+    def read_hidden(self, name: Named, indices: Sequence[str]) -> list[tuple[Place, dict[str, "pl.Series"]]]:
         """The tables of what is put aside, in the same way."""
-        return self._read_tables(self.hidden_tables, f"{name}, hidden", indices)
+        return self._read_tables("hidden", self.hidden_tables, name, indices)
 
     def _read_tables(
-        self, tables: Sequence[Any], name: str, indices: Sequence[str]
-    ) -> list[tuple[str, dict[str, "pl.Series"]]]:
-        names = [name if len(tables) == 1 else f"{name}[{k}]" for k in range(len(tables))]
+        self, option: str, tables: Sequence[Any], name: Named, indices: Sequence[str]
+    ) -> list[tuple[Place, dict[str, "pl.Series"]]]:
+        numbers = [None if len(tables) == 1 else k for k in range(len(tables))]
+        places = [Place(Place.of(name).name, part=option, number=k) for k in numbers]
         columns = self.columns or {}
-        return [(n, read_missing(table, n, indices, columns, self.strip)) for n, table in zip(names, tables)]
+        return [(p, read_missing(table, p, indices, columns, self.strip)) for p, table in zip(places, tables)]
 
-    def _check_indices(self, name: str, indices: Sequence[str]) -> None:
+    def _check_indices(self, name: Named, indices: Sequence[str]) -> None:
         if self.indices is not None and sorted(self.indices) != sorted(indices):
             raise DataError(
-                f"{name}: the indices are said to be {', '.join(self.indices)}, but its equation has "
-                f"{', '.join(indices)}.\nName the same indices, in the order of the array's dimensions."
+                f"the indices are said to be {', '.join(self.indices)}, but its equation has {', '.join(indices)}.",
+                where=Place.of(name),
+                cure="Name the same indices, in the order of the array's dimensions.",
             )
         for index in self.columns or {}:
             if index not in indices:
                 raise DataError(
-                    f"{name}: columns= names {quoted(index)}, which is no index of it.\n"
-                    f"{suggestion(index, indices)}It has {', '.join(indices)}."
+                    f"{Argument('columns', of='Relation'):=} names {quoted(index)}, which is no index of it.",
+                    where=Place.of(name),
+                    cure=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
                 )
 
     def __repr__(self) -> str:
@@ -224,6 +231,10 @@ class Relation:
         return relation_html(self)
 
 
+RELATION_OPTIONS = tuple(one.name for one in fields(Relation) if one.init and not one.name.startswith("_"))[1:]
+Relation.__init__ = refusing_unknown("plait.Relation", OF_RELATION)(Relation.__init__)  # type: ignore[method-assign]
+
+
 @dataclass(frozen=True, eq=False)
 class Exposure:
     """A given factor over visible indices: a table with index columns and perhaps ``value``, or an array.
@@ -238,11 +249,19 @@ class Exposure:
 
     def __post_init__(self) -> None:
         if self.default is not None and not _is_weight(self.default):
-            raise DataError(f"Exposure: default is {self.default!r}.\nAn exposure is a finite number, 0 or more.")
+            raise DataError(
+                f"{Argument('default', of='Exposure')} is {self.default!r}.",
+                where=Argument("default", of="Exposure"),
+                cure="An exposure is a finite number, 0 or more.",
+            )
         if is_array(self.table) and not is_sparse(self.table) and self.default is not None:
-            raise DataError("Exposure: an array has every cell, so default= says nothing.\nLeave it out.")
+            raise DataError(
+                f"an array has every cell, so {Argument('default', of='Exposure'):=} says nothing.",
+                where=Argument("default", of="Exposure"),
+                cure="Leave it out.",
+            )
         if not is_array(self.table) and not is_table(self.table):
-            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.\n{KINDS}")
+            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.", cure=KINDS)
 
 
 def as_relation(name: str, data: Any) -> Relation:
@@ -252,7 +271,7 @@ def as_relation(name: str, data: Any) -> Relation:
     try:
         return Relation(data)
     except DataError as error:
-        raise DataError(f"{name}: {error}") from None
+        raise error.within(Place(name)) from None
 
 
 def tables_of(given: Any) -> tuple[Any, ...]:
@@ -286,7 +305,12 @@ def observed_words(observed: str | float) -> str:
 def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         choices = " or ".join(map(repr, known))
-        raise DataError(f"Relation: {option} is {value!r}.\n{suggestion(value, known)}It is {choices}.")
+        raise DataError(
+            f"{Argument(option, of='Relation')} is {value!r}.",
+            where=Argument(option, of="Relation"),
+            got=value,
+            cure=f"{suggestion(value, known)}It is {choices}.",
+        )
 
 
 def _likelihood(given: object) -> "Likelihood":
@@ -295,7 +319,9 @@ def _likelihood(given: object) -> "Likelihood":
     try:
         return as_likelihood(given)
     except SettingError as error:
-        raise DataError(f"Relation: {error}") from None
+        raise DataError(
+            error.said_what, where=Argument("likelihood", of="Relation"), got=error.got, cure=error.said_cure
+        ) from None
 
 
 def _check_observed(observed: object) -> None:
@@ -303,16 +329,24 @@ def _check_observed(observed: object) -> None:
         if observed not in ("all", "listed"):
             near = suggestion(observed, ("all", "listed"))
             raise DataError(
-                f"Relation: observed is {observed!r}.\n{near}It is 'all', 'listed' or the weight of zeros, 0 to 1."
+                f"{Argument('observed', of='Relation')} is {observed!r}.",
+                where=Argument("observed", of="Relation"),
+                cure=f"{near}It is 'all', 'listed' or the weight of zeros, 0 to 1.",
             )
     elif not _is_weight(observed) or float(observed) > 1:  # type: ignore[arg-type]
-        raise DataError(f"Relation: observed is {observed!r}.\nAs a number it is the weight of zeros, from 0 to 1.")
+        raise DataError(
+            f"{Argument('observed', of='Relation')} is {observed!r}.",
+            where=Argument("observed", of="Relation"),
+            cure="As a number it is the weight of zeros, from 0 to 1.",
+        )
 
 
 def _check_weight(weight: object) -> None:
     if not isinstance(weight, str) and not _is_weight(weight):
         raise DataError(
-            f'Relation: weight is {weight!r}.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".'
+            f"{Argument('weight', of='Relation')} is {weight!r}.",
+            where=Argument("weight", of="Relation"),
+            cure='It is a finite number, 0 or more, a column of such numbers, or "auto".',
         )
 
 
@@ -325,19 +359,39 @@ def _is_weight(value: object) -> bool:
 def _check_names(relation: Relation) -> None:
     """Refuse a lone string where names or a mapping are wanted."""
     if isinstance(relation.indices, str):
-        raise DataError(f"Relation: indices is {relation.indices!r}.\nGive a tuple of names: ({relation.indices!r},).")
+        raise DataError(
+            f"{Argument('indices', of='Relation')} is {relation.indices!r}.",
+            where=Argument("indices", of="Relation"),
+            got=relation.indices,
+            cure=f"Give a tuple of names: ({relation.indices!r},).",
+        )
     if isinstance(relation.ignore, str):
-        raise DataError(f"Relation: ignore is {relation.ignore!r}.\nGive a list of columns: [{relation.ignore!r}].")
+        raise DataError(
+            f"{Argument('ignore', of='Relation')} is {relation.ignore!r}.",
+            where=Argument("ignore", of="Relation"),
+            got=relation.ignore,
+            cure=f"Give a list of columns: [{relation.ignore!r}].",
+        )
     if not isinstance(relation.strip, bool):
-        raise DataError(f"Relation: strip is {relation.strip!r}.\nIt is True or False.")
+        raise DataError(
+            f"{Argument('strip', of='Relation')} is {relation.strip!r}.",
+            where=Argument("strip", of="Relation"),
+            got=relation.strip,
+            cure="It is True or False.",
+        )
     if relation.columns is not None and not isinstance(relation.columns, Mapping):
-        raise DataError(f"Relation: columns is {relation.columns!r}.\nGive a dict, index -> column: {{'user': 'id'}}.")
+        raise DataError(
+            f"{Argument('columns', of='Relation')} is {relation.columns!r}.",
+            where=Argument("columns", of="Relation"),
+            cure="Give a dict, index -> column: {'user': 'id'}.",
+        )
     for option, tables in {"missing": relation.missing_tables, "hidden": relation.hidden_tables}.items():
         for table in tables:
             if not is_table(table):
                 raise DataError(
-                    f"Relation: {option} holds {type(table).__name__}.\n"
-                    f"Give a table whose columns are some of the indices, or a list of such tables."
+                    f"{Argument(option, of='Relation')} holds {type(table).__name__}.",
+                    where=Argument(option, of="Relation"),
+                    cure="Give a table whose columns are some of the indices, or a list of such tables.",
                 )
 
 
@@ -354,7 +408,12 @@ def _check_options_of_columns(relation: Relation) -> None:
     for option, value in options.items():
         named = relation.missing_tables or relation.hidden_tables  # whose columns they are
         if value is not None and not (option == "columns" and named):
-            raise DataError(f"Relation: {option} is {value!r}, but {kind} has no columns.\nGive a table, or omit it.")
+            raise DataError(
+                f"{Argument(option, of='Relation')} is {value!r}, but {kind} has no columns.",
+                where=Argument(option, of="Relation"),
+                got=value,
+                cure="Give a table, or omit it.",
+            )
 
 
 def _described(data: Any, tabular: bool) -> str:

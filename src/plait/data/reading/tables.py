@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from plait.data.labels.columns import label_series, number_array, quoted
+from plait.data.labels.columns import label_series, number_array
 from plait.errors import DataError, suggestion
 from plait.forked import refuse_in_fork
+from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -51,16 +52,20 @@ def is_table(data: Any) -> bool:
     )
 
 
-def frame_of(data: Any, name: str) -> "nw.DataFrame[Any]":
+def frame_of(data: Any, name: Named) -> "nw.DataFrame[Any]":
     """The table as a narwhals frame; a lazy one is collected."""
     import narwhals as nw
 
-    refuse_in_fork(f"{name}, a table")
+    refuse_in_fork(f"{Place.of(name).name}, a table")
     frame = _native(data, name)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
-        raise DataError(f"{name}: wanted a table, got {type(data).__name__}.\nGive a pandas, polars or pyarrow table.")
+        raise DataError(
+            f"wanted a table, got {type(data).__name__}.",
+            where=Place.of(name),
+            cure="Give a pandas, polars or pyarrow table.",
+        )
     return frame
 
 
@@ -89,16 +94,16 @@ def as_kind(table: "pl.DataFrame", kind: str) -> "IntoDataFrame":
     return cast("IntoDataFrame", native)
 
 
-def _native(data: Any, name: str) -> Any:
+def _native(data: Any, name: Named) -> Any:
     import narwhals as nw
 
     try:
         return nw.from_native(data, pass_through=True)
     except nw.exceptions.NarwhalsError as error:  # pandas allows two columns of one name
-        raise DataError(f"{name}: the table cannot be read: {error}") from error
+        raise DataError(f"the table cannot be read: {error}", where=Place.of(name)) from error
 
 
-def column_names(data: Any, name: str = "table") -> list[Any]:
+def column_names(data: Any, name: Named = "table") -> list[Any]:
     """The names of the columns of a table; a lazy one is not collected."""
     import narwhals as nw
 
@@ -108,7 +113,7 @@ def column_names(data: Any, name: str = "table") -> list[Any]:
 
 def read_table(
     data: Any,
-    name: str,
+    name: Named,
     indices: Sequence[str],
     columns: Mapping[str, str],
     value: str | None = None,
@@ -135,7 +140,7 @@ def read_table(
     values = numbers(frame, value, name)
     weights = None if weight is None else numbers(frame, weight, name)
     return TableSource(
-        name,
+        Place.of(name).name,
         named,
         labels,
         np.broadcast_to(1.0, len(frame)) if values is None else values,
@@ -148,33 +153,43 @@ def read_table(
     )
 
 
-def _names(frame: "nw.DataFrame[Any]", column: str, name: str, strip: bool) -> "pl.Series":
+def _names(frame: "nw.DataFrame[Any]", column: str, name: Named, strip: bool) -> "pl.Series":
     """A column of labels."""
     import polars as pl
 
-    labels = label_series(frame.get_column(column), f"{name}, column {quoted(column)}")
+    labels = label_series(frame.get_column(column), Place.of(name).at(column))
     return labels.str.strip_chars() if strip and labels.dtype == pl.String else labels
 
 
-def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[str | None], name: str) -> None:
+IGNORE = Argument("ignore", of="Relation")
+
+
+def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[str | None], name: Named) -> None:
     """Refuse to ignore what is not there, or what is used."""
     for column in ignore:
         if column not in columns:
+            have = ", ".join(map(quoted, columns))
             raise DataError(
-                f"{name}: ignore= names the column {quoted(column)}; the table has {', '.join(map(quoted, columns))}.\n"
-                f"{suggestion(column, columns)}Leave it out."
+                f"{IGNORE:=} names the column {quoted(column)}; the table has {have}.",
+                where=Place.of(name),
+                got=column,
+                cure=f"{suggestion(column, columns)}Leave it out.",
             )
         if column in used:
-            raise DataError(f"{name}: column {quoted(column)} is used and in ignore=.\nIt is one of the two.")
+            raise DataError(
+                f"column {quoted(column)} is used and in {IGNORE:=}.",
+                where=Place.of(name),
+                cure="It is one of the two.",
+            )
 
 
-def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: str) -> Array | None:
+def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: Named) -> Array | None:
     """A column of numbers, None if there is no such column."""
-    return None if column is None else number_array(frame.get_column(column), f"{name}, column {quoted(column)}")
+    return None if column is None else number_array(frame.get_column(column), Place.of(name).at(column))
 
 
 def read_missing(
-    data: Any, name: str, indices: Sequence[str], columns: Mapping[str, str], strip: bool = False
+    data: Any, name: Named, indices: Sequence[str], columns: Mapping[str, str], strip: bool = False
 ) -> dict[str, "pl.Series"]:
     """Labels of hidden cells by index: a table over some of the indices, by the relation's column names or its own."""
     frame = frame_of(data, name)
@@ -189,50 +204,61 @@ def read_missing(
         own = [columns.get(index, index) for index in indices]
         near = suggestion(surplus[0], [column for column in own if column not in named.values()])
         raise DataError(
-            f"{name}: {_columns(surplus)} no index of the relation.\n"
-            f"{near}Its columns are among {', '.join(map(quoted, own))}."
+            f"{_columns(surplus)} no index of the relation.",
+            where=Place.of(name),
+            cure=f"{near}Its columns are among {', '.join(map(quoted, own))}.",
         )
     if not named:
-        raise DataError(f"{name}: the table has no columns.\nName what is hidden by some of the indices.")
+        raise DataError(
+            "the table has no columns.",
+            where=Place.of(name),
+            cure="Name what is hidden by some of the indices.",
+        )
     return {index: _names(frame, column, name, strip) for index, column in named.items()}
 
 
 def check_columns(
-    columns: Sequence[Any], named: Mapping[str, str], numbers: Mapping[str, str | None], name: str, spec: str
+    columns: Sequence[Any], named: Mapping[str, str], numbers: Mapping[str, str | None], name: Named, spec: str
 ) -> None:
     """Refuse missing and surplus columns; named: index -> column, numbers: option -> column if it was given."""
     given = {option: column for option, column in numbers.items() if column is not None}
     wanted = [*named.values(), *given.values()]
     for column in wanted:
         if wanted.count(column) > 1:
-            raise DataError(f"{name}: column {quoted(column)} is used twice.\nGive each index a column of its own.")
+            raise DataError(
+                f"column {quoted(column)} is used twice.",
+                where=Place.of(name),
+                cure="Give each index a column of its own.",
+            )
     surplus = [column for column in columns if column not in wanted]
     cures = {
-        column: f"Say which column it is: plait.{spec}(table, columns={{{i!r}: …}})." for i, column in named.items()
+        column: f"Say which column it is: {Argument('columns', {i: '…'}, of=spec)}." for i, column in named.items()
     }
     cures |= {
-        column: f"{option}= names it: give the name of a column of the table." for option, column in given.items()
+        column: f"{Argument(option, of=spec):=} names it: give the name of a column of the table."
+        for option, column in given.items()
     }
     for column in wanted:
         if column not in columns:
             have = ", ".join(map(quoted, columns)) or "none"
             raise DataError(
-                f"{name}: there is no column {quoted(column)}; the table has {have}.\n"
-                f"{suggestion(column, surplus)}{cures[column]}"
+                f"there is no column {quoted(column)}; the table has {have}.",
+                where=Place.of(name),
+                cure=f"{suggestion(column, surplus)}{cures[column]}",
             )
     if surplus:
-        also = "" if "value" in given else f", or say what it is: plait.{spec}(table, value={surplus[0]!r})"
+        also = "" if "value" in given else f", or say what it is: {Argument('value', surplus[0], of=spec)}"
         raise DataError(
-            f"{name}: {_columns(surplus)} not used; wanted are {', '.join(map(quoted, wanted)) or 'none'}.\n"
-            f"{_without(surplus, spec)}{also}."
+            f"{_columns(surplus)} not used; wanted are {', '.join(map(quoted, wanted)) or 'none'}.",
+            where=Place.of(name),
+            cure=f"{_without(surplus, spec)}{also}.",
         )
 
 
 def _without(columns: Sequence[Any], spec: str) -> str:
     """How columns are left out that are not used; spec: the class that has them."""
-    if spec != "Relation":
-        return "Drop what is not part of it"
-    return f"Leave out what is not part of it: plait.Relation(table, ignore={list(columns)!r})"
+    said = f"Leave out what is not part of it: {Argument('ignore', list(columns), of=spec)}"
+    return said if spec == "Relation" else f"{Phrase('Drop what is not part of it', said)}"
 
 
 def _columns(names: Sequence[Any]) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.labels.columns import quoted
 from plait.data.labels.names import Labels, listed
 from plait.data.reading.relation import Relation, Source
 from plait.data.reading.tables import TableSource
@@ -20,6 +19,7 @@ from plait.errors import (
     SpellingWarning,
 )
 from plait.model.model import Model
+from plait.saying import Argument, Phrase, quoted
 from plait.warn import Trap
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping
         yield from _one_way(relation, data.model)
 
 
+READERS = Phrase("plait.read or plait.Relation", "the table of its source")
+
+
 def _spelling(labels: Labels) -> Iterator[Trap]:
     count, example = padded(labels)
     if count:
         what = f"{count:,} of {len(labels):,} names begin or end with a blank, such as {example}."
-        cure = (
-            "Say strip=True in plait.read or plait.Relation (in a config: strip = true): ' cafe' and 'cafe' are two "
-            "entities."
-        )
+        cure = f"Say {Argument('strip', True)} in {READERS}: ' cafe' and 'cafe' are two entities."
         yield Trap(SpellingWarning, f"axis {labels.axis}", what, cure)
         return
     count, example = alike(labels)
@@ -102,9 +102,9 @@ def _no_zeros(relation: "BoundRelation") -> Iterator[Trap]:
         yield Trap(
             NoZerosWarning,
             relation.name,
-            f'observed="listed", but all {len(relation.links):,} listed cells are {value:g} and none is 0: everything '
-            "else is missing, so every link becomes probable.",
-            'List zeros too, or say observed="all" where a cell that is not listed is a zero.',
+            f"{Argument('observed', 'listed')}, but all {len(relation.links):,} listed cells are {value:g} and none is "
+            "0: everything else is missing, so every link becomes probable.",
+            f"List zeros too, or say {Argument('observed', 'all')} where a cell that is not listed is a zero.",
         )
 
 

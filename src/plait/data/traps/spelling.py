@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from plait.data.labels.columns import kind, quoted
+from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
+from plait.saying import quoted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -27,6 +27,7 @@ from plait.infer.stop import Stop
 from plait.model import Model
 from plait.result import Fit
 from plait.run.folder import manifest
+from plait.saying import Argument
 
 WORDS = ("auto", "bound")
 SWEEPS = 100  # of a fit that only tries a rank or a weight by links put aside
@@ -72,10 +73,18 @@ def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
     if not isinstance(rank, str):
         return rank is None and bool(latent)
     if rank not in WORDS:
-        hint = suggestion(rank, WORDS)
-        raise SettingError(f'rank must be a whole number, "auto" or "bound", got {rank!r}.\n{hint}'.strip())
+        raise SettingError(
+            where=Argument("rank"),
+            wanted='a whole number, "auto" or "bound"',
+            got=rank,
+            cure=suggestion(rank, WORDS).strip(),
+        )
     if not latent:
-        raise SettingError("rank is given, but the model has no latent index.\nLeave it out.")
+        raise SettingError(
+            f"{Argument('rank')} is given, but the model has no latent index.",
+            where=Argument("rank"),
+            cure="Leave it out.",
+        )
     return True
 
 
@@ -130,12 +139,20 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
 def _check_bound(given: Options) -> None:
     if given.method != "vb":
         raise SettingError(
-            f'rank="bound" needs method="vb", whose bound compares ranks, got method={given.method!r}.\n'
-            'Say rank="auto", which asks what predicts best.'
+            (
+                f"{Argument('rank', 'bound')} needs {Argument('method', 'vb')}, whose bound compares ranks, got "
+                f"{Argument('method', given.method)}."
+            ),
+            where=Argument("rank"),
+            cure=f"Say {Argument('rank', 'auto')}, which asks what predicts best.",
         )
     for word, present in (("prune", given.prune), ("init", given.init is not None)):
         if present:
-            raise SettingError(f'{word} is given beside rank="bound", which finds components itself.\nLeave it out.')
+            raise SettingError(
+                f"{Argument(word)} is given beside {Argument('rank', 'bound')}, which finds components itself.",
+                where=Argument(word),
+                cure="Leave it out.",
+            )
 
 
 def _given_sizes(data: Data, given: Options) -> dict[str, int]:

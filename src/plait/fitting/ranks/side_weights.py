@@ -12,6 +12,7 @@ from plait.errors import SettingError
 from plait.fitting.ranks.auto import FEWEST, FRACTION, MEMBERS, SURE, WORK
 from plait.fitting.ranks.hidden import Aside, put_aside
 from plait.result import Fit
+from plait.saying import Argument
 from plait.types import Array
 
 Refit = Callable[[Data, Mapping[str, float]], Fit]  # data, weights by relation
@@ -31,16 +32,23 @@ def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
     """Refuse a weight that has no meaning: without a relation to predict, or for one that shares nothing with it."""
     if len(data.open_weights) == len(data.relations):
         raise SettingError(
-            f'weight is "auto" for all relations, {", ".join(data.open_weights)}, so that there is none to predict.\n'
-            "Leave it out for the relation that is to be predicted."
+            (
+                f'{Argument("weight")} is "auto" for all relations, {", ".join(data.open_weights)}, so that '
+                "there is none to predict."
+            ),
+            where=Argument("weight"),
+            cure="Leave it out for the relation that is to be predicted.",
         )
     target = _target(data)
     reached = _reached(data, target, set(fixed or {}))
     for name in data.open_weights:
         if name not in reached:
             raise SettingError(
-                f'the weight of {name} is "auto", but it shares no factor that is learnt with {target}, which it is to '
-                f"help predict.\nLet their equations share one, or leave the weight out."
+                (
+                    f'the weight of {name} is "auto", but it shares no factor that is learnt with {target}, which it '
+                    "is to help predict."
+                ),
+                cure="Let their equations share one, or leave the weight out.",
             )
 
 

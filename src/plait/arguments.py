@@ -1,0 +1,79 @@
+"""Arguments that a function does not have: what was meant, by a close name, or by that of other libraries."""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import ParamSpec, TypeVar
+
+from plait.errors import UnknownArgumentError, suggestion
+from plait.saying import Argument, Call
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What scikit-learn, implicit, PyKEEN, TensorLy, Surprise, pymc and others say -> what Plait says.
+OF_FIT = {
+    "rank": "components dim dims embedding_dim factors k latent_dim n_components n_factors n_latent n_topics "
+    "no_components num_components num_factors ranks R",
+    "sweeps": "epochs iterations max_iter max_iters maxiter n_epochs n_iter n_iter_max n_iterations niter num_epochs",
+    "tol": "convergence eps epsilon tolerance",
+    "seed": "random_seed random_state rng",
+    "threads": "cores n_jobs n_threads nthreads num_threads num_workers workers",
+    "restarts": "chains ensemble n_init n_restarts n_runs",
+    "progress": "callback callbacks progressbar show_progress verbose",
+    "method": "algorithm inference optimizer solver",
+    "dtype": "precision",
+    "labels": "entities names",
+    "fixed": "exposure exposures given",
+    "checkpoint": "checkpoint_dir",
+    "init": "warm_start",
+    "prior": "alpha reg regularization",
+}
+OF_RELATION = {
+    "likelihood": "beta_loss distribution family likelihoods loss objective",
+    "value": "count counts rating ratings value_column values",
+    "columns": "cols column names",
+    "indices": "axes dims index",
+    "missing": "mask missings",
+    "weight": "confidence sample_weight weights",
+    "observed": "implicit",
+    "duplicates": "aggfunc",
+}
+
+
+def refusing_unknown(
+    call: str, meant: Mapping[str, str], elsewhere: Collection[str] = ()
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function that says what was meant by an argument it does not have.
+
+    meant: words of other libraries by argument; elsewhere: arguments of `plait.Relation`, where it has none of these.
+    """
+    synonyms = {word: name for name, words in meant.items() for word in words.split()}
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        known = list(inspect.signature(function).parameters)
+        told = [name for name in known if name != "self" and not name.startswith("_")]
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **named: P.kwargs) -> T:
+            for name in named:
+                if name not in known:
+                    raise UnknownArgumentError(
+                        f"there is no argument {name!r}.",
+                        where=Call(call),
+                        got=name,
+                        cure=_cure(name, told, synonyms, elsewhere),
+                    )
+            return function(*args, **named)
+
+        return checked
+
+    return decorate
+
+
+def _cure(name: str, known: Collection[str], synonyms: Mapping[str, str], elsewhere: Collection[str]) -> str:
+    if name in elsewhere:
+        return f"It is for one relation: {Argument(name, '…', of='Relation')}."
+    if name in synonyms:
+        return f"Did you mean {synonyms[name]!r}?"
+    return f"{suggestion(name, known)}It has {', '.join(known)}."
