@@ -140,9 +140,7 @@ def test_the_weights_of_all_other_cells_are_what_they_were(way, by):
     labels = {"i": range(4), "j": range(5), "k": range(3)}
     relation, M = WAYS[way](INDICES, X, "poisson", np.random.default_rng(1))
     if by == "thin" and way in ("listed",):
-        assert 'by="cells"' in message(SettingError, lambda: plait.hide(relation, fraction=0.3, by=by)).replace(
-            '"', "'"
-        )
+        assert 'by="cells"' in message(SettingError, lambda: plait.hide(relation, fraction=0.3, by=by))
         return
     split = plait.hide(relation, fraction=0.3, by=by, seed=5, labels=labels)
     hidden = hidden_mask(split.test, X.shape)
@@ -619,7 +617,7 @@ WRONG_DATA = {
         lambda: plait.hide(VISITS, fraction=0.5),
         "data: column 'times' holds numbers, which may be values of cells or names of an index: 'user', 'place' alone "
         "tell all rows apart.\n"
-        "Say which: plait.Relation(table, value=\"times\"), or indices=('user', 'place', 'times').",
+        'Say which: plait.Relation(table, value="times"), or indices=("user", "place", "times").',
     ),
     "no data": (
         lambda: plait.hide("visits.csv", fraction=0.5),

@@ -36,10 +36,11 @@ def check(
       plait check model.toml --plan --no-time
       plait check model.toml --json
     """
-    from plait.cli.dialect import of_config
+    from plait.cli.dialect import as_told, of_config
     from plait.cli.output import emit, to_stderr, working
     from plait.cli.understood import as_document, warnings_about
     from plait.config import read_config
+    from plait.config.dialect import Toml
     from plait.fitting.begin import prepare
     from plait.fitting.options import Options
     from plait.fitting.ranks.settle import settle
@@ -53,6 +54,8 @@ def check(
         with working("choosing rank and weights"):
             data, arguments = settle(found.model, data, Options(fixed=fixed or None, **found.settings), _unsaid)
         task = prepare(found.model, data, arguments)
+    for trap in traps:
+        as_told(trap.message).spoken(Toml(found))
     with working("measuring"):
         cost = Cost.of(task, measure=measure)
     if json:

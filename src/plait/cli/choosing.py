@@ -69,7 +69,7 @@ def _chosen(config: "Config", given: dict[str, Any]) -> "Choice":
     from plait.cli.dialect import of_config
     from plait.cli.output import working
 
-    with of_config(config):
+    with of_config(config.changed(**given)):
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed = config.fixed()

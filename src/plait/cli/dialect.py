@@ -54,7 +54,7 @@ class CommandLine(InToml):
             return str(param.metavar or param.name.upper())
         if isinstance(value, (list, tuple)):
             return shlex.quote(",".join(map(str, value)))
-        return shlex.quote(str(value)) if " " not in str(value) else f"'{value}'"
+        return shlex.quote(str(value))
 
     def head(self, where: Where | None) -> str:
         """A function of Python's is none of the command line's, and an option is named by the sentence."""
@@ -80,7 +80,8 @@ def speaking(dialect: Dialect) -> Iterator[None]:
     try:
         yield
     except PlaitError as error:
-        raise error.spoken(dialect) from error.__cause__
+        error.spoken(dialect)
+        raise
 
 
 def of_config(config: "Config") -> Any:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plait.errors import PlaitError
-from plait.fitting.options import BY_NAME, flag
 from plait.saying import DOTS, NOTHING, Argument, Dialect, FilePlace, Key, Phrase, Place, Subject, Where, Within
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Toml(InToml):
         """As TOML; as an option of the command line where it was given there."""
         if given.of or given.name not in self.config.changes:
             return super().argument(given, about, sign)
-        said = flag(BY_NAME[given.name])
+        said = _typed(given.name)
         if isinstance(given.value, Mapping):
             return " ".join(f"{said} {key}={one}" for key, one in given.value.items())
         if given.value is NOTHING or isinstance(given.value, bool):
@@ -83,7 +82,7 @@ class Toml(InToml):
         if not isinstance(where, Argument):
             return super().described(where)
         if where.name in self.config.changes:
-            return {"option": flag(BY_NAME[where.name])}
+            return {"option": _typed(where.name)}
         return {"file": self.config.path, "key": where.name}
 
     def located(self, where: Any) -> Any:
@@ -128,6 +127,10 @@ class Toml(InToml):
                 entry, indices = one if isinstance(one, dict) else {"source": one}, ()
             return self.config.location(entry["source"]), self.config.options(entry, indices)
         return None
+
+
+def _typed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def located_in(source: str, place: Place, options: Mapping[str, Any]) -> FilePlace:
