@@ -142,7 +142,7 @@ READ_ERRORS = {
     "surplus columns beside values": (
         lambda: Relation(TABLE.assign(day=1, hour=2), value="plays").read("visits", ("user", "place")),
         "visits: columns 'day', 'hour' are not used; wanted are 'user', 'place', 'plays'.\n"
-        "Leave out what is not part of it: plait.Relation(table, ignore=['day', 'hour']).",
+        'Leave out what is not part of it: plait.Relation(table, ignore=["day", "hour"]).',
     ),
     "one column for two indices": (
         lambda: Relation(TABLE, columns={"user": "place"}).read("visits", ("user", "place")),
