@@ -70,7 +70,7 @@ WRONG = {
     ),
     "bounds of EM": (
         {"rank": [1, 2], "method": "em", "adapt": None, "by": "bound"},
-        'by="bound" needs method="vb", got method=\'em\': a likelihood grows with any rank.\nSay by="hidden".',
+        'by="bound" needs method="vb", got method="em": a likelihood grows with any rank.\nSay by="hidden".',
     ),
     "nothing": (
         {"rank": []},

@@ -246,7 +246,7 @@ def test_evaluate_takes_both_ways_for_one_cell():
 
 
 def test_a_test_with_two_values_for_a_pair_is_refused(fit):
-    with pytest.raises(DataError, match=r"rows 0 and 1 .* are both about user='u00', friend='u01'"):
+    with pytest.raises(DataError, match=r"rows 0 and 1 .*: both are about user='u00', friend='u01'"):
         plait.evaluate(fit, "F", {"user": ["u00", "u01"], "friend": ["u01", "u00"], "value": [1, 2]})
 
 

@@ -105,4 +105,6 @@ def test_k_is_a_whole_number_or_several(k):
 def test_k_without_a_ranking_is_refused():
     with pytest.raises(SettingError) as caught:
         plait.evaluate(given_rates(S, KNOWN), "R", TEST, k=5)
-    assert str(caught.value) == ("k is 5, but nothing is ranked.\nSay on which index the first 5 are looked at: rank=…")
+    assert str(caught.value) == (
+        "k is 5, but nothing is ranked.\nSay on which index the first 5 are looked at: rank=…."
+    )

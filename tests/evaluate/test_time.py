@@ -216,7 +216,7 @@ WRONG = {
     "fraction of the last": (
         {"by": ("last", "user"), "fraction": 0.2, "time": "when"},
         SettingError,
-        "fraction is 0.2, but by=('last', 'user') hides the last link of each.\nLeave it out; count=2 would",
+        'fraction is 0.2, but by=("last", "user") hides the last link of each.\nLeave it out; count=2 would',
     ),
     "count of a fraction": (
         {"by": "time", "fraction": 0.2, "time": "when", "count": 2},

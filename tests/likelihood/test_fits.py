@@ -261,7 +261,7 @@ def test_a_likelihood_from_outside_is_fitted_saved_and_asked(tmp_path):
 
 
 def test_values_that_a_likelihood_does_not_know_are_refused_with_a_cure():
-    with pytest.raises(plait.DataError, match=r"1\.5, but the likelihood is negbin\.\nCounts are whole .*'amounts'"):
+    with pytest.raises(plait.DataError, match=r"1\.5, but the likelihood is negbin\.\nCounts are whole .*amounts"):
         plait.fit(TEXT, {"X": plait.Relation(drawn("negbin") * 1.5, likelihood="negbin")}, rank=2)
 
 

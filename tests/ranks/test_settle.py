@@ -126,7 +126,7 @@ WRONG = {
     ),
     "the bound of EM": (
         {"rank": "bound", "method": "em"},
-        'rank="bound" needs method="vb", whose bound compares ranks, got method=\'em\'.\n'
+        'rank="bound" needs method="vb", whose bound compares ranks, got method="em".\n'
         'Say rank="auto", which asks what predicts best.',
     ),
     "pruning too": (
