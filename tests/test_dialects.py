@@ -165,6 +165,9 @@ UNKNOWN = {
     "seeds": (lambda: fit(random_state=3), "plait.fit: there is no argument 'random_state'.\nDid you mean 'seed'?"),
     "an option of a relation": (lambda: fit(likelihood="bernoulli"), "plait.fit: there is no argument 'likelihood'.\n"
                                 "It is for one relation: plait.Relation(table, likelihood=…)."),
+    "a choice": (lambda: plait.choose("X[i, j] = A[i, r] B[j, r]", {}, n_iter=3), (
+        "plait.choose: there is no argument 'n_iter'.\nDid you mean 'sweeps'?"
+    )),
     "a loss": (lambda: plait.Relation(visits(), loss="x"), "plait.Relation: there is no argument 'loss'.\n"
                "Did you mean 'likelihood'?"),
 }  # fmt: skip

@@ -49,6 +49,21 @@ def test_messages_are_found_where_they_are_written():
     assert len(list(spoken())) > 600
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise DataError('x.', cure='Say quoted=False.')",
+        "raise DataError(f'{x} is wrong, which value= names.')",
+        "raise SettingError(f'Use {y}, or plait.Relation(table, {z}).')",
+        "cure = f'Say method={given!r}' if x else ''",
+        "Trap(kind, where, 'x.', 'Or prune=True.')",
+    ],
+)
+def test_an_option_that_is_written_out_is_found(source):
+    (found,) = [text for expression in calls(ast.parse(source)) for text in literals(expression) if PYTHON.search(text)]
+    assert found
+
+
 @pytest.mark.parametrize("dialect", [PYTHON, TOML], ids=["Python", "TOML"])
 def test_no_message_has_an_option_as_text(dialect):
     found = [

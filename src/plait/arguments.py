@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 from plait.errors import UnknownArgumentError, suggestion
@@ -48,22 +48,13 @@ def refusing_unknown(
 
     meant: words of other libraries by argument; elsewhere: arguments of `plait.Relation`, where it has none of these.
     """
-    synonyms = {word: name for name, words in meant.items() for word in words.split()}
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         known = list(inspect.signature(function).parameters)
-        told = [name for name in known if name != "self" and not name.startswith("_")]
 
         @functools.wraps(function)
         def checked(*args: P.args, **named: P.kwargs) -> T:
-            for name in named:
-                if name not in known:
-                    raise UnknownArgumentError(
-                        f"there is no argument {name!r}.",
-                        where=Call(call),
-                        got=name,
-                        cure=_cure(name, told, synonyms, elsewhere),
-                    )
+            refuse_unknown(call, named, known, meant, elsewhere)
             return function(*args, **named)
 
         return checked
@@ -71,9 +62,21 @@ def refusing_unknown(
     return decorate
 
 
-def _cure(name: str, known: Collection[str], synonyms: Mapping[str, str], elsewhere: Collection[str]) -> str:
+def refuse_unknown(
+    call: str, named: Iterable[str], known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str] = ()
+) -> None:
+    """Refuse the first name that is not known."""
+    for name in named:
+        if name not in known:
+            cure = _cure(name, known, meant, elsewhere)
+            raise UnknownArgumentError(f"there is no argument {name!r}.", where=Call(call), got=name, cure=cure)
+
+
+def _cure(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str]) -> str:
     if name in elsewhere:
         return f"It is for one relation: {Argument(name, '…', of='Relation')}."
-    if name in synonyms:
-        return f"Did you mean {synonyms[name]!r}?"
-    return f"{suggestion(name, known)}It has {', '.join(known)}."
+    for other, words in meant.items():
+        if name in words.split():
+            return f"Did you mean {other!r}?"
+    told = [other for other in known if other != "self" and not other.startswith("_")]
+    return f"{suggestion(name, told)}It has {', '.join(told)}."

@@ -6,13 +6,16 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.arguments import OF_FIT, refuse_unknown
 from plait.choosing.choice import ERRORS, Choice
 from plait.data.bound import Data
+from plait.data.reading.relation import RELATION_OPTIONS
 from plait.errors import BoundWarning, SettingError, suggestion
 from plait.evaluation import metrics
 from plait.fitting.begin import bound_data, member_seeds
@@ -59,6 +62,7 @@ def choose(
 
     seed: of what is put aside and of the fits; None draws one. All other arguments are those of `plait.fit`.
     """
+    refuse_unknown("plait.choose", options, list(signature(fit).parameters), OF_FIT, RELATION_OPTIONS)
     model = model if isinstance(model, Model) else Model(model)
     plan = _plan(rank, adapt, likelihood, by, seeds, fraction, options)
     restarts = options.pop("restarts", seeds)
