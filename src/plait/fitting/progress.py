@@ -136,8 +136,9 @@ def _cell_line(end: str | None = None) -> Iterator[Callable[[str], None]]:
 
     Text of a display, which every front end can replace: bars of rich need ipywidgets there, and stderr is red.
     """
-    from IPython.display import display
+    from IPython import display as shown
 
+    display: Any = shown.display  # untyped
     handle: Any = None  # a line that says nothing is not there
     last, said = "", 0.0
 
