@@ -1,6 +1,9 @@
 """Help: every command says what it does and shows an example; nothing is promised that is not there."""
 
 import re
+import subprocess
+import sys
+from importlib import import_module
 
 import pytest
 import typer
@@ -8,20 +11,7 @@ from typer.testing import CliRunner
 
 from plait import __version__
 from plait.cli import app
-
-COMMANDS = (
-    "demo",
-    "check",
-    "fit",
-    "choose",
-    "resume",
-    "info",
-    "predict",
-    "top",
-    "explain",
-    "evaluate",
-    "convert",
-)
+from plait.cli.program import COMMANDS
 
 
 def helped(*arguments):
@@ -37,7 +27,7 @@ def test_plait_alone_prints_its_help():
 def test_help_lists_every_command():
     listed = re.findall(r"^  (\w+)  ", helped().partition("Commands:")[2], re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)
-    assert set(typer.main.get_command(app).commands) == set(COMMANDS)
+    assert typer.main.get_command(app).list_commands(None) == list(COMMANDS)
 
 
 def test_help_says_the_exit_codes_and_how_to_complete():
@@ -56,7 +46,7 @@ def test_every_command_has_examples_and_json(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_in_examples_exist(command):
-    parameters = typer.main.get_command(app).commands[command].params
+    parameters = typer.main.get_command(app).get_command(None, command).params
     known = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
     examples = helped(command, "--help").partition("Examples:\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"(?<=\s)--?[a-z][\w-]*", examples)) <= known
@@ -72,3 +62,16 @@ def test_shells_complete_commands(monkeypatch):
     monkeypatch.setenv("COMP_CWORD", "1")
     result = CliRunner().invoke(app, [], prog_name="plait")
     assert result.stdout.split() == ["resume"]
+
+
+def test_what_help_says_of_a_command_is_what_the_command_says_of_itself():
+    for name, (module, words) in COMMANDS.items():
+        command = getattr(import_module(f"plait.cli.{module}"), name)
+        assert command.__doc__.splitlines()[0] == words
+
+
+def test_help_imports_no_command_and_nothing_that_computes():
+    code = "import sys; from plait.cli import app; app(['--help'], standalone_mode=False); print(*sorted(sys.modules))"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"polars", "numba", "scipy", "rich.table"} & set(modules)
+    assert not [name for name in modules if name.startswith("plait.cli.") and name.endswith("ing")]

@@ -5,16 +5,19 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
+
+from plait.config import Config
+from plait.data.labels.columns import kind
+from plait.data.labels.names import Labels
 from plait.errors import DataError, SettingError, suggestion
+from plait.files import options_for
+from plait.files.read import read
+from plait.result import Fit
+from plait.run.folder import manifest
 from plait.saying import FilePlace, Subject
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from plait.data.labels.names import Labels
-    from plait.result import Fit
 
 
 def _truth(text: str) -> bool:
@@ -52,8 +55,6 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
 
 def label(labels: "Labels", text: str, index: str) -> Any:
     """A name typed by a person, as the axis has it."""
-    from plait.data.labels.columns import kind
-
     found = kind(labels.names)
     if found == "strings":
         return text
@@ -97,9 +98,6 @@ def _read(
     fit: "Fit", indices: Sequence[str], named: Mapping[str, str], path: str, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     """What a file holds, and the options it was read with: ids that are text in the run stay text."""
-    from plait.files import options_for
-    from plait.files.read import read
-
     table = read(path, **options)
     texts = {column for index in indices if _is_text(fit, index) for column in (index, named.get(index, index))}
     columns = getattr(table, "columns", ())
@@ -112,9 +110,6 @@ def _read(
 
 def _source_columns(fit: "Fit", run: Path, relation: str) -> tuple[Mapping[str, str], str | None]:
     """Index -> column of the relation's source and its column of values, as far as anybody said."""
-    from plait.config import Config
-    from plait.run.folder import manifest
-
     known = fit.known[relation]
     remembered = manifest(run)["extra"].get("config")
     if known.columns or known.value is not None or remembered is None:
@@ -125,6 +120,4 @@ def _source_columns(fit: "Fit", run: Path, relation: str) -> tuple[Mapping[str, 
 
 
 def _is_text(fit: "Fit", index: str) -> bool:
-    import polars as pl
-
     return bool(fit.labels[index].names.dtype == pl.String)

@@ -4,17 +4,30 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from plait.cli.dialect import as_told, of_config
 from plait.cli.options import ConfigFile, Json
+from plait.cli.output import emit, grid, out, pairs, size_words, to_stderr, working
+from plait.cli.runs import rank_words, weight_words
+from plait.cli.understood import Values, alone, as_document, diagonals, relations_table, warnings_about
+from plait.config import read_config
+from plait.config.dialect import Toml
+from plait.data.bound import Data
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.sorting import is_uniform
 from plait.errors import PlaitWarning
-
-if TYPE_CHECKING:
-    from plait.data.bound import Data
-    from plait.fitting.begin import Task
-    from plait.infer.problem import Problem
+from plait.fitting.begin import Task, prepare
+from plait.fitting.checks import ARRAYS, arrays_held
+from plait.fitting.options import Options
+from plait.fitting.ranks.settle import settle
+from plait.infer.problem import Problem
+from plait.infer.start import begin_vb
+from plait.infer.steps import sweep_once
+from plait.machine import resident
 
 
 def check(
@@ -36,15 +49,6 @@ def check(
       plait check model.toml --plan --no-time
       plait check model.toml --json
     """
-    from plait.cli.dialect import as_told, of_config
-    from plait.cli.output import emit, to_stderr, working
-    from plait.cli.understood import as_document, warnings_about
-    from plait.config import read_config
-    from plait.config.dialect import Toml
-    from plait.fitting.begin import prepare
-    from plait.fitting.options import Options
-    from plait.fitting.ranks.settle import settle
-
     found = read_config(config)
     with of_config(found), warnings.catch_warnings(record=True) as traps:
         warnings.simplefilter("always", PlaitWarning)
@@ -103,8 +107,6 @@ class Cost:
     @classmethod
     def of(cls, task: "Task", *, measure: bool) -> "Cost":
         """Memory by adding up, time by measuring: the first sweep compiles, the second one counts."""
-        from plait.fitting.checks import ARRAYS, arrays_held
-
         problem, data = _warmed_up(task), task.data
         plans = [relation.plan for relation in problem.relations if relation.plan is not None]
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
@@ -135,10 +137,6 @@ class Cost:
 
 def _warmed_up(task: "Task") -> "Problem":
     """The problem of the fit's own sweeps, which cost more than those of a warm-up."""
-    import numpy as np
-
-    from plait.infer.start import begin_vb
-
     return begin_vb(task.problem, np.dtype(task.loop.dtype)) if task.loop.warm_up else task.problem
 
 
@@ -161,8 +159,6 @@ def _trees(problem: "Problem", data: "Data") -> int:
 
 
 def _arrays(data: "Data") -> list[Any]:
-    from plait.data.cells.fibres import Fibres
-
     arrays: list[Any] = []
     for relation in data.relations.values():
         arrays += [relation.stored, relation.cell_weights]
@@ -175,22 +171,16 @@ def _arrays(data: "Data") -> list[Any]:
 
 def _bytes(arrays: list[Any]) -> int:
     """Bytes of some arrays, each counted once; one number seen many times is one."""
-    from plait.data.cells.sorting import is_uniform
-
     return sum({id(a): a.itemsize if is_uniform(a) else a.nbytes for a in arrays}.values())
 
 
 def _peak(more: int) -> int | None:
     """The most that a fit will hold: what reading took, or what is held now and more."""
-    from plait.machine import resident
-
     found = resident()
     return None if found is None else max(found[1], found[0] + more)
 
 
 def _seconds(problem: "Problem", order: Any) -> float:
-    from plait.infer.steps import sweep_once
-
     problem.measure()
     began = 0.0
     for _ in range(2):
@@ -200,10 +190,6 @@ def _seconds(problem: "Problem", order: Any) -> float:
 
 
 def _print(task: "Task", cost: Cost, plan: bool) -> None:
-    from plait.cli.output import out, pairs, size_words
-    from plait.cli.runs import rank_words, weight_words
-    from plait.cli.understood import diagonals, relations_table
-
     data = task.data
     out(f"{data.model}\n", style="cyan")
     relations_table(data)
@@ -237,9 +223,6 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
 
 
 def _print_values(data: "Data") -> None:
-    from plait.cli.output import grid, out
-    from plait.cli.understood import Values
-
     rows = []
     for name, relation in data.relations.items():
         values = Values.of(relation)
@@ -251,9 +234,6 @@ def _print_values(data: "Data") -> None:
 
 
 def _print_axes(data: "Data") -> None:
-    from plait.cli.output import grid
-    from plait.cli.understood import alone
-
     rows = []
     for axis, counts in alone(data).items():
         only = ", ".join(f"{count:,} in {name}" for name, count in counts.items() if name and count)

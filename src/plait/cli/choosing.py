@@ -1,15 +1,17 @@
 """The command choose: settings compared in one table, and the best one's run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import plait
+from plait.choosing import Choice
+from plait.cli.dialect import of_config
+from plait.cli.fitting import refuse_other_run, warnings_on_stderr
 from plait.cli.options import ConfigFile, Force, Json, named_path
-
-if TYPE_CHECKING:
-    from plait.choosing import Choice
-    from plait.config import Config
+from plait.cli.output import emit, out, working
+from plait.config import Config, read_config
 
 
 def choose(
@@ -43,10 +45,6 @@ def choose(
       plait choose model.toml --rank 2,3,4,5 --by bound -o run
       plait choose model.toml --rank auto --adapt factor,component --relation visits --json
     """
-    from plait.cli.fitting import refuse_other_run, warnings_on_stderr
-    from plait.cli.output import emit, out
-    from plait.config import read_config
-
     given = {"rank": _ranks(rank), "adapt": _words(adapt), "likelihood": _words(likelihood), "by": by,
              "relation": relation, "seeds": seeds}  # fmt: skip
     found = read_config(config).changed(seed=seed)
@@ -65,10 +63,6 @@ def choose(
 
 
 def _chosen(config: "Config", given: dict[str, Any]) -> "Choice":
-    import plait
-    from plait.cli.dialect import of_config
-    from plait.cli.output import working
-
     with of_config(config.changed(**given)):
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())

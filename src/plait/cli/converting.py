@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from plait.cli.options import Columns, Delimiter, Force, Header, Json, Kind, Strip, Unquoted, named_path, reading
+from plait.cli.output import check_free, emit, out, working
+from plait.files.read import read
+from plait.files.write import counts_from, write
 
 
 def convert(
@@ -33,10 +37,6 @@ def convert(
       plait convert tensor.tns.gz tensor.parquet --columns user,place,time,value
       plait convert sqlite:///shop.db orders.csv --query "SELECT user, item FROM orders"
     """
-    from plait.cli.output import check_free, emit, out, working
-    from plait.files.read import read
-    from plait.files.write import counts_from, write
-
     check_free(target, force)
     options = reading(kind, columns, delimiter, header, unquoted, strip)
     with working(f"reading {source}"):
@@ -59,6 +59,4 @@ def convert(
 
 
 def _has_gaps(array: Any) -> bool:
-    import numpy as np
-
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isnan(array).any())

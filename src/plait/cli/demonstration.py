@@ -1,14 +1,14 @@
 """The command demo."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import polars as pl
 import typer
 
+from plait import demo as nations
 from plait.cli.options import Json
-
-if TYPE_CHECKING:
-    import polars as pl
+from plait.cli.output import emit, grid, out, significant
 
 
 def demo(
@@ -25,9 +25,6 @@ def demo(
       plait demo
       plait demo --seed 1 --top 5
     """
-    from plait import demo as nations
-    from plait.cli.output import emit, out, significant
-
     parts = nations.split(seed)
     if not json:
         hidden = f"{parts.chosen:,} are hidden, {parts.links:,} of them links, and so are their mirror images"
@@ -55,8 +52,6 @@ FIGURES = {"roc_auc": "AUC", "average_precision": "average precision"}
 
 
 def _show(figures: dict[str, Any], best: "pl.DataFrame") -> None:
-    from plait.cli.output import grid, out
-
     rows = [[name, *(f"{found[figure]:.3f}" for figure in FIGURES)] for name, found in figures.items()]
     grid(["on the hidden cells", *FIGURES.values()], rows)
     out()

@@ -1,10 +1,14 @@
 """The command evaluate."""
 
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import plait
+from plait.cli.cells import Cells, read_cells
+from plait.cli.dialect import of_tables
 from plait.cli.options import (
     Columns,
     Delimiter,
@@ -18,10 +22,8 @@ from plait.cli.options import (
     Unquoted,
     reading,
 )
-
-if TYPE_CHECKING:
-    from plait.cli.cells import Cells
-    from plait.result import Fit
+from plait.cli.output import emit, out
+from plait.result import Fit
 
 
 def evaluate(
@@ -60,13 +62,6 @@ def evaluate(
       plait evaluate run visits test.csv --rank place -k 10 --known valid.csv
       plait evaluate run visits test.csv --rank place --rank user --json
     """
-    import warnings
-
-    import plait
-    from plait.cli.cells import read_cells
-    from plait.cli.dialect import of_tables
-    from plait.cli.output import emit, out
-
     fit = plait.load(run)
     options = reading(kind, columns, delimiter, header, unquoted, strip)
     cells = read_cells(fit, run, relation, str(test), options)
@@ -85,8 +80,6 @@ def evaluate(
 
 def _relation(fit: "Fit", relation: str, cells: "Cells", value: str | None) -> Any:
     """A table of cells, and which column has the values, as far as anybody said."""
-    import plait
-
     if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
         value = cells.value  # the config of an earlier version's run knows it, the fit does not
     return cells.table if value is None else plait.Relation(cells.table, value=value)

@@ -5,20 +5,28 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import plait
+from plait.cli.dialect import as_told, of_config
 from plait.cli.options import ConfigFile, Json, RunFolder, fit_options, named_path
+from plait.cli.output import emit, out, pairs, working
+from plait.cli.program import say
+from plait.cli.runs import description, ending, members, rank_words, reached, weight_words
+from plait.cli.understood import relations_table
+from plait.config import Config, read_config
+from plait.config.dialect import Toml
+from plait.data.bound import Data
 from plait.errors import FitError, PlaitWarning, SettingError, StoreError
+from plait.fitting.begin import CannotGoOnError
 from plait.fitting.options import Options
+from plait.infer.stop import Reason
+from plait.result import Fit, load
+from plait.run.folder import holds_run, manifest
+from plait.run.load import stop_of, sweeps_done
 from plait.saying import FilePlace
-
-if TYPE_CHECKING:
-    from plait.config import Config
-    from plait.data.bound import Data
-    from plait.fitting.begin import CannotGoOnError
-    from plait.result import Fit
 
 Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
 
@@ -55,8 +63,6 @@ def fit(
       [relations.visits]
       source = "visits.csv"
     """
-    from plait.config import read_config
-
     found = read_config(config).changed(**settings | {"rank": ranks(settings["rank"] or [])})
     refuse_other_run(run, force)
     _compute(found, run, every=every, force=force, as_json=json)
@@ -71,12 +77,6 @@ def resume(run: RunFolder, every: Every = 60.0, json: Json = False, **settings: 
       plait resume run
       plait resume run --sweeps 500
     """
-    from plait.cli.output import emit, out
-    from plait.cli.runs import description
-    from plait.config import Config
-    from plait.result import load
-    from plait.run.folder import manifest
-
     header = manifest(run)
     remembered = header["extra"].get("config")
     if remembered is None:
@@ -113,8 +113,6 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
 
 def refuse_other_run(run: Path, force: bool) -> None:
     """A run is replaced only where that is asked for."""
-    from plait.run.folder import holds_run
-
     if not force and holds_run(run):
         raise StoreError(
             f"this {'file' if run.is_file() else 'folder'} holds a run already.",
@@ -125,9 +123,6 @@ def refuse_other_run(run: Path, force: bool) -> None:
 
 def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
     """Why a run is complete; None where there are sweeps to do."""
-    from plait.infer.stop import Reason
-    from plait.run.load import stop_of, sweeps_done
-
     stop, done = stop_of(header), sweeps_done(header)
     limit = config.settings.get("sweeps", Options.sweeps)
     further = f"Go further with --sweeps {2 * max(limit, done, 1)}."
@@ -142,12 +137,6 @@ def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
 def _compute(
     config: "Config", run: Path, *, every: float, force: bool, as_json: bool, resumed: bool = False
 ) -> None:  # fmt: skip
-    from plait.cli.output import emit
-    from plait.cli.runs import description
-    from plait.infer.stop import Reason
-    from plait.run.folder import manifest
-    from plait.run.load import stop_of
-
     try:
         with warnings_on_stderr(config, as_json):
             data, fitted = _fitted(config, run, every, force, resumed)
@@ -165,8 +154,6 @@ def _compute(
 
 
 def _left_behind(run: Path) -> str:
-    from plait.run.folder import manifest
-
     try:
         if manifest(run)["stop"] is None:
             return f"Go on from the last checkpoint: plait resume {shlex.quote(str(run))}."
@@ -176,11 +163,6 @@ def _left_behind(run: Path) -> str:
 
 
 def _fitted(config: "Config", run: Path, every: float, force: bool, resumed: bool) -> tuple["Data", "Fit"]:
-    import plait
-    from plait.cli.dialect import of_config
-    from plait.cli.output import working
-    from plait.fitting.begin import CannotGoOnError
-
     with of_config(config):
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
@@ -211,9 +193,6 @@ def _cannot_go_on(error: "CannotGoOnError") -> SettingError:
 @contextmanager
 def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
     """A warning of the library is said as errors are, not with Python's file name and line."""
-    from plait.cli.dialect import as_told
-    from plait.cli.program import say
-    from plait.config.dialect import Toml
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
         parts = as_told(message).spoken(Toml(config)).to_dict() | {"kind": category.__name__}
@@ -227,11 +206,6 @@ def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
 
 
 def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
-    from plait.cli.output import out, pairs
-    from plait.cli.runs import ending, members, rank_words, reached, weight_words
-    from plait.cli.understood import relations_table
-    from plait.run.folder import manifest
-
     relations_table(data)
     out()
     pairs(
@@ -251,8 +225,6 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
 
 def _next_commands(fitted: "Fit", run: str) -> list[str]:
     """Commands to try, with names of this run; after Ctrl-C the one that goes on."""
-    from plait.infer.stop import Reason
-
     if fitted.stop.reason == Reason.INTERRUPTED:
         return [f"plait resume {run}"]
     relation = fitted.model.relations[0]

@@ -1,11 +1,16 @@
 """Commands about links: predict, top, explain."""
 
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from plait.answer.explain.refit import OtherDataError, same_data
+from plait.answer.search.top import top as find_links
+from plait.cli.cells import named_cell, read_cells
+from plait.cli.dialect import CommandLine, in_words, of_config, of_tables
 from plait.cli.options import (
     Columns,
     Delimiter,
@@ -21,12 +26,13 @@ from plait.cli.options import (
     Unquoted,
     reading,
 )
+from plait.cli.output import check_free, deliver, emit, out, to_stderr, working
+from plait.config import Config
+from plait.data.bound import Data
 from plait.errors import SettingError, StoreError
+from plait.result import Fit, load
+from plait.run.folder import manifest
 from plait.saying import FilePlace
-
-if TYPE_CHECKING:
-    from plait.data.bound import Data
-    from plait.result import Fit
 
 
 def predict(
@@ -56,11 +62,6 @@ def predict(
       plait predict run visits cells.parquet -o scores.parquet
       plait predict run visits newcomers.csv --unknown prior
     """
-    from plait.cli.cells import read_cells
-    from plait.cli.dialect import of_tables
-    from plait.cli.output import check_free, deliver
-    from plait.result import load
-
     check_free(output, force)
     fit = load(run)
     found = read_cells(fit, run, relation, str(cells), reading(kind, columns, delimiter, header, unquoted, strip))
@@ -102,14 +103,6 @@ def top(
       plait top run visits --given "user=ann lee" --given day=3 -o links.csv
       plait top run visits -k 5 --each user --exclude sold_out.csv -o links.parquet
     """
-    import warnings
-
-    from plait.answer.search.top import top as find_links
-    from plait.cli.cells import named_cell, read_cells
-    from plait.cli.dialect import CommandLine, in_words, of_tables
-    from plait.cli.output import check_free, deliver, to_stderr
-    from plait.result import load
-
     check_free(output, force)
     fit = load(run)
     indices = fit.model.equation(relation).indices
@@ -153,10 +146,6 @@ def explain(
       plait explain run visits "user=ann lee" place=p3 activity=eat --json
       plait explain run visits user=u17 place=p3 activity=eat --exact --top 3
     """
-    from plait.cli.cells import named_cell
-    from plait.cli.output import emit, out, working
-    from plait.result import load
-
     if exact and missing:
         raise SettingError("--exact and --missing ask two different things.", cure="Give one of them.")
     fit = load(run)
@@ -173,12 +162,6 @@ def explain(
 
 def _data_of(fit: "Fit", run: Path) -> "Data":
     """The data that a run's config names, if they are still what it was fitted to."""
-    from plait.answer.explain.refit import OtherDataError, same_data
-    from plait.cli.dialect import of_config
-    from plait.cli.output import working
-    from plait.config import Config
-    from plait.run.folder import manifest
-
     remembered = manifest(run)["extra"].get("config")
     if remembered is None:
         raise StoreError(

@@ -4,15 +4,8 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.checking import check
-from plait.cli.choosing import choose
-from plait.cli.converting import convert
-from plait.cli.demonstration import demo
-from plait.cli.evaluating import evaluate
-from plait.cli.fitting import fit, resume
-from plait.cli.links import explain, predict, top
 from plait.cli.program import Program
-from plait.cli.runs import info
+from plait.version import __version__
 
 app = typer.Typer(
     name="plait",
@@ -27,8 +20,6 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from plait import __version__
-
         typer.echo(f"plait {__version__}")
         raise typer.Exit
 
@@ -50,7 +41,3 @@ def main(
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-for command in (demo, check, fit, choose, resume, info, predict, top, explain, evaluate, convert):
-    app.command()(command)

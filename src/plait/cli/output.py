@@ -12,16 +12,19 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from plait.errors import SettingError
+from plait.files.write import write
 from plait.saying import FilePlace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import polars as pl
-    from rich.console import Console
 
 PIPE = 10_000  # columns in a pipe: nothing is wrapped or cut
 MOST_ROWS = 50  # of a table shown on stdout
@@ -30,8 +33,6 @@ TEXT_WIDTH = 12  # columns of text that are wider may be folded
 
 def console(*, stderr: bool = False) -> "Console":
     """A console of the terminal's width, or of any width in a pipe."""
-    from rich.console import Console
-
     stream = sys.stderr if stderr else sys.stdout
     colours: Any = None if os.environ.get("NO_COLOR") else "auto"
     width = None if stream.isatty() else PIPE
@@ -45,8 +46,6 @@ def out(text: str = "", style: str | None = None) -> None:
 
 def to_stderr(word: str, message: str) -> None:
     """``error: …`` with the word in red on a terminal; the lines of a message are kept as they are."""
-    from rich.text import Text
-
     colour = {"error": "bold red", "warning": "bold yellow"}.get(word, "bold")
     console(stderr=True).print(Text.assemble((f"{word}: ", colour), message), soft_wrap=True)
 
@@ -73,10 +72,6 @@ def plain(value: Any) -> Any:
 
 def grid(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, left: int = 1) -> None:
     """Print a table; the first ``left`` columns are text and go left, the others right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     columns = [aligned([row[k] for row in rows]) for k in range(len(headings))]
     gap, widths = _fitting(headings, columns, left, console().width)
     if widths is None:
@@ -96,8 +91,6 @@ def _fitting(
     headings: Sequence[str], columns: Sequence[Sequence[str]], left: int, room: int
 ) -> tuple[int, list[int] | None]:
     """The gap between columns and their widths, the widest folded first; None where not even that has room."""
-    from rich.cells import cell_len
-
     widest = [max(map(cell_len, cells), default=0) for cells in columns]
     full = [max(width, cell_len(heading)) for width, heading in zip(widest, headings)]
     if sum(full) + 3 * (len(full) - 1) <= room:
@@ -118,8 +111,6 @@ def _fitting(
 
 def _paragraphs(headings: Sequence[str], columns: Sequence[Sequence[str]], left: int) -> None:
     """Print every row as a paragraph: its names first, then its numbers, each with its heading."""
-    from rich.cells import cell_len
-
     room = console().width
     for cells in zip(*columns):
         line = ""
@@ -211,8 +202,6 @@ def deliver(
 ) -> None:
     """A table as the user asked for it: into a file, as JSON, or to be read."""
     if path is not None:
-        from plait.files.write import write
-
         write(table, path)
         if as_json:
             emit({"written": str(path), "rows": len(table)})

@@ -18,8 +18,11 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
+import typer
+import typer.main
 from typer.core import TyperGroup
 
 from plait.errors import FitError, PlaitError
@@ -29,8 +32,42 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 REFUSALS = (*FULL, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
+# Every command: the module that has it, imported when it is asked for, and what --help says of it.
+COMMANDS = {
+    "demo": ("demonstration", "Predict hidden relations between countries: a first look."),
+    "check": ("checking", "Say what was understood of the data, without fitting."),
+    "fit": ("fitting", "Fit the model of a config file, and save the run."),
+    "choose": ("choosing", "Compare settings in one table, and fit the best."),
+    "resume": ("fitting", "Go on with a run that was interrupted, or was too short."),
+    "info": ("runs", "Say what a run is: model, sizes, bound, and how it ended."),
+    "predict": ("links", "Score the cells of a table."),
+    "top": ("links", "List the most probable links that are not known yet."),
+    "explain": ("links", "Say why a link is predicted."),
+    "evaluate": ("evaluating", "Measure how well a run predicts links that it has not seen."),
+    "convert": ("converting", "Read a table or an array, and write it as another kind of file."),
+}
+
+
 class Program(TyperGroup):
     """The group of all commands; every exception that leaves a command passes through here."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, in the order of a first acquaintance."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, its module imported: `plait --help` needs none of them."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"plait.cli.{COMMANDS[cmd_name][0]}")
+        alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
+        alone.command(cmd_name)(getattr(module, cmd_name))
+        return typer.main.get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run a command and exit with its code; usage errors are said in the same words as all others."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from plait.cli.options import Json, RunFolder
-
-if TYPE_CHECKING:
-    from plait.result import Fit
+from plait.cli.output import emit, grid, out, pairs, significant, size_words
+from plait.result import Fit, load
+from plait.run.folder import manifest
 
 
 def info(run: RunFolder, json: Json = False) -> None:
@@ -18,10 +20,6 @@ def info(run: RunFolder, json: Json = False) -> None:
       plait info run
       plait info run --json
     """
-    from plait.cli.output import emit
-    from plait.result import load
-    from plait.run.folder import manifest
-
     fit, header = load(run), manifest(run)
     if json:
         emit(description(fit, header))
@@ -70,8 +68,6 @@ def weight_words(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
-    from plait.cli.output import grid, out, pairs, size_words
-
     out(f"{fit.model}\n", style="cyan")
     pairs(
         {
@@ -107,8 +103,6 @@ def _print(fit: "Fit", header: dict[str, Any], run: Path) -> None:
 
 def reached(fit: "Fit") -> str:
     """The bound, and what it took: the seconds are those of the sweeps."""
-    from plait.cli.output import significant
-
     last, seconds = fit.history[-1], sum(record.seconds for record in fit.history)
     place = "in the warm-up" if last.warm_up else f"after {last.sweep} sweep{'' if last.sweep == 1 else 's'}"
     return f"{significant(fit.bound)} {place}, {seconds:.1f} s"
@@ -116,8 +110,6 @@ def reached(fit: "Fit") -> str:
 
 def members(fit: "Fit") -> dict[str, str]:
     """A line on the members of an ensemble; none for a single fit."""
-    from plait.cli.output import significant
-
     if len(fit.members) == 1:
         return {}
     bounds = ", ".join(significant(member.bound) for member in fit.members)
@@ -130,8 +122,6 @@ def _member(fit: "Fit") -> dict[str, Any]:
 
 def _prior(fit: "Fit", name: str) -> list[str]:
     """Concentration and mean of a factor's prior: one number each, or the range; a given factor has none."""
-    import numpy as np
-
     if name not in fit.prior:
         return ["—", "—"]
     prior = fit.prior[name]

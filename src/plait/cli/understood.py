@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from warnings import WarningMessage
 
-if TYPE_CHECKING:
-    from warnings import WarningMessage
+import numpy as np
 
-    from plait.data.bound import BoundRelation, Data
+from plait.cli.output import grid
+from plait.data.bound import DIAGONAL_WORDS, BoundRelation, Data
+from plait.errors import NoZerosWarning
 
 
 def relations_table(data: "Data") -> None:
     """Print a line for each relation."""
-    from plait.cli.output import grid
-
     rows = [
         [name, shape_of(r), str(r.likelihood), len(r.values), r.observed_zeros, r.missing_cells, r.summed]
         for name, r in data.relations.items()
@@ -23,8 +23,6 @@ def relations_table(data: "Data") -> None:
 
 def diagonals(data: "Data") -> dict[str, str]:
     """What became of the diagonal of each relation that has one, in words."""
-    from plait.data.bound import DIAGONAL_WORDS
-
     return {name: DIAGONAL_WORDS[relation.diagonal] for name, relation in data.relations.items() if relation.diagonal}
 
 
@@ -46,8 +44,6 @@ class Values:
     @classmethod
     def of(cls, relation: "BoundRelation") -> "Values | None":
         """None where there are no links."""
-        import numpy as np
-
         x = relation.values
         if len(x) == 0:
             return None
@@ -56,8 +52,6 @@ class Values:
 
 def alone(data: "Data") -> dict[str, dict[str, int]]:
     """By axis: how many entities have links in one relation only, by relation, and how many in none (under "")."""
-    import numpy as np
-
     found: dict[str, dict[str, int]] = {}
     for axis in data.model.axes:
         seen = {name: np.zeros(len(data.labels[axis]), bool) for name in data.relations}
@@ -74,8 +68,6 @@ def alone(data: "Data") -> dict[str, dict[str, int]]:
 
 def warnings_about(data: "Data", traps: Sequence["WarningMessage"]) -> list[str]:
     """What a person should look at before fitting; traps: the warnings of the library."""
-    from plait.errors import NoZerosWarning
-
     found = [str(trap.message) for trap in traps]
     kinds = {trap.category for trap in traps}
     for name, relation in data.relations.items():
