@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.compile.step import Link, Operand, Step, chain, make_step, padded
+from plait.compile.step import ChainLink, Operand, Step, chain, make_step, padded
 from tests.compile.cases import Equation, equations
 
 CP3 = Equation.read("X[i,j,k] = A[i,r] B[j,r] C[k,r]")
@@ -24,9 +24,9 @@ def links(equation, order):
 
 def test_cp_keeps_the_rank_until_its_last_factor():
     assert links(CP3, "ijk") == (
-        Link(0, 0, None, ("r",)),
-        Link(1, 1, ("r",), ("r",)),
-        Link(2, 2, ("r",), ()),
+        ChainLink(0, 0, None, ("r",)),
+        ChainLink(1, 1, ("r",), ("r",)),
+        ChainLink(2, 2, ("r",), ()),
     )
 
 
@@ -37,10 +37,10 @@ def test_the_order_of_the_tree_is_the_order_of_the_chain():
 
 def test_tucker_starts_at_its_core_and_loses_one_index_a_level():
     assert links(TUCKER, "ijk") == (
-        Link(3, -1, None, ("p", "q", "r")),
-        Link(0, 0, ("p", "q", "r"), ("q", "r")),
-        Link(1, 1, ("q", "r"), ("r",)),
-        Link(2, 2, ("r",), ()),
+        ChainLink(3, -1, None, ("p", "q", "r")),
+        ChainLink(0, 0, ("p", "q", "r"), ("q", "r")),
+        ChainLink(1, 1, ("q", "r"), ("r",)),
+        ChainLink(2, 2, ("r",), ()),
     )
     assert [link.after for link in links(TUCKER, "kji")] == [("p", "q", "r"), ("p", "q"), ("p",), ()]
 

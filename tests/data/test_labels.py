@@ -10,7 +10,7 @@ import pytest
 
 from plait.data.labels import hashed
 from plait.data.labels.columns import kind, label_series, number_array, widened
-from plait.data.labels.names import Counted, Labels, Seen, build
+from plait.data.labels.names import Labels, Seen, Tallied, build
 from plait.errors import DataError
 from plait.saying import Place
 
@@ -139,7 +139,7 @@ def test_integers_of_different_widths_are_one_axis():
 
 
 def test_an_array_has_the_entities_0_to_n():
-    labels = build("x", [Counted(Place("X", "x", noun="index"), 3), seen("t", [2, 0])])
+    labels = build("x", [Tallied(Place("X", "x", noun="index"), 3), seen("t", [2, 0])])
     assert list(labels) == [0, 1, 2]
     assert labels.encode([2, 0]).tolist() == [2, 0]
     assert labels.encode([3, -1], unknown="mark").tolist() == [-1, -1]
@@ -147,7 +147,7 @@ def test_an_array_has_the_entities_0_to_n():
 
 
 def test_declared_names_name_the_rows_of_an_array():
-    labels = build("x", [Counted(Place("X", "x", noun="index"), 2), seen("t", ["a"])], declared=["b", "a"])
+    labels = build("x", [Tallied(Place("X", "x", noun="index"), 2), seen("t", ["a"])], declared=["b", "a"])
     assert labels.encode(["a", "b"]).tolist() == [1, 0]
 
 
@@ -338,22 +338,22 @@ ERRORS = {
         "Both are axis x: convert one of the two.",
     ),
     "arrays of two sizes": (
-        lambda: build("x", [Counted(Place("X", "x", noun="index"), 3), Counted(Place("Y", "x", noun="index"), 4)]),
+        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3), Tallied(Place("Y", "x", noun="index"), 4)]),
         "X, index 'x': axis x has 3 entities, but 4 in Y, index 'x'.\n"
         "Arrays over one axis have equal sizes; give a table where only some entities occur.",
     ),
     "table beyond the array": (
-        lambda: build("x", [Counted(Place("X", "x", noun="index"), 3), seen("t, column 'x'", [0, 3])]),
+        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3), seen("t, column 'x'", [0, 3])]),
         "t, column 'x', row 1 (counting from 0): 3 is no row of an array, but X, index 'x' is one: axis x is 0…2.\n"
         'Use these integers, or name the array\'s rows with labels={"x": […]}.',
     ),
     "names beside an array": (
-        lambda: build("x", [Counted(Place("X", "x", noun="index"), 3), seen("t, column 'x'", ["a"])]),
+        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3), seen("t, column 'x'", ["a"])]),
         "t, column 'x', row 0 (counting from 0): 'a' is no row of an array, but X, index 'x' is one: axis x is 0…2.\n"
         'Use these integers, or name the array\'s rows with labels={"x": […]}.',
     ),
     "declared for an array of another size": (
-        lambda: build("x", [Counted(Place("X", "x", noun="index"), 3)], declared=["a"]),
+        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3)], declared=["a"]),
         "labels of x: 1 names are declared, but X, index 'x' has 3 entities.\n"
         "Declare one name for each row of the array, in order.",
     ),

@@ -8,9 +8,9 @@ import plait
 from plait.compile.layout import Layout
 from plait.data.cells.trees import Forest
 from plait.execute import Threads
-from plait.infer.exposure import Exposure
+from plait.infer.exposure import ExposureSums
 from plait.infer.gamma import point
-from plait.infer.members import Member
+from plait.infer.members import Use
 from tests import oracle
 from tests.data.test_cover import dense_of, random_weights
 
@@ -73,7 +73,7 @@ def members_of(order, sizes, seed):
         indices = (*visible, *latent)
         shape = tuple(sizes[i] for i in visible) + tuple(RANKS[i] for i in latent)
         layout = Layout(f"F{n}", indices, tuple(visible), tuple(latent), shape)
-        members.append(Member.of(layout, indices, layout.name))
+        members.append(Use.of(layout, indices, layout.name))
     return members
 
 
@@ -90,7 +90,7 @@ def test_exposure_equals_the_dense_sum_to_the_last_digits_whatever_is_hidden(see
     }
     factors = {m.name: point(m.layout, m.layout.pack(Z[m.name])) for m in members}
     ranks = {index: RANKS[index] for m in members for index in m.latent}
-    exposure = Exposure(members, weights, weights.sizes | ranks, Threads(1), Forest())
+    exposure = ExposureSums(members, weights, weights.sizes | ranks, Threads(1), Forest())
     dense = dense_of(weights)
     for member in members:
         others = [m for m in members if m is not member]

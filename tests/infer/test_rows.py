@@ -9,7 +9,7 @@ from scipy import special
 from plait.compile.layout import Layout
 from plait.execute import Threads
 from plait.infer.gamma import (
-    Evidence,
+    RowEvidence,
     add_up,
     divergence,
     dot,
@@ -82,7 +82,7 @@ def test_a_vb_update_is_the_formula(name, prior, exposed, dtype):
     A, B, exposure = (small(rng, layout, pattern) for pattern in (prior, MEAN[prior], exposed))
     extra = stored(rng, layout) if exposed == "by entry" else None
     counts = layout.unpack(gradient).astype(float) * L + (0.0 if extra is None else layout.unpack(extra))
-    evidence = Evidence(gradient, extra, layout.spread(exposure))
+    evidence = RowEvidence(gradient, extra, layout.spread(exposure))
     found = update_vb(factor, evidence, layout.spread(A), layout.spread(B), Threads(2))
     C, D = np.broadcast_arrays(A + counts, 1.0 / (A / B + exposure))
     np.testing.assert_allclose(layout.unpack(factor.concentration), C, rtol=tolerance)
@@ -96,7 +96,7 @@ def test_a_vb_update_is_the_formula(name, prior, exposed, dtype):
 def test_a_float_factor_goes_on_with_the_same_bits(name):
     rng, layout = np.random.default_rng(1), LAYOUTS[name]
     factor = posterior(layout, stored(rng, layout, "float32"), stored(rng, layout, "float32"))
-    evidence = Evidence(stored(rng, layout, "float32"), None, np.full((1, 1), 0.7))
+    evidence = RowEvidence(stored(rng, layout, "float32"), None, np.full((1, 1), 0.7))
     update_vb(factor, evidence, np.full((1, 1), 0.3), np.full((1, 1), 2.0), Threads(1))
     again = resumed(layout, factor.concentration, factor.scale, factor.log_geomean)
     for before, after in zip(factor.derived, again.derived):
@@ -110,7 +110,7 @@ def test_without_evidence_the_kl_is_exactly_0(name, prior):
     rng, layout = np.random.default_rng(2), LAYOUTS[name]
     factor = posterior(layout, stored(rng, layout), stored(rng, layout))
     A, B = small(rng, layout, prior, 1e-3, 20.0), small(rng, layout, MEAN[prior])
-    evidence = Evidence(np.zeros(factor.mean.shape), None, np.zeros((1, 1)))
+    evidence = RowEvidence(np.zeros(factor.mean.shape), None, np.zeros((1, 1)))
     assert update_vb(factor, evidence, layout.spread(A), layout.spread(B), Threads(2)) == 0.0
     assert (layout.unpack(factor.concentration) == A).all()
 
@@ -141,7 +141,7 @@ def test_a_map_update_is_the_formula(name, prior):
     factor = point(layout, stored(rng, layout, spread=1.0))
     A, B = small(rng, layout, prior, 1.1, 4.0), small(rng, layout, MEAN[prior])
     gradient, L = stored(rng, layout, spread=1.0), layout.unpack(factor.geomean).copy()
-    evidence = Evidence(gradient, None, np.full((1, 1), 0.4))
+    evidence = RowEvidence(gradient, None, np.full((1, 1), 0.4))
     found = update_map(factor, evidence, layout.spread(A), layout.spread(B), Threads(2))
     Z = (A - 1.0 + layout.unpack(gradient) * L) / (A / B + 0.4)
     check_derived(factor, Z, np.log(Z), 1e-13)
@@ -158,7 +158,7 @@ def test_em_keeps_zeros_and_what_was_not_observed(name):
     gradient = np.where(rng.random(start.shape) < 0.3, 0.0, 2.0) * (start > 0)
     factor = point(layout, start.copy())
     expected = np.where(exposure > 0, gradient * factor.geomean / 1.5, start)
-    update_em(factor, Evidence(gradient, None, exposure), Threads(2))
+    update_em(factor, RowEvidence(gradient, None, exposure), Threads(2))
     np.testing.assert_allclose(factor.mean, expected, rtol=1e-15)
     inside = layout.unpack(factor.mean)
     assert np.isneginf(layout.unpack(factor.log_geomean)[inside == 0]).all()

@@ -10,7 +10,7 @@ from scipy import stats
 
 import plait
 from plait.answer.predict import draws, independent, pieces, prediction
-from plait.answer.predict.operands import Operand, Term
+from plait.answer.predict.operands import RateTerm, RowTable
 from plait.answer.predict.prediction import columns, score
 from plait.run.record import Posterior
 from tests.cases import make
@@ -103,14 +103,14 @@ def test_one_uncertain_factor_needs_no_draws_to_be_exact():
 @settings(max_examples=80, deadline=None)
 def test_a_probability_is_between_matched_moments_and_that_of_a_certain_rate(entries, more):
     C, E = np.array([[c for c, _ in entries]]), np.array([[e for _, e in entries]])
-    parts = [Operand(str(k), np.zeros(1, np.int64), (), E[:, k], E[:, k] / C[:, k]) for k in range(len(entries))]
+    parts = [RowTable(str(k), np.zeros(1, np.int64), (), E[:, k], E[:, k] / C[:, k]) for k in range(len(entries))]
     m = E.prod()
     v = m**2 * (np.prod(1 + 1 / C) - 1)
-    miss = independent.misses([Term(parts)], 0.0)[0]
+    miss = independent.misses([RateTerm(parts)], 0.0)[0]
     matched = m**2 / v * np.log1p(v / m)
     assert np.exp(-m) - 1e-9 <= np.exp(-miss) <= np.exp(-matched) + 1e-9
     # A longer exposure makes a link more probable, but for the rule's rounding.
-    longer = independent.misses([Term(parts, np.array([1 + more]))], 0.0)[0]
+    longer = independent.misses([RateTerm(parts, np.array([1 + more]))], 0.0)[0]
     assert np.exp(-longer) <= np.exp(-miss) + 0.003
 
 

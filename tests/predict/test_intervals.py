@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from plait.answer.predict import independent
-from plait.answer.predict.operands import Operand, Term
+from plait.answer.predict.operands import RateTerm, RowTable
 from plait.answer.predict.prediction import columns
 from plait.run.record import Posterior
 from tests.cases import make
@@ -121,10 +121,10 @@ def test_ends_of_every_equation_are_those_of_sampling(name, mean):
 def test_the_grid_keeps_the_moments_of_sums_and_products():
     rng = np.random.default_rng(0)
     C, E = np.exp(rng.uniform(np.log(0.3), np.log(3), (4, 3, 12))), rng.gamma(2.0, 1.0, (4, 3, 12))
-    parts = [Operand(str(k), np.arange(4), ("r",), E[:, k], E[:, k] / C[:, k]) for k in range(3)]
+    parts = [RowTable(str(k), np.arange(4), ("r",), E[:, k], E[:, k] / C[:, k]) for k in range(3)]
     found = {}
     independent.on_grid(
-        [Term(parts)], 0.0, lambda lo, hi, masses, mean, warm: found.update(m=masses, mean=mean, warm=warm)
+        [RateTerm(parts)], 0.0, lambda lo, hi, masses, mean, warm: found.update(m=masses, mean=mean, warm=warm)
     )
     nodes = found["mean"][:, None] * np.exp(
         independent.grid.LEAST + independent.grid.STEP * np.arange(independent.grid.NODES)

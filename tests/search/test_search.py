@@ -13,7 +13,7 @@ import plait
 from plait.answer.search import boxed, branch, tree
 from plait.answer.search.best import Best
 from plait.answer.search.boxes import RowBoxes
-from plait.answer.search.form import Axis, Form, Part
+from plait.answer.search.form import Axis, Form, FormPart
 from plait.answer.search.general import GeneralBoxes
 from plait.data.binding.known import Known
 from plait.data.labels.names import Labels
@@ -166,7 +166,7 @@ def test_a_search_that_no_bound_helps_is_a_sweep_with_few_boxes_waiting(monkeypa
 def test_both_kinds_of_boxes_agree():
     rng = np.random.default_rng(5)
     arrays = [rng.gamma(0.4, size=(n, 3)) for n in (70, 50, 30)]
-    parts = tuple(Part((axis,), ("r",), array) for axis, array in enumerate(arrays))
+    parts = tuple(FormPart((axis,), ("r",), array) for axis, array in enumerate(arrays))
     axes = [Axis((n,), np.arange(len(array))[:, None], whole=True) for n, array in enumerate(arrays)]
     found = []
     for boxes in (RowBoxes(arrays), GeneralBoxes(Form((70, 50, 30), (parts,)))):

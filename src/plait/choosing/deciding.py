@@ -78,7 +78,7 @@ def choose(
             cure=f"Say {Argument('by', 'hidden')}, or give a number as weight.",
         )
     name = _judged(model, relation)
-    task = Task(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
+    task = Comparing(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
     with saying(report) as say:
         if by == "bound":
             tried = [task.by_bound(setting, say) for setting in plan]
@@ -121,7 +121,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Task:
+class Comparing:
     """What all settings are fitted to."""
 
     data: Data

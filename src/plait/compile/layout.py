@@ -16,7 +16,7 @@ from plait.compile.step import padded
 from plait.types import Array
 
 
-class Pairs(Protocol):
+class PairRows(Protocol):
     """What a factor over pairs has rows for (`plait.data.observing.pairs`): pairs, then all others of an entity."""
 
     @property
@@ -66,11 +66,11 @@ class Layout:
     latent: tuple[str, ...]
     sizes: tuple[int, ...]  # inside: visible, then latent
     scaled: bool = True  # whether rows of L are kept divided by their maxima; not where terms are added up
-    pairs: Pairs | None = field(default=None, compare=False)  # what rows stand for, where they are those of pairs
+    pairs: PairRows | None = field(default=None, compare=False)  # what rows stand for, where they are those of pairs
 
     @classmethod
     def of_pairs(
-        cls, name: str, pairs: Pairs, latent: tuple[str, ...], ranks: tuple[int, ...], scaled: bool
+        cls, name: str, pairs: PairRows, latent: tuple[str, ...], ranks: tuple[int, ...], scaled: bool
     ) -> "Layout":
         """The layout of a factor whose rows are those of pairs, and of all other pairs of an entity."""
         own = f"pairs of {name}"

@@ -7,14 +7,14 @@ left out.
 
 from dataclasses import dataclass, field
 
-from plait.compile.step import Link, Step, chain, padded
+from plait.compile.step import ChainLink, Step, chain, padded
 from plait.jit import LOGS, WIDTH
 
 UNROLL = 8  # vectors of one block that are named; beyond that, loops
 
 
 @dataclass
-class Block:
+class Tile:
     """A latent tensor inside the kernel: a scalar, a few named vectors, or an array's memory from row + offset on."""
 
     name: str
@@ -35,14 +35,14 @@ class Block:
 class Product:
     """target (+)= Σ left · right over the latent indices that target lacks; `right` None: a plain sum or copy."""
 
-    target: Block
-    left: Block
-    right: Block | None
+    target: Tile
+    left: Tile
+    right: Tile | None
     add: bool
     vector: str | None = None
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[Tile]:
         """All blocks, the target first."""
         return [block for block in (self.target, self.left, self.right) if block is not None]
 
@@ -56,9 +56,9 @@ class Product:
 class Level:
     """What happens at one level of the tree: loads and products going down, products going up."""
 
-    loads: list[Block] = field(default_factory=list)
+    loads: list[Tile] = field(default_factory=list)
     down: list[Product] = field(default_factory=list)
-    zero: list[Block] = field(default_factory=list)
+    zero: list[Tile] = field(default_factory=list)
     up: list[Product] = field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class Nest:
         self.levels = {level: Level() for level in range(-1, self.depth)}
         self.logged = step.bound and self.forward
         self.scratch = LOGS if self.logged else WIDTH  # the scratch row begins with what the bound takes logarithms of
-        self.values: list[list[Block]] = []  # of every term the product so far, after each link of its chain
+        self.values: list[list[Tile]] = []  # of every term the product so far, after each link of its chain
         for term in range(step.terms):
             self._plan(term)
         self._place()
@@ -86,7 +86,7 @@ class Nest:
         return size
 
     @property
-    def results(self) -> list[Block | None]:
+    def results(self) -> list[Tile | None]:
         """What every term comes to at an entry; None: a term without operands is 1."""
         return [values[-1] if values else None for values in self.values]
 
@@ -99,7 +99,7 @@ class Nest:
         links, begin = self.chains[term], sum(map(len, self.values))
         wanted = [n for n, link in enumerate(links) if link.position in self.step.wanted]
         first, last = (wanted[0], wanted[-1]) if wanted else (len(links), -1)
-        values: list[Block] = []
+        values: list[Tile] = []
         for n, link in enumerate(links):
             operand, before = self._operand(link), (values[-1] if values else None)
             after = self._value(begin + n, link, operand, before)
@@ -113,9 +113,9 @@ class Nest:
 
     def _plan_up(self, term: int, begin: int, first: int) -> None:
         """Gradients of a term from the entry upwards, as far as the first wanted operand."""
-        links, values, outer = self.chains[term], self.values[term], Block(self.outer(term), ())
+        links, values, outer = self.chains[term], self.values[term], Tile(self.outer(term), ())
         if links[-1].level < self.depth - 1:  # levels that no operand has: their entries are added up first
-            total = Block(f"d{outer.name}" if self.step.terms == 1 else f"dq{term}", ())
+            total = Tile(f"d{outer.name}" if self.step.terms == 1 else f"dq{term}", ())
             self.levels[self.depth - 1].up.append(Product(total, outer, None, add=True))
             self.levels[links[-1].level].zero.append(total)
             outer = total
@@ -124,35 +124,35 @@ class Nest:
             before = values[n - 1] if n else None
             level = self.levels[link.level]
             if link.position in self.step.wanted:
-                target = Block("", operand.latent, f"grad{link.position}", operand.row)
+                target = Tile("", operand.latent, f"grad{link.position}", operand.row)
                 level.up.append(Product(target, outer, before, add=True))
             if before is not None and n > first:
-                inner = Block(f"d{begin + n - 1}", before.latent)
+                inner = Tile(f"d{begin + n - 1}", before.latent)
                 here = links[n - 1].level == link.level
                 level.up.append(Product(inner, outer, operand, add=not here))
                 if not here:
                     self.levels[links[n - 1].level].zero.append(inner)
                 outer = inner
 
-    def _operand(self, link: Link) -> Block:
+    def _operand(self, link: ChainLink) -> Tile:
         operand = self.step.operands[link.position]
         row = f"at{link.position}" if operand.visible else ""
-        return Block(f"a{link.position}", operand.latent, f"z{link.position}", row)
+        return Tile(f"a{link.position}", operand.latent, f"z{link.position}", row)
 
-    def _value(self, n: int, link: Link, operand: Block, before: Block | None) -> Block:
+    def _value(self, n: int, link: ChainLink, operand: Tile, before: Tile | None) -> Tile:
         """The product so far; the first operand itself where nothing of it is summed at once."""
         if before is None and set(link.after) == set(operand.latent):
             return operand
-        return Block(f"t{n}", link.after)
+        return Tile(f"t{n}", link.after)
 
-    def _down(self, link: Link, after: Block, operand: Block, before: Block | None) -> None:
+    def _down(self, link: ChainLink, after: Tile, operand: Tile, before: Tile | None) -> None:
         product = Product(after, operand, None, add=False) if before is None else Product(after, before, operand, False)
         self.levels[link.level].down.append(product)
 
     def _place(self) -> None:
         """Choose every product's vector index, then which blocks live in registers and which in scratch."""
         products = [p for level in self.levels.values() for p in (*level.down, *level.up)]
-        shared: dict[str, Block] = {}
+        shared: dict[str, Tile] = {}
         looped: set[str] = set()
         for product in products:
             product.vector = self._vector_index(product)
@@ -165,7 +165,7 @@ class Nest:
                 self._locate(block, shared)
         self._plan_loads([block for product in products for block in product.blocks])
 
-    def _plan_loads(self, blocks: list[Block]) -> None:
+    def _plan_loads(self, blocks: list[Tile]) -> None:
         """Operands that live in registers are loaded where their row becomes known; so is one that is Xhat itself."""
         xhat = [block for block in self.results if block is not None] if self.forward else []
         operands = {block.name: block for block in (*blocks, *xhat) if block.array.startswith("z")}
@@ -173,10 +173,10 @@ class Nest:
             if block.named or block.scalar:
                 self.levels[self._entry_level(block)].loads.append(block)
 
-    def _entry_level(self, operand: Block) -> int:
+    def _entry_level(self, operand: Tile) -> int:
         return self.step.level(int(operand.name[1:]))
 
-    def _locate(self, block: Block, shared: dict[str, Block]) -> None:
+    def _locate(self, block: Tile, shared: dict[str, Tile]) -> None:
         if block.scalar or block.array.startswith("grad"):
             return
         small = len(block.latent) == 1 and padded(self.step.extent(block.latent[0])) <= WIDTH * UNROLL

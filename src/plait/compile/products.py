@@ -1,6 +1,6 @@
 """The text of products between latent blocks: named vectors, loops over vectors, or plain loops."""
 
-from plait.compile.nest import UNROLL, Block, Product
+from plait.compile.nest import UNROLL, Product, Tile
 from plait.compile.step import Step, padded
 from plait.jit import WIDTH
 
@@ -47,17 +47,17 @@ class ProductWriter:
         else:
             self._write_reduction(product, product.vector)
 
-    def _element(self, block: Block) -> str:
+    def _element(self, block: Tile) -> str:
         """A scalar of a block at the current loop variables."""
         if block.scalar and not block.array.startswith("grad"):
             return block.name
         return f"item({block.array}, {self._place(block)})"
 
-    def _place(self, block: Block) -> str:
+    def _place(self, block: Tile) -> str:
         """Position of an element in the memory of a block's array."""
         return from_row(block, self._column(block, block.latent) if block.latent else "0")
 
-    def _write_element(self, target: Block, value: str, *, add: bool) -> None:
+    def _write_element(self, target: Tile, value: str, *, add: bool) -> None:
         """Set a scalar, or add to it."""
         if target.scalar and not target.array.startswith("grad"):
             self.out(f"{target.name} {'+=' if add else '='} {value}")
@@ -65,7 +65,7 @@ class ProductWriter:
             more = f"{self._element(target)} + " if add else ""
             self.out(f"put({target.array}, {self._place(target)}, {more}{value})")
 
-    def _column(self, block: Block, indices: tuple[str, ...]) -> str:
+    def _column(self, block: Tile, indices: tuple[str, ...]) -> str:
         """Column of an element; for a vector the last index is left out of `indices`."""
         stride, terms = padded(self.step.extent(block.latent[-1])), []
         if len(indices) == len(block.latent):
@@ -77,7 +77,7 @@ class ProductWriter:
             terms.append(str(block.offset))
         return " + ".join(reversed(terms))
 
-    def _vector(self, block: Block, index: str, m: str) -> str:
+    def _vector(self, block: Tile, index: str, m: str) -> str:
         """The m-th vector of a block along the product's vector index; elsewhere a scalar, copied."""
         if index not in block.latent:
             return f"splat({self._element(block)})"
@@ -149,7 +149,7 @@ class ProductWriter:
         right = self._vector(product.right, index, m)
         return f"mul({left}, {right})" if start is None else f"fma({left}, {right}, {start})"
 
-    def _assign(self, target: Block, index: str, m: str, value: str) -> None:
+    def _assign(self, target: Tile, index: str, m: str, value: str) -> None:
         if target.named:
             self.out(f"{target.name}_{m} = {value}")
         else:
@@ -179,7 +179,7 @@ class ProductWriter:
         self.out.depth = depth
 
 
-def from_row(block: Block, column: str) -> str:
+def from_row(block: Tile, column: str) -> str:
     """Position in memory of a column of the block's row."""
     if not block.row:
         return column

@@ -2,7 +2,7 @@
 
 from functools import reduce
 
-from plait.compile.nest import Block, Nest
+from plait.compile.nest import Nest, Tile
 from plait.compile.products import ProductWriter, Writer, from_row
 from plait.compile.step import Operand, Step
 from plait.jit import LOGS, WIDTH
@@ -121,14 +121,14 @@ class _Kernel:
             row = f"({row}) * size{self.step.order.index(index)} + {index}"
         return row
 
-    def _write_load(self, block: Block) -> None:
+    def _write_load(self, block: Tile) -> None:
         if block.scalar:
             self.out(f"{block.name} = item({block.array}, {block.row or '0'})")
             return
         for m in range(self.product.vectors(block.latent[0])):
             self.out(f"{block.name}_{m} = load_at({block.array}, {from_row(block, str(m * WIDTH))})")
 
-    def _write_zero(self, block: Block) -> None:
+    def _write_zero(self, block: Tile) -> None:
         if block.scalar:
             self.out(f"{block.name} = 0.0")
         elif block.named:

@@ -132,7 +132,7 @@ def make_step(
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """One product of the chain: the product so far × one operand, summed over what nothing later needs."""
 
     position: int
@@ -141,17 +141,17 @@ class Link:
     after: tuple[str, ...]
 
 
-def chain(step: Step, term: int = 0) -> tuple[Link, ...]:
+def chain(step: Step, term: int = 0) -> tuple[ChainLink, ...]:
     """A term's operands in the order in which the tree meets them, with the latent indices that stay after each."""
     own = (position for position, operand in enumerate(step.operands) if operand.term == term)
     positions = sorted(own, key=lambda position: (step.level(position), position))
-    links: list[Link] = []
+    links: list[ChainLink] = []
     before: tuple[str, ...] | None = None
     for n, position in enumerate(positions):
         needed = {index for later in positions[n + 1 :] for index in step.operands[later].latent}
         latent = step.operands[position].latent
         merged = [*(before or ()), *(index for index in latent if index not in (before or ()))]
         after = tuple(index for index in merged if index in needed)
-        links.append(Link(position, step.level(position), before, after))
+        links.append(ChainLink(position, step.level(position), before, after))
         before = after
     return tuple(links)

@@ -9,7 +9,7 @@ from plait.evaluation.comparison import Comparison, Difference
 from plait.evaluation.evaluating import UNSEEN, report
 from plait.evaluation.figures import Figure, norm
 from plait.evaluation.measuring import Measured, measure
-from plait.evaluation.task import Options, check_options, set_task
+from plait.evaluation.task import TestOptions, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
 from plait.fitting.progress import counting
@@ -44,7 +44,7 @@ def compare(
     the fit that knows the fewest; every other fit must know these, too.
     """
     against = _check(fits, relation, against)
-    options = Options(score, rank, k, nonlinks, known, seed)
+    options = TestOptions(score, rank, k, nonlinks, known, seed)
     check_options(options)
     smallest = min(fits.values(), key=lambda fit: sum(fit.known[relation].shape))
     views = {name: View.of(fit, relation, score, smallest, name) for name, fit in fits.items()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.evaluation.evaluation import Metrics
 from plait.evaluation.measuring import Measured, measure
-from plait.evaluation.task import Options, Task, check_options, set_task
+from plait.evaluation.task import TestOptions, TestTask, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
 from plait.fitting.progress import counting
@@ -81,7 +81,7 @@ def evaluate(
     like others, but noted and warned of (`LeakWarning`): predicting them is no feat. Of zeros a fit does not remember
     which it has seen. A cell stands in the test once.
     """
-    options = Options(score, rank, k, nonlinks, known, seed)
+    options = TestOptions(score, rank, k, nonlinks, known, seed)
     check_options(options)
     view = View(fit, relation, score)
     task = set_task(fit, [], relation, test, options)
@@ -92,7 +92,7 @@ def evaluate(
     return report(task, measured)
 
 
-def report(task: Task, measured: Measured) -> Metrics:
+def report(task: TestTask, measured: Measured) -> Metrics:
     """What has been measured, for the user."""
     errors = {name: figure.error for name, figure in measured.found.items()}
     return Metrics(

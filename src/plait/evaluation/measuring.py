@@ -10,7 +10,7 @@ from plait.evaluation import figures, metrics
 from plait.evaluation.figures import Figure
 from plait.evaluation.ranking import Advance, Ranked, queries, ranked
 from plait.evaluation.retrieval import figures_at, standing
-from plait.evaluation.task import Drawn, Task
+from plait.evaluation.task import Drawn, TestTask
 from plait.evaluation.view import View
 from plait.types import Array, Flags, Rows
 
@@ -28,7 +28,7 @@ class Measured:
     calibration: "pl.DataFrame | None" = None
 
 
-def measure(view: View, task: Task, advance: Advance) -> Measured:
+def measure(view: View, task: TestTask, advance: Advance) -> Measured:
     """All figures of a fit that the task asks for."""
     seen = _seen(view, task)
     measured = Measured(seen, [] if seen is None else [seen])
@@ -48,7 +48,7 @@ def measure(view: View, task: Task, advance: Advance) -> Measured:
     return measured
 
 
-def _seen(view: View, task: Task) -> str | None:
+def _seen(view: View, task: TestTask) -> str | None:
     links = task.rows[task.link]
     count = int(np.count_nonzero(view.knows(links)))
     are = "is" if count == 1 else "are"
@@ -58,7 +58,7 @@ def _seen(view: View, task: Task) -> str | None:
 # --- over the rows of the test
 
 
-def _on_cells(view: View, task: Task, measured: Measured) -> None:
+def _on_cells(view: View, task: TestTask, measured: Measured) -> None:
     """Figures over the links and zeros of the test."""
     found, link = measured.found, task.link
     score = view.scores(task.rows)
@@ -84,7 +84,7 @@ def _table(bins: metrics.Calibration) -> "pl.DataFrame":
     return pl.DataFrame({"bin": names, "cells": bins.cells, "predicted": bins.predicted, "observed": bins.observed})
 
 
-def _on_links(view: View, task: Task, measured: Measured) -> None:
+def _on_links(view: View, task: TestTask, measured: Measured) -> None:
     """Figures over the test links alone."""
     mean, _, log = view.predictive(task.rows, task.values)
     _add_log_likelihood(log, "_links", measured)
@@ -108,7 +108,7 @@ def _add_log_likelihood(log: Array, suffix: str, measured: Measured) -> None:
 # --- beside what is drawn
 
 
-def _on_drawn(view: View, task: Task, measured: Measured) -> None:
+def _on_drawn(view: View, task: TestTask, measured: Measured) -> None:
     """Figures of the test links beside each set of non-links."""
     cells = task.rows[task.link]
     score = view.scores(cells)
@@ -146,7 +146,7 @@ def _add_within(link: Flags, score: Array, query: Rows, how: str, measured: Meas
 # --- ranking
 
 
-def _ranks(task: Task, on_axes: Sequence[Ranked]) -> Iterator[tuple[str, Figure]]:
+def _ranks(task: TestTask, on_axes: Sequence[Ranked]) -> Iterator[tuple[str, Figure]]:
     """mrr, hits_at_… and mean_rank: filtered, and _raw; by axis as mrr[tail] where there are several, and over all."""
     several = len(on_axes) > 1
     together: dict[str, list[Figure]] = {}
@@ -161,7 +161,7 @@ def _ranks(task: Task, on_axes: Sequence[Ranked]) -> Iterator[tuple[str, Figure]
     yield from ((name, figures.together(own)) for name, own in together.items())
 
 
-def _among_first(task: Task, on_axes: Sequence[Ranked]) -> Iterator[tuple[str, Figure]]:
+def _among_first(task: TestTask, on_axes: Sequence[Ranked]) -> Iterator[tuple[str, Figure]]:
     """recall_at_10, … over queries; by axis as well where there are several."""
     several = len(on_axes) > 1
     items = [standing(own.query, own.score, own.above, own.tied) for own in on_axes]
@@ -174,7 +174,7 @@ def _among_first(task: Task, on_axes: Sequence[Ranked]) -> Iterator[tuple[str, F
             yield name, figures.mean(np.concatenate([found[name] for found in by_axis]))
 
 
-def _absent(task: Task) -> list[str]:
+def _absent(task: TestTask) -> list[str]:
     """Notes on candidates of a ranking that have no link in the relation: most likely they belong to other ones."""
     links, counts = task.links, dict[str, tuple[int, int]]()
     for place in task.places:

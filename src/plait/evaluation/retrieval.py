@@ -14,7 +14,7 @@ from plait.types import Array, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class QueryStanding:
     """Where relevant items stand among the candidates of their queries; all (n,).
 
     query: its number, from 0, each with an item. before: how many candidates are above, hits: how many of these are
@@ -29,7 +29,7 @@ class Standing:
     alike: Rows
 
 
-def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> Standing:
+def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> QueryStanding:
     """From how many candidates that are not relevant stand above an item and beside it; all (n,)."""
     order = np.lexsort((-score, query))
     own, down = query[order], score[order]
@@ -41,10 +41,10 @@ def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> Standing:
     hits_there, alike_there = first[tie] - begin, alike[tie]
     hits, near = np.empty_like(query), np.empty_like(query)
     hits[order], near[order] = hits_there, alike_there
-    return Standing(query, above + hits, hits, tied + near, near)
+    return QueryStanding(query, above + hits, hits, tied + near, near)
 
 
-def figures_at(items: Standing, k: int) -> dict[str, Array]:
+def figures_at(items: QueryStanding, k: int) -> dict[str, Array]:
     """recall, precision, ndcg and map (average precision) at k of every query, (queries,), by name."""
     relevant = np.bincount(items.query)
     few = np.minimum(relevant, k)
@@ -58,7 +58,7 @@ def figures_at(items: Standing, k: int) -> dict[str, Array]:
     }
 
 
-def _of_items(items: Standing, gains: Array) -> Sequence[Array]:
+def _of_items(items: QueryStanding, gains: Array) -> Sequence[Array]:
     """Expected over the order of ties: whether each item is among the first k, its gain, and the precision there."""
     k = len(gains)
     start, end = np.minimum(items.before, k), np.minimum(items.before + items.tied, k)

@@ -22,7 +22,7 @@ SCORES = ("mean", "probability", "rate")
 
 
 @dataclass(frozen=True)
-class Options:
+class TestOptions:
     """What `evaluate` and `compare` can be told about how to measure."""
 
     score: str = "mean"
@@ -47,7 +47,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TestTask:
     """The test as row numbers (n, order) and values (n,), all links that are known or tested, and what is asked."""
 
     relation: str
@@ -71,7 +71,7 @@ class Task:
         return int(np.count_nonzero(self.values == 0))
 
 
-def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, options: Options) -> Task:
+def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, options: TestOptions) -> TestTask:
     """Read and check the test, with the row numbers of a fit, and draw what is to be drawn; for all views alike."""
     rows, values = read_test(fit, relation, test)
     if not (values > 0).any():
@@ -91,10 +91,10 @@ def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, option
     notes: list[str] = []
     drawn = draw(links, tested, count, indices, np.random.default_rng(options.seed), notes) if count else ()
     places = tuple(indices.index(axis) for axis in axes)
-    return Task(relation, indices, rows, values, links, drawn, places, _first(options.k, axes), tuple(notes))
+    return TestTask(relation, indices, rows, values, links, drawn, places, _first(options.k, axes), tuple(notes))
 
 
-def check_options(options: Options) -> None:
+def check_options(options: TestOptions) -> None:
     """Refuse what is wrong whatever the test."""
     one_of("score", options.score, SCORES)
     if not _is_whole(options.seed):
@@ -132,7 +132,7 @@ def draw(
     return tuple(found)
 
 
-def _drawn_each(options: Options, has_zeros: bool) -> int:
+def _drawn_each(options: TestOptions, has_zeros: bool) -> int:
     """How many non-links to draw for each link."""
     if options.nonlinks is None:
         return 0 if has_zeros else 1

@@ -8,7 +8,7 @@ after a failure is the file walked through line by line, to say where.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from plait.files.dialect import CODES, Holds, Layout, holds, is_number, layout_of
+from plait.files.dialect import CODES, Holds, Shape, holds, is_number, layout_of
 from plait.files.faults import not_a_number, ragged, record_at, unread
 from plait.files.lines import BOM, opened
 
@@ -33,7 +33,7 @@ def read_text(path: str, **options: Any) -> "pl.DataFrame":
     return _without_gaps(table, layout)
 
 
-def _parsed(layout: Layout) -> tuple["pl.DataFrame", dict[int, int]]:
+def _parsed(layout: Shape) -> tuple["pl.DataFrame", dict[int, int]]:
     """The columns by number, each in the type it is held to be; and the first row that did not fit, by column."""
     import polars as pl
 
@@ -67,7 +67,7 @@ def _parsed(layout: Layout) -> tuple["pl.DataFrame", dict[int, int]]:
     return table.select(names), failed
 
 
-def _marked_rows(layout: Layout) -> bytes:
+def _marked_rows(layout: Shape) -> bytes:
     """The rows behind another byte order mark: polars takes off the first that it sees, wherever it begins to read."""
     with opened(layout.path) as file:
         for _ in range(layout.skip):
@@ -100,7 +100,7 @@ def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":
     return pl.when(fits).then(number)
 
 
-def _widened(layout: Layout, failed: dict[int, int]) -> Layout:
+def _widened(layout: Shape, failed: dict[int, int]) -> Shape:
     """The layout with every column that failed held to be wide enough for the first field that did not fit."""
     held = list(layout.holds)
     for k, row in failed.items():
@@ -115,7 +115,7 @@ def _widened(layout: Layout, failed: dict[int, int]) -> Layout:
     return replace(layout, holds=tuple(held))
 
 
-def _without_gaps(table: "pl.DataFrame", layout: Layout) -> "pl.DataFrame":
+def _without_gaps(table: "pl.DataFrame", layout: Shape) -> "pl.DataFrame":
     """Without the rows of blank lines; a column without any field has no type."""
     import polars as pl
 

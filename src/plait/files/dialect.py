@@ -9,7 +9,7 @@ from typing import Literal
 
 from plait.errors import DataError, SettingError, suggestion
 from plait.files.kinds import ending
-from plait.files.lines import BOM, Passed, Record, beginning, records, split_lines, split_records
+from plait.files.lines import BOM, Passed, TextRow, beginning, records, split_lines, split_records
 from plait.saying import Argument, FilePlace
 
 SAMPLE = 1 << 17  # bytes: enough to see what a column holds; one that turns out wider is read again
@@ -24,7 +24,7 @@ INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Layout:
+class Shape:
     """How to read a file: columns by name and what each holds; skip: lines before the first row, header included.
 
     marked: whether the first row begins with a byte order mark that is its own, not the file's.
@@ -40,7 +40,7 @@ class Layout:
     marked: bool
     strip: bool
 
-    def records(self, passed: Passed | None = None) -> Iterator[Record]:
+    def records(self, passed: Passed | None = None) -> Iterator[TextRow]:
         """The records after the header, blank ones included: as many as polars has rows, in the same order."""
         found = records(self.path, self.delimiter, self.quoted, passed)
         kept = (record for record in found if record.line > self.skip)
@@ -57,7 +57,7 @@ def layout_of(
     quoted: bool = True,
     strip: bool = False,
     kind: str | None = None,
-) -> Layout:
+) -> Shape:
     """Look at the beginning of a file; the arguments are those of ``plait.read``."""
     _check_settings(columns, delimiter, text)
     sample, whole = beginning(path, SAMPLE)
@@ -84,13 +84,13 @@ def layout_of(
         for k, name in enumerate(names)
     )
     marked = bool(skip) and len(rows) > header and rows[header].fields[0].startswith(BOM)
-    return Layout(path, delimiter, quoted, header, names, held, skip, marked, strip)
+    return Shape(path, delimiter, quoted, header, names, held, skip, marked, strip)
 
 
-def _stripped(record: Record) -> Record:
+def _stripped(record: TextRow) -> TextRow:
     """The record without blanks around its fields; a line of nothing else is a blank one."""
     fields = [field.strip() for field in record.fields]
-    return Record(record.line, [] if fields == [""] and record.fields != [""] else fields)
+    return TextRow(record.line, [] if fields == [""] and record.fields != [""] else fields)
 
 
 def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: Sequence[str] | None) -> None:
@@ -118,9 +118,9 @@ def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: 
             )
 
 
-def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) -> list[Record]:
+def _sampled(path: str, sample: str, delimiter: str, quoted: bool, whole: bool) -> list[TextRow]:
     """The records of the sample; a fault at its cut end is not one of the file."""
-    found: list[Record] = []
+    found: list[TextRow] = []
     try:
         found.extend(split_records(path, iter(split_lines(sample)), delimiter, quoted))
     except DataError:
@@ -156,7 +156,7 @@ def _widths(lines: Sequence[str], delimiter: str, quoted: bool) -> list[int]:
 
 
 def _columns(
-    path: str, tail: str, rows: Sequence[Record], columns: Sequence[str] | None, header: bool | None
+    path: str, tail: str, rows: Sequence[TextRow], columns: Sequence[str] | None, header: bool | None
 ) -> tuple[tuple[str, ...], bool]:
     """The names of the columns, and whether the first line is a header."""
     first = rows[0]
@@ -180,7 +180,7 @@ def _columns(
     return tuple(first.fields), True
 
 
-def _check_header(path: str, tail: str, first: Record) -> None:
+def _check_header(path: str, tail: str, first: TextRow) -> None:
     """Where nothing is said, the first line of a .txt may be either, and one with numbers is most likely data."""
     if tail == ".txt":
         raise DataError(
@@ -200,7 +200,7 @@ def _check_header(path: str, tail: str, first: Record) -> None:
             )
 
 
-def _check_names(path: str, first: Record) -> None:
+def _check_names(path: str, first: TextRow) -> None:
     for k, name in enumerate(first.fields, 1):
         if not name:
             raise DataError(
@@ -216,7 +216,7 @@ def _check_names(path: str, first: Record) -> None:
             )
 
 
-def _check_no_header(path: str, rows: Sequence[Record]) -> None:
+def _check_no_header(path: str, rows: Sequence[TextRow]) -> None:
     """A word above numbers is a header, which columns= would turn into a row."""
     first, below = rows[0], [row.fields for row in rows[1:]]
     for k, field in enumerate(first.fields):

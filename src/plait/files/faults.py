@@ -9,12 +9,12 @@ from itertools import chain
 import numpy as np
 
 from plait.errors import DataError
-from plait.files.dialect import Layout
-from plait.files.lines import Passed, Record, stray_quote
+from plait.files.dialect import Shape
+from plait.files.lines import Passed, TextRow, stray_quote
 from plait.saying import Argument, FilePlace
 
 
-def record_at(layout: Layout, row: int) -> Record:
+def record_at(layout: Shape, row: int) -> TextRow:
     """The record that became a row of polars, which counts blank lines."""
 
     def passed(chunk: bytes, before: int) -> bool:
@@ -26,7 +26,7 @@ def record_at(layout: Layout, row: int) -> Record:
     return found
 
 
-def line_of_row(layout: Layout, row: int) -> int | None:
+def line_of_row(layout: Shape, row: int) -> int | None:
     """The line that a row of the table came from; blank lines are no rows."""
     blanks = (b" ", b"\t") if layout.strip else ()
     ends = (b"\n", b"\r", layout.delimiter.encode(), *blanks)
@@ -43,7 +43,7 @@ def line_of_row(layout: Layout, row: int) -> int | None:
     return next((line for k, line in enumerate(filled, first[0]) if k == row), None)
 
 
-def ragged(layout: Layout) -> DataError | None:
+def ragged(layout: Shape) -> DataError | None:
     """The first record with too few or too many fields; raises what is wrong with encoding or quotes before it."""
     width = len(layout.columns)
     for record in layout.records(lambda chunk, _: _plain(layout, chunk) and _even(chunk, layout.delimiter, width)):
@@ -52,7 +52,7 @@ def ragged(layout: Layout) -> DataError | None:
     return None
 
 
-def unread(layout: Layout, error: object) -> DataError:
+def unread(layout: Shape, error: object) -> DataError:
     """Why polars gave up."""
     found = ragged(layout) or (stray_quote(layout.path) if layout.quoted else None)
     reason = str(error).strip().partition("\n")[0].rstrip(".")
@@ -63,7 +63,7 @@ def unread(layout: Layout, error: object) -> DataError:
     )
 
 
-def not_a_number(layout: Layout, column: int, record: Record) -> DataError:
+def not_a_number(layout: Shape, column: int, record: TextRow) -> DataError:
     """A field that must be a number and is none."""
     cure = "Write a number such as 3 or 0.25"
     if record.line == layout.skip + 1 and not layout.header:
@@ -77,14 +77,14 @@ def not_a_number(layout: Layout, column: int, record: Record) -> DataError:
     )
 
 
-def _numbered(layout: Layout, passed: Passed) -> Iterator[tuple[int, Record]]:
+def _numbered(layout: Shape, passed: Passed) -> Iterator[tuple[int, TextRow]]:
     """Records with the number of their row; where lines were passed over, each was a row."""
     found = layout.records(passed)
     first = next(found, None)
     return iter(()) if first is None else enumerate(chain([first], found), first.line - 1 - layout.skip)
 
 
-def _plain(layout: Layout, chunk: bytes) -> bool:
+def _plain(layout: Shape, chunk: bytes) -> bool:
     return not layout.quoted or b'"' not in chunk
 
 
@@ -104,7 +104,7 @@ def _even(chunk: bytes, delimiter: str, width: int) -> bool:
     return bool((np.diff(before, prepend=0) == width - 1).all())
 
 
-def _ragged(layout: Layout, line: int, count: int) -> DataError:
+def _ragged(layout: Shape, line: int, count: int) -> DataError:
     fields = "1 field" if count == 1 else f"{count} fields"
     wanted = "1 column" if len(layout.columns) == 1 else f"{len(layout.columns)} columns"
     if count < len(layout.columns):

@@ -20,7 +20,7 @@ CHUNK = 4 << 20
 Passed = Callable[[bytes, int], bool]
 
 
-class Record(NamedTuple):
+class TextRow(NamedTuple):
     """A record of delimited text: the line it begins in (counting from 1), and its fields; none for a blank line."""
 
     line: int
@@ -97,7 +97,7 @@ def split_lines(text: str) -> list[str]:
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def records(path: str, delimiter: str, quoted: bool, passed: Passed | None = None) -> Iterator[Record]:
+def records(path: str, delimiter: str, quoted: bool, passed: Passed | None = None) -> Iterator[TextRow]:
     """The records of a file. Megabytes at its beginning are left out as long as ``passed`` says so.
 
     passed(chunk, before): whether nothing in these whole lines is of interest, a line being a record there; before is
@@ -117,7 +117,7 @@ def records(path: str, delimiter: str, quoted: bool, passed: Passed | None = Non
         yield from split_records(path, source, delimiter, quoted, before)
 
 
-def split_records(path: str, source: Iterator[str], delimiter: str, quoted: bool, before: int = 0) -> Iterator[Record]:
+def split_records(path: str, source: Iterator[str], delimiter: str, quoted: bool, before: int = 0) -> Iterator[TextRow]:
     """The records of lines, in step with polars: a blank line is a record without fields."""
     reader = csv.reader(
         source, delimiter=delimiter, strict=True, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
@@ -130,7 +130,7 @@ def split_records(path: str, source: Iterator[str], delimiter: str, quoted: bool
             return
         except csv.Error as error:
             raise _quoting_fault(FilePlace(path, (line,)), str(error)) from None
-        yield Record(line, fields)
+        yield TextRow(line, fields)
         line = before + reader.line_num + 1
 
 

@@ -14,7 +14,7 @@ from plait.errors import FitError, SettingError
 from plait.execute import Executor
 from plait.fitting.checks import check_factor_names
 from plait.fitting.remembered import refuse_array
-from plait.infer.gamma import Factor, point, posterior
+from plait.infer.gamma import FactorState, point, posterior
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError
@@ -34,7 +34,7 @@ def make_problem(
     method: Method,
     priors: Mapping[str, Prior],
     exposures: Exposures,
-    given: Mapping[str, Factor],
+    given: Mapping[str, FactorState],
     init: Fit | Mapping[str, Any] | None,
     dtype: np.dtype[Any],
     late: frozenset[str],
@@ -76,13 +76,13 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
     return found
 
 
-def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, Factor]:
+def given_factors(model: Model, layouts: Mapping[str, Layout], fixed: Mapping[str, Any]) -> dict[str, FactorState]:
     """Given factors that are no exposures, with latent indices or uncertain: ordinary ones that are never updated."""
     names = [name for name in fixed if model.factor(name).latent or isinstance(fixed[name], Posterior)]
     return {name: _given(layouts[name], fixed[name]) for name in names}
 
 
-def _given(layout: Layout, given: Any) -> Factor:
+def _given(layout: Layout, given: Any) -> FactorState:
     if isinstance(given, Posterior):
         C, D = (_packed(layout, array, "fixed", least=TINIEST) for array in (given.concentration, given.scale))
         return posterior(layout, C, D)
@@ -124,7 +124,7 @@ def _start_factors(
     seed: int,
     init: Fit | Mapping[str, Any] | None,
     dtype: np.dtype[Any],
-) -> tuple[dict[str, Factor], tuple[str, ...]]:
+) -> tuple[dict[str, FactorState], tuple[str, ...]]:
     """Every free factor at its start, and which of them are random."""
     known: Mapping[str, Any] = init.aligned(data, layouts) if isinstance(init, Fit) else (init or {})
     if isinstance(init, Fit):
@@ -177,7 +177,7 @@ def _sizes(indices: Sequence[str], latent: Sequence[str], shape: Sequence[int]) 
     return ", ".join(f"{'latent ' * (i in latent)}{i}: {size}" for i, size in zip(indices, shape)) or "a number"
 
 
-def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> Factor:
+def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> FactorState:
     """A factor from an array of means or from a posterior (anything with concentration and scale)."""
     known = hasattr(start, "concentration") and hasattr(start, "scale")
     if method != "vb":

@@ -25,7 +25,7 @@ from plait.fitting.assemble import as_given, check_alike, given_factors, make_pr
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.remembered import check_joins, check_ties
 from plait.fitting.traps import given_traps, link_traps, rank_traps
-from plait.infer.gamma import Factor
+from plait.infer.gamma import FactorState
 from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Settings
 from plait.infer.parts import go_on, parts_of
 from plait.infer.prior import Prior
@@ -217,7 +217,7 @@ def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str
 
 
 def _origin(
-    data: Data, given: Options, exposures: Exposures, factors: Mapping[str, Factor], words: dict[str, Any]
+    data: Data, given: Options, exposures: Exposures, factors: Mapping[str, FactorState], words: dict[str, Any]
 ) -> Origin:
     seed = secrets.randbits(63) if given.seed is None else int(given.seed)
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout, Pairs
+from plait.compile.layout import Layout, PairRows
 from plait.data.bound import Data
 from plait.errors import SettingError, suggestion
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, NUMBERS, one_of, whole
@@ -218,7 +218,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def layouts(
-    model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, Pairs] | None = None
+    model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, PairRows] | None = None
 ) -> dict[str, Layout]:
     """The layout of every factor; pairs: those over pairs, by name."""
     result, unscaled = {}, model.unscaled({name: own.likelihood for name, own in data.relations.items()})

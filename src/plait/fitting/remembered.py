@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout
-from plait.compile.layout import Pairs as Rows
+from plait.compile.layout import Layout, PairRows
 from plait.data.observing.pairs import Pairs, count_joined
 from plait.errors import SettingError
 from plait.machine import memory
@@ -42,12 +41,12 @@ def check_ties(ties: Mapping[str, Tie], adapt: Any, layouts: Mapping[str, Layout
     return found
 
 
-def _latent(tie: Tie, pairs: Rows) -> bool:
+def _latent(tie: Tie, pairs: PairRows) -> bool:
     """Whether a tying by index names has none that is visible."""
     return not isinstance(tie, str) and not set(tie) & set(pairs.visible)
 
 
-def by_components(name: str, pairs: Rows, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
+def by_components(name: str, pairs: PairRows, word: str, value: NDArray[np.float64]) -> NDArray[np.float64]:
     """An array of a prior that broadcasts to the factor as written -> (1, *latent); it is one for all pairs."""
     shape = (1,) * (len(pairs.indices) - value.ndim) + value.shape
     if len(shape) > len(pairs.indices) or any(n > 1 for n, i in zip(shape, pairs.indices) if i in pairs.visible):

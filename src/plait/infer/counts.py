@@ -13,7 +13,7 @@ from plait.data.cells.fibres import Fibres
 from plait.data.cells.ranges import PIECE, by_pieces
 from plait.data.cells.trees import FibreTree, Forest, as_fibres, compact
 from plait.execute import Executor, Stats
-from plait.infer.gamma import Factor, add_up
+from plait.infer.gamma import FactorState, add_up
 from plait.infer.members import numbered
 from plait.infer.rare import log_rates, rare_counts
 from plait.likelihood import Likelihood, State, Sums
@@ -113,7 +113,13 @@ class Counts:
         return total
 
     def __call__(
-        self, factors: Mapping[str, Factor], state: State, executor: Executor, wanted: Sequence[str], *, bound: bool
+        self,
+        factors: Mapping[str, FactorState],
+        state: State,
+        executor: Executor,
+        wanted: Sequence[str],
+        *,
+        bound: bool,
     ) -> Counted:
         """Gradients of the wanted factors, over all their occurrences, with the bound's part if asked for.
 
@@ -154,7 +160,7 @@ class Counts:
         self,
         number: int,
         serves: tuple[int, ...],
-        operands: Sequence[Factor],
+        operands: Sequence[FactorState],
         state: State,
         executor: Executor,
         *,
@@ -163,7 +169,7 @@ class Counts:
         step = self.plan.step(number, serves, bound=bound)
         return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], state)
 
-    def log_rates(self, nonzeros: Nonzeros, factors: Mapping[str, Factor]) -> Array:
+    def log_rates(self, nonzeros: Nonzeros, factors: Mapping[str, FactorState]) -> Array:
         """log λ_L of every nonzero."""
         plan = self.plan
         alone = plan.indices == (ALONE,)

@@ -19,17 +19,15 @@ from plait.data.observing.cover import Cover, cover, gather, places, spread
 from plait.data.observing.terms import Table, sum_up
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
-from plait.infer.gamma import Factor
-from plait.infer.members import Einsum, Indices, Member
+from plait.infer.gamma import FactorState
+from plait.infer.members import Einsum, Indices, Use
 from plait.types import Array
 
 
 class CoveredTerm:
     """All of M·V, as boxes, for members that have a visible index."""
 
-    def __init__(
-        self, members: Sequence[Member], weights: Weights, sizes: Mapping[str, int], executor: Executor
-    ) -> None:
+    def __init__(self, members: Sequence[Use], weights: Weights, sizes: Mapping[str, int], executor: Executor) -> None:
         self.groups = [_Group(group, members, sizes) for group in _grouped(members)]
         self.sizes, self.executor = dict(sizes), executor
         visible = [index for group in self.groups for index in group.visible]
@@ -40,7 +38,7 @@ class CoveredTerm:
         extended = {index: places(weights.sizes[index]) for index in own}
         self.tree = grow(own, extended, table.cells, table.values, tree_order(own, extended))
 
-    def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
+    def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
         """A factor's exposure: rows × columns."""
         position = next(n for n, group in enumerate(self.groups) if name in group.members)
         operands = tuple(Operand(group.visible, group.latent) for group in self.groups)
@@ -53,7 +51,7 @@ class CoveredTerm:
             inside = spread(inside, axis, self.sizes[index], self.vectors.get(index))
         return layout.pack(np.broadcast_to(group.part_of(name, inside, factors), layout.sizes))
 
-    def _gathered(self, group: "_Group", factors: Mapping[str, Factor]) -> Array:
+    def _gathered(self, group: "_Group", factors: Mapping[str, FactorState]) -> Array:
         """A group's product summed over every place of its visible indices."""
         inside = group.product(factors)
         for axis, index in enumerate(group.visible):
@@ -64,7 +62,7 @@ class CoveredTerm:
 class _Group:
     """Members whose entities are those of one of them, multiplied; over its visible indices, then latent ones."""
 
-    def __init__(self, group: Sequence[Member], members: Sequence[Member], sizes: Mapping[str, int]) -> None:
+    def __init__(self, group: Sequence[Use], members: Sequence[Use], sizes: Mapping[str, int]) -> None:
         self.members = {member.name: member for member in group}
         self.visible = group[0].visible
         outside = {index for member in members if member not in group for index in member.latent}
@@ -76,11 +74,11 @@ class _Group:
         self.layout = Layout("+".join(self.members), self.indices, self.visible, self.latent, tuple(extended))
         self._product = Einsum([member.indices for member in group], self.indices, sizes)
 
-    def product(self, factors: Mapping[str, Factor]) -> Array:
+    def product(self, factors: Mapping[str, FactorState]) -> Array:
         """The product of all members' means."""
         return self._product(*(_mean(member, factors) for member in self.members.values()))
 
-    def part_of(self, name: str, gradient: Array, factors: Mapping[str, Factor]) -> Array:
+    def part_of(self, name: str, gradient: Array, factors: Mapping[str, FactorState]) -> Array:
         """From the gradient of the product to that of one member, broadcastable to its shape."""
         others = [member for member in self.members.values() if member.name != name]
         if not others:
@@ -90,13 +88,13 @@ class _Group:
         return back(gradient, *(_mean(member, factors) for member in others))
 
 
-def _mean(member: Member, factors: Mapping[str, Factor]) -> Array:
+def _mean(member: Use, factors: Mapping[str, FactorState]) -> Array:
     return np.asarray(member.layout.unpack(member.taken(factors).mean), np.float64)
 
 
-def _grouped(members: Sequence[Member]) -> list[list[Member]]:
+def _grouped(members: Sequence[Use]) -> list[list[Use]]:
     """Members by the largest one that has all their visible indices."""
-    groups: list[list[Member]] = []
+    groups: list[list[Use]] = []
     for member in sorted(members, key=lambda m: -len(m.visible)):
         home = next((g for g in groups if member.visible and set(member.visible) <= set(g[0].visible)), None)
         if home is None:

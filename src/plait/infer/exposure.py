@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from plait.compile.layout import Layout, Pairs
+from plait.compile.layout import Layout, PairRows
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
 from plait.data.cells.trees import FibreTree, Forest, compact
@@ -21,8 +21,8 @@ from plait.data.observing.terms import Term
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
 from plait.infer.covered import CoveredTerm, total_of
-from plait.infer.gamma import Factor, dot, latent, sum_over_rows
-from plait.infer.members import Einsum, Indices, Member, numbered
+from plait.infer.gamma import FactorState, dot, latent, sum_over_rows
+from plait.infer.members import Einsum, Indices, Use, numbered
 from plait.types import Array
 
 # Sums of many numbers are off by some 1e-14 of their size, so a difference that is this much of them has eight digits.
@@ -32,12 +32,12 @@ TRUSTED = 1e-6
 NOTHING = 1e-12  # of what it is a difference of: as good as 0
 
 
-class Exposure:
+class ExposureSums:
     """Δ(M·V) of every occurrence in a term; all are known by the names of their members."""
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[Use],
         weights: Weights,
         sizes: Mapping[str, int],
         executor: Executor,
@@ -55,7 +55,7 @@ class Exposure:
         """The trees of the tables in the weights."""
         return [term.tree for term in self.terms if isinstance(term, _TableTerm)]
 
-    def __call__(self, name: str, factors: Mapping[str, Factor]) -> Array:
+    def __call__(self, name: str, factors: Mapping[str, FactorState]) -> Array:
         """Exposure of one occurrence from the newest means of all others: (rows or 1) × (columns or 1)."""
         layout = self.members[name].layout
         zero = np.zeros((1, 1))
@@ -79,7 +79,7 @@ class Exposure:
         ranks = {index: self.sizes[index] for member in members for index in member.latent}
         return _DenseTerm(Term(total_of(self.weights)), members, ranks, self.executor)
 
-    def rate(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
+    def rate(self, factors: Mapping[str, FactorState], name: str | None = None, exposure: Array | None = None) -> float:
         """Σ M·V·Xhat_E over all cells; an exposure known already saves work."""
         if not self.members:
             return self.total
@@ -93,7 +93,7 @@ class Exposure:
 
 def _term(
     term: Term,
-    members: Sequence[Member],
+    members: Sequence[Use],
     sizes: Mapping[str, int],
     executor: Executor,
     forest: Forest,
@@ -109,7 +109,7 @@ class _DenseTerm:
     def __init__(
         self,
         term: Term,
-        members: Sequence[Member],
+        members: Sequence[Use],
         sizes: Mapping[str, int],
         executor: Executor,
         keep: Indices = (),
@@ -145,14 +145,14 @@ class _DenseTerm:
             self._einsums[key] = Einsum(inputs, output, self.sizes)
         return self._einsums[key]
 
-    def reduced(self, name: str, factors: Mapping[str, Factor]) -> Array:
+    def reduced(self, name: str, factors: Mapping[str, FactorState]) -> Array:
         """A factor's mean, weighted and summed over its private indices; kept until the factor changes."""
         factor = self.members[name].taken(factors)
         if name not in self._kept or self._kept[name][0] != factor.version:
             self._kept[name] = (factor.version, self._reduce(name, factor))
         return self._kept[name][1]
 
-    def _reduce(self, name: str, factor: Factor) -> Array:
+    def _reduce(self, name: str, factor: FactorState) -> Array:
         member, private = self.members[name], self.private(name)
         vectors = self.vectors_of(private)
         if len(private) < len(member.visible):
@@ -164,7 +164,7 @@ class _DenseTerm:
             self._weights[name] = self._row_weights(member)
         return latent(member.layout, sum_over_rows(factor.mean, self._weights[name], self.executor))
 
-    def _row_weights(self, member: Member) -> Array:
+    def _row_weights(self, member: Use) -> Array:
         """The product of the term's vectors at every row of a member."""
         weights = np.ones(1)
         for index in member.visible:
@@ -175,7 +175,7 @@ class _DenseTerm:
         """The term's vectors over some indices."""
         return {(index,): self.vectors[index] for index in indices if index in self.vectors}
 
-    def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
+    def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
         """The term's part of a factor's exposure."""
         if name not in self._recipes:
             self._recipes[name] = self._recipe(name)
@@ -199,7 +199,7 @@ class _Group:
     names: tuple[str, ...]
     layout: Layout
     plain: bool  # a single member with nothing summed: its stored array is used as it is
-    pairs: Pairs | None  # what the rows of that array stand for
+    pairs: PairRows | None  # what the rows of that array stand for
 
 
 class _TableTerm:
@@ -208,7 +208,7 @@ class _TableTerm:
     def __init__(
         self,
         term: Term,
-        members: Sequence[Member],
+        members: Sequence[Use],
         sizes: Mapping[str, int],
         executor: Executor,
         forest: Forest,
@@ -226,7 +226,7 @@ class _TableTerm:
         listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
         self.tree = replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
 
-    def __call__(self, name: str, layout: Layout, factors: Mapping[str, Factor]) -> Array:
+    def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
         """The term's part of a factor's exposure."""
         if name not in self._steps:
             self._steps[name] = self._step(name)
@@ -244,7 +244,7 @@ class _TableTerm:
         ranks = {i: n for group in self.groups for i, n in zip(group.layout.inside, group.layout.sizes)}
         return self.groups[position], make_step("linear", self.tree.order, operands, ranks, (position,))
 
-    def _operand(self, group: _Group, factors: Mapping[str, Factor]) -> Array:
+    def _operand(self, group: _Group, factors: Mapping[str, FactorState]) -> Array:
         if group.plain:
             return self.dense.members[group.names[0]].taken(factors).mean
         dense = self.dense
@@ -261,7 +261,7 @@ class _TableTerm:
         visible = {i for name in group.names for i in self.dense.members[name].visible}
         return [i for i in left if i in visible and i not in group.layout.visible]
 
-    def _spread_back(self, name: str, group: _Group, gradient: Array, factors: Mapping[str, Factor]) -> Array:
+    def _spread_back(self, name: str, group: _Group, gradient: Array, factors: Mapping[str, FactorState]) -> Array:
         """From the gradient of the group's operand to that of one member."""
         dense = self.dense
         others = [other for other in group.names if other != name]
@@ -272,7 +272,7 @@ class _TableTerm:
         return einsum(*arrays, *vectors.values())
 
 
-def _groups(members: Sequence[Member], table: Indices, sizes: Mapping[str, int]) -> list[_Group]:
+def _groups(members: Sequence[Use], table: Indices, sizes: Mapping[str, int]) -> list[_Group]:
     """Members that share a visible index outside the table belong together."""
     remaining, groups = list(members), []
     while remaining:
@@ -285,7 +285,7 @@ def _groups(members: Sequence[Member], table: Indices, sizes: Mapping[str, int])
     return groups
 
 
-def _group(group: Sequence[Member], members: Sequence[Member], table: Indices, sizes: Mapping[str, int]) -> _Group:
+def _group(group: Sequence[Use], members: Sequence[Use], table: Indices, sizes: Mapping[str, int]) -> _Group:
     visible = tuple(dict.fromkeys(i for member in group for i in member.visible if i in table))
     latent = tuple(dict.fromkeys(i for member in group for i in member.latent))
     plain = len(group) == 1 and set(group[0].visible) <= set(table)

@@ -34,7 +34,7 @@ LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
 
 
 @dataclass
-class Factor:
+class FactorState:
     """One factor while a fit runs; arrays are as stored and updated in place, by this module only.
 
     VB: `concentration` C and `scale` D of the posterior. EM, MAP and given factors: both None, and E = L = Z.
@@ -63,13 +63,13 @@ class Factor:
         return self.concentration, self.scale
 
     @property
-    def shared(self) -> "Factor":
+    def shared(self) -> "FactorState":
         """The rows that pairs share, of a factor over pairs; views."""
         assert self.layout.pairs is not None
         own = slice(len(self.layout.pairs), None)
         C, D = (None if a is None else a[own] for a in (self.concentration, self.scale))
         mean, log_geomean, geomean, shift = (array[own] for array in self.derived)
-        return Factor(self.layout.shared, mean, log_geomean, geomean, shift, C, D, self.version)
+        return FactorState(self.layout.shared, mean, log_geomean, geomean, shift, C, D, self.version)
 
     def total(self, name: Literal["mean", "log_geomean"], executor: Executor) -> Array:
         """Σ of E or log L over all rows, as stored; kept until the factor changes."""
@@ -129,27 +129,27 @@ def _spread(work: Callable[[int, int], float], stored: Array, executor: Executor
     return executor.rows(work, *stored.shape)
 
 
-def point(layout: Layout, stored: Array) -> Factor:
+def point(layout: Layout, stored: Array) -> FactorState:
     """A factor known exactly (EM, MAP, given)."""
-    factor = Factor(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
+    factor = FactorState(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
     settle_points(0, layout.rows, *_row(layout), *factor.derived)
     return factor
 
 
-def posterior(layout: Layout, concentration: Array, scale: Array) -> Factor:
+def posterior(layout: Layout, concentration: Array, scale: Array) -> FactorState:
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
     mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
-    factor = Factor(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
+    factor = FactorState(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
     arrays = *_prior(*_FLAT), concentration, scale, *factor.derived
     rows_place(0, layout.rows, *_row(layout), *arrays)
     return factor
 
 
-def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> Factor:
+def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:
     """A posterior as an update left it: log L is given, for its last bits are those of that update."""
     geomean, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
     settle_rows(0, layout.rows, *_row(layout), log_geomean, geomean, shift)
-    return Factor(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
+    return FactorState(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
 
 
 _ONE, _NONE = np.ones((1, 1)), np.zeros((1, 1))
@@ -157,7 +157,7 @@ _FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RowEvidence:
     """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure.
 
     twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
@@ -168,7 +168,7 @@ class Evidence:
     exposure: Array  # (rows or 1) × (columns or 1)
     twice: Array | None = None
 
-    def joined(self, factor: Factor, A: Array, rate: Array, executor: Executor) -> "Evidence":
+    def joined(self, factor: FactorState, A: Array, rate: Array, executor: Executor) -> "RowEvidence":
         """The same with one exposure, by which the plain update is that of a factor which stands twice."""
         if self.twice is None:
             return self
@@ -181,10 +181,10 @@ class Evidence:
             return 0.0
 
         executor.rows(work, *factor.mean.shape)
-        return Evidence(self.gradient, self.extra, whole)
+        return RowEvidence(self.gradient, self.extra, whole)
 
 
-def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
+def update_vb(factor: FactorState, evidence: RowEvidence, A: Array, B: Array, executor: Executor) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place; returns −KL(posterior ‖ prior)."""
     prior = _prior(A, B, executor)
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
@@ -197,7 +197,7 @@ def update_vb(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: 
     return _over_rows(work, factor, prior, _divergences, executor)
 
 
-def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor: Executor) -> float:
+def update_map(factor: FactorState, evidence: RowEvidence, A: Array, B: Array, executor: Executor) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
     prior = _prior(A, B, executor)
     evidence = evidence.joined(factor, A - 1.0, prior[1], executor)
@@ -211,7 +211,7 @@ def update_map(factor: Factor, evidence: Evidence, A: Array, B: Array, executor:
     return _over_rows(work, factor, prior, _densities, executor)
 
 
-def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
+def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
     flat = _prior(*_FLAT)[:2]
     arrays = (*_inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat), *factor.derived)
@@ -224,7 +224,7 @@ def update_em(factor: Factor, evidence: Evidence, executor: Executor) -> None:
     executor.rows(work, *factor.mean.shape)
 
 
-def place_vb(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
+def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
     prior = _prior(A, B, executor)
     arrays = *_row(factor.layout), *prior, factor.concentration, factor.scale, *factor.derived
@@ -236,7 +236,7 @@ def place_vb(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
     return _over_rows(work, factor, prior, _divergences, executor)
 
 
-def place_em(factor: Factor, executor: Executor) -> None:
+def place_em(factor: FactorState, executor: Executor) -> None:
     """Let a factor follow its Z, which were changed in place."""
 
     def work(lo: int, hi: int) -> float:
@@ -247,28 +247,32 @@ def place_em(factor: Factor, executor: Executor) -> None:
     executor.rows(work, *factor.mean.shape)
 
 
-def place_map(factor: Factor, A: Array, B: Array, executor: Executor) -> float:
+def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """The same; returns the log prior density of Z."""
     place_em(factor, executor)
     prior = _prior(A, B, executor)
     return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
 
 
-def divergence(factor: Factor, A: Array, B: Array) -> float:
+def divergence(factor: FactorState, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
     layout, prior = factor.layout, _prior(A, B)
     arrays = layout.real, layout.pad, factor.concentration, factor.scale, *prior
     return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
 
 
-def log_density(factor: Factor, A: Array, B: Array) -> float:
+def log_density(factor: FactorState, A: Array, B: Array) -> float:
     """Log prior density of a factor known exactly."""
     prior = _prior(A, B)
     return _over_rows(_density(factor, prior), factor, prior, _densities, None)
 
 
 def _over_rows(
-    work: Callable[[int, int], float], factor: Factor, prior: Sequence[Array], again: "Again", executor: Executor | None
+    work: Callable[[int, int], float],
+    factor: FactorState,
+    prior: Sequence[Array],
+    again: "Again",
+    executor: Executor | None,
 ) -> float:
     """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
 
@@ -286,29 +290,29 @@ def _over_rows(
     return result + float(pairs.others @ parts.reshape(len(parts), -1).sum(axis=1))
 
 
-Again = Callable[[Factor, Array, Array, Array, Array], Array]
+Again = Callable[[FactorState, Array, Array, Array, Array], Array]
 
 
-def _divergences(factor: Factor, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+def _divergences(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
     """−KL of every entry."""
     C, D = (np.asarray(factor.layout.unpack(a), np.float64) for a in factor.parameters)
     kl = (C - A) * psi(C) + log_gamma - gammaln(C) - A * (np.log(D) + log_rate) + C * (D * rate - 1.0)
     return np.asarray(-kl)
 
 
-def _densities(factor: Factor, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+def _densities(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
     """The log prior density of every entry."""
     Z = np.asarray(factor.layout.unpack(factor.mean), np.float64)
     return np.asarray(xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
 
 
-def _density(factor: Factor, prior: Sequence[Array]) -> Callable[[int, int], float]:
+def _density(factor: FactorState, prior: Sequence[Array]) -> Callable[[int, int], float]:
     """The log prior density of some rows of a factor known exactly."""
     columns = factor.layout.real, factor.layout.pad
     return lambda lo, hi: float(density_rows(lo, hi, *columns, factor.mean, factor.log_geomean, *prior))
 
 
-def _inputs(factor: Factor, evidence: Evidence, prior: Sequence[Array]) -> tuple[Any, ...]:
+def _inputs(factor: FactorState, evidence: RowEvidence, prior: Sequence[Array]) -> tuple[Any, ...]:
     """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
     extra = _NONE if evidence.extra is None else evidence.extra
     return *_row(factor.layout), evidence.gradient, extra, _writable(evidence.exposure), *prior

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.infer.gamma import Factor, latent, sum_over_rows
+from plait.infer.gamma import FactorState, latent, sum_over_rows
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem
 from plait.jit import exact_kernel, log_minus_digamma
@@ -54,7 +54,7 @@ def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]], *, hold: bo
 
 
 def _grouped(
-    factor: Factor, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_], executor: Executor
+    factor: FactorState, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_], executor: Executor
 ) -> Prior:
     """One prior a group, from its entries that data speak of: the others only echo the prior."""
     layout = factor.layout
@@ -99,7 +99,7 @@ def _fill(totals: Array, counts: Array | NDArray[np.int64]) -> Array:
 
 
 def _total(
-    factor: Factor,
+    factor: FactorState,
     name: Literal["mean", "log_geomean"],
     axes: tuple[int, ...],
     weights: Array | NDArray[np.bool_],
@@ -126,7 +126,9 @@ def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
     return low if np.array_equal(low, high) else None
 
 
-def _rank_one(factor: Factor, old: Prior, exposed: NDArray[np.bool_], few: NDArray[np.bool_], *, hold: bool) -> Prior:
+def _rank_one(
+    factor: FactorState, old: Prior, exposed: NDArray[np.bool_], few: NDArray[np.bool_], *, hold: bool
+) -> Prior:
     """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor.
 
     Rows of few links have one b in common. hold: A stays.

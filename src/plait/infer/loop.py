@@ -10,8 +10,8 @@ from plait.infer.hyper import settled
 from plait.infer.problem import Problem
 from plait.infer.state import Record, State, Trail
 from plait.infer.steps import (
+    Move,
     Place,
-    Step,
     adapting,
     count,
     ending_warm_up,
@@ -93,10 +93,10 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
     return place
 
 
-def _course(settings: Settings, momentum: Momentum | None) -> list[Step]:
+def _course(settings: Settings, momentum: Momentum | None) -> list[Move]:
     """The steps from one state to the next, in order."""
     sweep = sweeping(settings.order, settings.late, settings.join)
-    steps: list[Step] = [learning, sweep, ending_warm_up(settings.dtype)]
+    steps: list[Move] = [learning, sweep, ending_warm_up(settings.dtype)]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))
     if settings.ties:

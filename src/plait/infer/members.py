@@ -9,16 +9,16 @@ import numpy as np
 import opt_einsum
 from numpy.typing import NDArray
 
-from plait.compile.layout import Layout, Pairs
+from plait.compile.layout import Layout, PairRows
 from plait.data.cells.trees import FibreTree
-from plait.infer.gamma import Factor
+from plait.infer.gamma import FactorState
 from plait.types import Array
 
 Indices = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Member:
+class Use:
     """A factor's occurrence in a term: its inside indices under the names that the equation uses.
 
     name: of the occurrence, which differs from the factor's where that stands twice in the term. pairs: what the rows
@@ -30,11 +30,11 @@ class Member:
     visible: Indices
     latent: Indices
     layout: Layout
-    pairs: Pairs | None = None
+    pairs: PairRows | None = None
     shared: bool = False
 
     @classmethod
-    def of(cls, layout: Layout, indices: Indices, name: str) -> "Member":
+    def of(cls, layout: Layout, indices: Indices, name: str) -> "Use":
         """A factor whose indices, as first written, have other names here."""
         pairs = layout.pairs
         here = dict(zip(layout.indices if pairs is None else pairs.indices, indices))
@@ -46,11 +46,11 @@ class Member:
         """Whether its rows are those of pairs."""
         return self.pairs is not None and not self.shared
 
-    def of_others(self) -> "Member":
+    def of_others(self) -> "Use":
         """The same for the pairs that have no rows of their own."""
         return replace(self, visible=self.visible[:1], layout=self.layout.shared, shared=True)
 
-    def taken(self, factors: Mapping[str, Factor]) -> Factor:
+    def taken(self, factors: Mapping[str, FactorState]) -> FactorState:
         """The factor, or the rows of it that pairs share."""
         return factors[self.factor].shared if self.shared else factors[self.factor]
 
@@ -87,7 +87,7 @@ class Einsum:
         return np.asarray(self._call(*arrays)).reshape(self.shape)
 
 
-def numbered(tree: FibreTree, pairs: Pairs, visible: Indices) -> NDArray[np.uint32]:
+def numbered(tree: FibreTree, pairs: PairRows, visible: Indices) -> NDArray[np.uint32]:
     """The row of a factor over pairs at every fibre of the level at which the last of its indices is known."""
     level = max(tree.order.index(index) for index in visible)
     return pairs.find([tree.column(index, level) for index in visible]).astype(np.uint32)

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from plait.compile.layout import Layout
-from plait.infer.gamma import Factor
+from plait.infer.gamma import FactorState
 from plait.infer.hyper import SMALLEST, solve_concentration
 from plait.infer.prior import Prior
-from plait.infer.problem import Method, Problem, Relation
+from plait.infer.problem import Method, Problem, RelationSums
 from plait.infer.state import State
 from plait.types import Array
 
@@ -58,7 +58,7 @@ class Popularity:
             self._update(name, exposure)
             self.factors[name] = _factor(self.problem.factors[name], self.means[name], self.factors[name].version - 1)
 
-    def _exposure(self, relation: Relation, name: str) -> Array:
+    def _exposure(self, relation: RelationSums, name: str) -> Array:
         return np.asarray(relation.terms[0].exposed(name, self.factors)[:, 0], np.float64)
 
     def _adapted(self, name: str) -> tuple[Array, Array]:
@@ -93,7 +93,7 @@ class Popularity:
                 total += self.problem.count_one(relation, (), bound=True).value - relation.rate({})
         return total
 
-    def _constant(self, relation: Relation) -> float:
+    def _constant(self, relation: RelationSums) -> float:
         """What F has besides the logarithms of the factors; where counts are not known, if each link is one event."""
         counts, likelihood = relation.counts, relation.part.likelihood
         _, values, weights, (exposure,) = relation.part.nonzeros
@@ -124,8 +124,8 @@ def _first(layout: Layout, prior: Prior) -> tuple[Array, Array]:
     return layout.spread(prior.concentration)[:, 0], layout.spread(prior.mean)[:, 0]
 
 
-def _factor(like: Factor, mean: Array, version: int) -> Factor:
+def _factor(like: FactorState, mean: Array, version: int) -> FactorState:
     """A factor of which exposures can be taken: its first component is the mean, all others are 0."""
     stored = np.zeros(like.mean.shape, like.mean.dtype)
     stored[:, 0] = mean
-    return Factor(like.layout, stored, stored, stored, like.shift, version=version)
+    return FactorState(like.layout, stored, stored, stored, like.shift, version=version)

@@ -17,10 +17,10 @@ from plait.data.cells.trees import FibreTree, Forest
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
 from plait.infer.counts import Counted, Counts, Nonzeros, sum_values
-from plait.infer.exposure import Exposure
+from plait.infer.exposure import ExposureSums
 from plait.infer.gamma import (
-    Evidence,
-    Factor,
+    FactorState,
+    RowEvidence,
     add_up,
     divergence,
     log_density,
@@ -33,7 +33,7 @@ from plait.infer.gamma import (
     update_map,
     update_vb,
 )
-from plait.infer.members import Indices, Member
+from plait.infer.members import Indices, Use
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.likelihood import Likelihood
@@ -66,7 +66,7 @@ class Rate:
     def __init__(
         self,
         number: int,
-        members: Sequence[Member],
+        members: Sequence[Use],
         weights: Weights,
         visible: Mapping[str, int],
         executor: Executor,
@@ -77,25 +77,27 @@ class Rate:
         sizes = dict(visible)
         for member in members:
             sizes |= dict(zip(member.latent, member.layout.sizes[len(member.layout.visible) :]))
-        self.exposure = Exposure(members, weights, sizes, executor, forest)
+        self.exposure = ExposureSums(members, weights, sizes, executor, forest)
 
-    def exposed(self, name: str, factors: Mapping[str, Factor]) -> Array:
+    def exposed(self, name: str, factors: Mapping[str, FactorState]) -> Array:
         """Exposure of a factor, over both its occurrences where it stands twice."""
         own = [member.name for member in self.members if member.factor == name]
         return add_up([self.exposure(occurrence, factors) for occurrence in own], self.executor)
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> Use:
         """The first occurrence of a factor."""
         return next(member for member in self.members if member.factor == name)
 
-    def total(self, factors: Mapping[str, Factor], name: str | None = None, exposure: Array | None = None) -> float:
+    def total(
+        self, factors: Mapping[str, FactorState], name: str | None = None, exposure: Array | None = None
+    ) -> float:
         """Σ M·V·Xhat_E over all cells; the exposure of a factor, known already, saves work."""
         return self.exposure.rate(factors, name, exposure) / (
             1 if exposure is None or name is None else self.uses[name]
         )
 
 
-class Relation:
+class RelationSums:
     """The sums of one relation: counts and, term by term, exposures, for given sizes and ranks."""
 
     def __init__(self, part: Part, layouts: Mapping[str, Layout], executor: Executor, forest: Forest) -> None:
@@ -137,13 +139,15 @@ class Relation:
             self.executor.threads, exposed=exposed, terms=len(part.terms),
         )  # fmt: skip
 
-    def count(self, factors: Mapping[str, Factor], state: Learnt, wanted: Sequence[str], *, bound: bool) -> Counted:
+    def count(
+        self, factors: Mapping[str, FactorState], state: Learnt, wanted: Sequence[str], *, bound: bool
+    ) -> Counted:
         """Gradients of F for the wanted factors, and F itself if asked for; state: of the likelihood."""
         if self.counts is None:
             return self._known(state) if bound else Counted({}, {}, 0.0)
         return self.counts(factors, state, self.executor, wanted, bound=bound)
 
-    def choose(self, factors: Mapping[str, Factor], state: Learnt) -> dict[str, float]:
+    def choose(self, factors: Mapping[str, FactorState], state: Learnt) -> dict[str, float]:
         """The state that the likelihood takes after a look at the rate of every nonzero."""
         nonzeros = self.part.nonzeros
         logs = self._log_known() if self.counts is None else self.counts.log_rates(nonzeros, factors)
@@ -153,7 +157,7 @@ class Relation:
         """The state that the likelihood begins with."""
         return self.part.likelihood.start(self.sums)
 
-    def rate(self, factors: Mapping[str, Factor]) -> float:
+    def rate(self, factors: Mapping[str, FactorState]) -> float:
         """G of all terms."""
         return sum(term.total(factors) for term in self.terms)
 
@@ -185,16 +189,16 @@ class Relation:
         return np.log(sum((np.ones(1) if V is None else V for V in exposures), np.zeros(count)))
 
 
-def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Member]:
+def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Use]:
     """The occurrences of a term, with names of their own."""
-    members: list[Member] = []
+    members: list[Use] = []
     for factor, indices in uses:
         again = any(member.factor == factor for member in members)
-        members.append(Member.of(layouts[factor], indices, f"{factor} again" if again else factor))
+        members.append(Use.of(layouts[factor], indices, f"{factor} again" if again else factor))
     return members
 
 
-def _parted(part: Part, members: Sequence[Member], weights: Weights) -> Iterator[tuple[list[Member], Weights]]:
+def _parted(part: Part, members: Sequence[Use], weights: Weights) -> Iterator[tuple[list[Use], Weights]]:
     """The cells of a term by which of its factors over pairs have rows of their own there: members, and weights."""
     listed = [member for member in members if member.listed]
     for own in product((True, False), repeat=len(listed)):
@@ -214,7 +218,7 @@ class Problem:
 
     method: Method
     parts: Sequence[Part]
-    factors: dict[str, Factor]
+    factors: dict[str, FactorState]
     free: tuple[str, ...]
     priors: dict[str, Prior]
     executor: Executor
@@ -223,7 +227,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         layouts = {name: factor.layout for name, factor in self.factors.items()}
-        self.relations = [Relation(part, layouts, self.executor, self.forest) for part in self.parts]
+        self.relations = [RelationSums(part, layouts, self.executor, self.forest) for part in self.parts]
         self.learnt = {r.part.name: self.learnt.get(r.part.name) or r.start() for r in self.relations}
         self.terms = [term for relation in self.relations for term in relation.terms]
         self.rates = [0.0] * len(self.terms)  # G of every term, as of the end of the last sweep
@@ -324,7 +328,7 @@ class Problem:
         """One counts pass over every relation, for all free factors."""
         return [self.count_one(relation, self.free, bound=bound) for relation in self.relations]
 
-    def count_one(self, relation: Relation, wanted: Sequence[str], *, bound: bool) -> Counted:
+    def count_one(self, relation: RelationSums, wanted: Sequence[str], *, bound: bool) -> Counted:
         """The counts of one relation."""
         return relation.count(self.factors, self.learnt[relation.part.name], wanted, bound=bound)
 
@@ -385,7 +389,7 @@ class Problem:
         known = self._ahead.pop(n, None) if self._first[n] == name else None
         return self.terms[n].exposed(name, self.factors) if known is None else known
 
-    def _evidence(self, name: str, counted: Sequence[Counted], exposures: Mapping[int, Array]) -> Evidence:
+    def _evidence(self, name: str, counted: Sequence[Counted], exposures: Mapping[int, Array]) -> RowEvidence:
         """All gradients, rare counts and exposures of one factor, added up."""
         gradient = add_up([c.gradients[name] for c in counted], self.executor)
         extras = [c.extras[name] for c in counted if name in c.extras]
@@ -395,7 +399,7 @@ class Problem:
         )
         others = [self.terms[n].member(name).mean_of_others(e) for n, e in exposures.items() if n not in own]
         exposure = add_up(once, self.executor) if once else np.zeros((1, 1))
-        return Evidence(
+        return RowEvidence(
             gradient,
             np.sum(extras, axis=0) if extras else None,
             self._with_others(name, exposure, others) if others else exposure,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.infer.counts import Counted
-from plait.infer.gamma import Factor, posterior
+from plait.infer.gamma import FactorState, posterior
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem, Rate
 from plait.types import Array
@@ -86,7 +86,7 @@ def without(problem: Problem, index: str, gone: NDArray[np.integer]) -> Problem:
     return smaller
 
 
-def _cut(factor: Factor, axes: Sequence[int], gone: NDArray[np.integer]) -> Factor:
+def _cut(factor: FactorState, axes: Sequence[int], gone: NDArray[np.integer]) -> FactorState:
     """The factor without some places of these of its inside axes."""
     layout = factor.layout
     if not axes:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plait.compile.plan import Plan
 from plait.execute import Stats
-from plait.infer.gamma import Factor
+from plait.infer.gamma import FactorState
 from plait.likelihood import State
 from plait.model.network import log_sum
 from plait.types import Array
@@ -32,7 +32,7 @@ class ImpossibleLinkError(Exception):
 
 
 def rare_counts(
-    plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[Factor], state: State | None = None
+    plan: Plan, order: Sequence[str], stats: Stats, operands: Sequence[FactorState], state: State | None = None
 ) -> tuple[list[Array], Array]:
     """Counts of the rare entries for every operand (stored arrays), and their part of the bound and of ΣM E[n].
 
@@ -50,7 +50,7 @@ def log_rates(
     plan: Plan,
     columns: Mapping[str, NDArray[np.integer]],
     exposures: Sequence[Array | None],
-    operands: Sequence[Factor],
+    operands: Sequence[FactorState],
 ) -> Array:
     """log λ_L at cells given by columns, (n,); exposures: V of every term there."""
     terms, count = [_Term(plan, term, operands) for term in range(plan.terms)], len(next(iter(columns.values())))
@@ -102,7 +102,7 @@ def _chunk(
 class _Term:
     """The operands of one term, at cells given by columns."""
 
-    def __init__(self, plan: Plan, term: int, operands: Sequence[Factor]) -> None:
+    def __init__(self, plan: Plan, term: int, operands: Sequence[FactorState]) -> None:
         self.plan, self.operands = plan, operands
         self.positions = [p for p, operand in enumerate(plan.operands) if operand.term == term]
         self.latent = list(dict.fromkeys(i for p in self.positions for i in plan.operands[p].latent))
@@ -129,7 +129,7 @@ class _Term:
             _scatter(self.plan, p, self.latent, share, self.plan.rows(p, columns), self.operands[p], counts[p])
 
 
-def _blocks(operand: Factor, rows: NDArray[np.int64]) -> Array:
+def _blocks(operand: FactorState, rows: NDArray[np.int64]) -> Array:
     """log L of the rows, without padding: (rows, latent entries)."""
     layout = operand.layout
     if not layout.latent:
@@ -146,7 +146,13 @@ def _aligned(plan: Plan, position: int, latent: list[str], blocks: Array) -> Arr
 
 
 def _scatter(
-    plan: Plan, position: int, latent: list[str], share: Array, rows: NDArray[np.int64], operand: Factor, counts: Array
+    plan: Plan,
+    position: int,
+    latent: list[str],
+    share: Array,
+    rows: NDArray[np.int64],
+    operand: FactorState,
+    counts: Array,
 ) -> None:
     """Add the shares, summed over what the operand does not have, to its rows."""
     own, layout = plan.operands[position].latent, operand.layout

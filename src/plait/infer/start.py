@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from plait.compile.layout import Layout
-from plait.infer.gamma import Factor, posterior
+from plait.infer.gamma import FactorState, posterior
 from plait.infer.problem import Problem
 from plait.types import Array, Rows
 
@@ -42,7 +42,7 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
     )
 
 
-def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> Factor:
+def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> FactorState:
     """A posterior of some concentration around stored means; padding stays 0."""
     real = layout.pack(np.maximum(layout.unpack(mean), TINIEST))
     return posterior(layout, as_stored(np.where(real > 0, START, 0.0), dtype), as_stored(real / START, dtype))

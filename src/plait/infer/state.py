@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
-from plait.infer.gamma import Factor, point, resumed
+from plait.infer.gamma import FactorState, point, resumed
 from plait.infer.prior import Prior
 from plait.types import Array
 
@@ -45,7 +45,7 @@ class Kept(NamedTuple):
     log_geomean: Array | None = None
 
     @classmethod
-    def of(cls, factor: Factor) -> "Kept":
+    def of(cls, factor: FactorState) -> "Kept":
         """The parts of a factor, not copied."""
         if factor.concentration is None:
             return cls(factor.layout, mean=factor.mean)
@@ -56,7 +56,7 @@ class Kept(NamedTuple):
         """What it is made from: the mean of a point, C and D of a posterior."""
         return (self.mean,) if self.concentration is None else (self.concentration, self.scale)
 
-    def factor(self) -> Factor:
+    def factor(self) -> FactorState:
         """The factor again, in arrays of its own."""
         if self.mean is not None:
             return point(self.layout, self.mean.copy())

@@ -45,10 +45,10 @@ class Place:
         return self.problem.state(self.history, self.pause, self.trail)
 
 
-Step = Callable[[Place], None]
+Move = Callable[[Place], None]
 
 
-def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Step:
+def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Move:
     """New priors, from some sweep on, and perhaps only until another; of factors that have been updated."""
     whole = settled(ties, after)
 
@@ -74,7 +74,7 @@ def _looks(sweep: int) -> bool:
     return rest == 0 and tens.bit_count() == 1
 
 
-def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> Step:
+def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> Move:
     """Every free factor updated once; late ones only from some sweep on."""
 
     def step(place: Place) -> None:
@@ -83,7 +83,7 @@ def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> S
     return step
 
 
-def joining(late: frozenset[str], join: int) -> Step:
+def joining(late: frozenset[str], join: int) -> Move:
     """Late factors begin: their terms get as large a part of the data as the others, once. The bound may fall there."""
 
     def step(place: Place) -> None:
@@ -103,7 +103,7 @@ def sweep_once(problem: Problem, counted: Sequence[Counted], order: str, waiting
         problem.update(name, counted)
 
 
-def ending_warm_up(dtype: str) -> Step:
+def ending_warm_up(dtype: str) -> Move:
     """From the last sweep of EM to a problem of VB around its points."""
 
     def step(place: Place) -> None:
@@ -120,7 +120,7 @@ def count(place: Place) -> None:
     place.counted, place.trail = place.problem.count(), Trail()
 
 
-def leaping(momentum: Momentum, tol: float, sweeps: int) -> Step:
+def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
     """The counts of the new state, or of one beyond it."""
 
     def step(place: Place) -> None:
@@ -131,7 +131,7 @@ def leaping(momentum: Momentum, tol: float, sweeps: int) -> Step:
     return step
 
 
-def pruning(after: int, momentum: Momentum | None) -> Step:
+def pruning(after: int, momentum: Momentum | None) -> Move:
     """Components that explain nothing removed; momentum begins anew, for the problem has another shape."""
 
     def step(place: Place) -> None:
@@ -149,7 +149,7 @@ def pruning(after: int, momentum: Momentum | None) -> Step:
     return step
 
 
-def recording(warm_up: int) -> Step:
+def recording(warm_up: int) -> Move:
     """One record more; the first is that of the start, numbered from the warm-up below 0."""
 
     def step(place: Place) -> None:

@@ -11,7 +11,7 @@ from plait.answer.explain.entities import characterise
 from plait.answer.explain.explanation import Entity, Evidence, Explanation, Link, Share
 from plait.answer.explain.latent import name_terms
 from plait.answer.explain.refit import Without, as_without, losses, same_data
-from plait.answer.explain.views import Placed, View, joined_shares, views_of
+from plait.answer.explain.views import MemberView, Placed, joined_shares, views_of
 from plait.answer.predict.lookup import row_of
 from plait.answer.predict.prediction import columns
 from plait.data.bound import Data
@@ -99,7 +99,7 @@ def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
 
 
 def _entities(
-    views: Sequence[View], equation: Equation, leading: Sequence[Placed], row: Rows, top: int
+    views: Sequence[MemberView], equation: Equation, leading: Sequence[Placed], row: Rows, top: int
 ) -> tuple[Entity, ...]:
     """Who characterises the leading components, each as its own member has it."""
     found: list[Entity] = []
@@ -113,7 +113,7 @@ def _entities(
     return tuple(sorted(found, key=lambda entity: entity.component))
 
 
-def _evidence(fit: Fitted, views: Sequence[View]) -> tuple[Evidence, ...]:
+def _evidence(fit: Fitted, views: Sequence[MemberView]) -> tuple[Evidence, ...]:
     """Every row that the cell uses once, with its links of all relations; of a cell of rate 0, all of its rows."""
     rows = {group.row.key: group.row for group in views[0].groups}
     found = []
@@ -126,7 +126,7 @@ def _evidence(fit: Fitted, views: Sequence[View]) -> tuple[Evidence, ...]:
 
 
 def _reasons(
-    fit: Fitted, views: Sequence[View], relation: str, cell: Rows, top: int
+    fit: Fitted, views: Sequence[MemberView], relation: str, cell: Rows, top: int
 ) -> tuple[list[tuple[Link, int]], int, float]:
     """The links most responsible and their numbers; how many others bear on the cell, and what they have together."""
     found: list[tuple[Link, int]] = []

@@ -20,7 +20,7 @@ from plait.types import Array, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class MemberView:
     """One member: its components of the cell, the known links that touch its rows, and its weight."""
 
     fit: Fitted
@@ -46,11 +46,11 @@ class View:
         return np.minimum(strength, 1.0)  # first order may promise more than all
 
 
-def views_of(fit: Fitted, equation: Equation, cell: Rows, kind: Kind, most: int) -> list[View]:
+def views_of(fit: Fitted, equation: Equation, cell: Rows, kind: Kind, most: int) -> list[MemberView]:
     """Every member's view of a cell; of components, `most` at most."""
     latent = [equation.latent_of(term) for term in equation.terms]
     return [
-        View(
+        MemberView(
             member,
             components(terms_at(member, equation, cell[None, :], kind), latent, most),
             counted(member, touching(member, used_rows(member, equation, cell))),
@@ -73,13 +73,13 @@ def weigh(fit: Fitted, equation: Equation, cells: Rows) -> Array:
 class Placed(NamedTuple):
     """A component: the view it belongs to, its term, values of the term's latent indices, its share of the whole."""
 
-    view: View
+    view: MemberView
     term: int
     setting: Mapping[str, int]
     share: float
 
 
-def joined_shares(views: Sequence[View], equation: Equation, most: int) -> tuple[list[Placed], float]:
+def joined_shares(views: Sequence[MemberView], equation: Equation, most: int) -> tuple[list[Placed], float]:
     """The components of all views side by side, largest share first, and the share of those that are not listed."""
     placed = []
     for number, view in enumerate(views):

@@ -21,7 +21,7 @@ import numpy as np
 
 from plait.answer.predict.loops import place
 from plait.answer.predict.moments import sum_moments
-from plait.answer.predict.operands import Operand, Term
+from plait.answer.predict.operands import RateTerm, RowTable
 from plait.answer.predict.pieces import in_pieces
 from plait.jit import kernel
 from plait.model import network
@@ -35,7 +35,7 @@ LOWEST, HIGHEST = -12, 14  # the table of strata: C from 2^LOWEST to 2^HIGHEST, 
 ROOM = 1 << 21  # doubles of the widest array of draws of a piece
 
 
-def misses(parts: Sequence[Term]) -> Array:
+def misses(parts: Sequence[RateTerm]) -> Array:
     """−log P(x = 0) at the terms' cells, (n,)."""
     result = np.zeros(parts[0].count)
     order, doubt = _orders(parts), _doubts(parts)
@@ -47,7 +47,7 @@ def misses(parts: Sequence[Term]) -> Array:
     return result
 
 
-def rating(parts: Sequence[Term]) -> tuple[Callable[[int, int], Array], int]:
+def rating(parts: Sequence[RateTerm]) -> tuple[Callable[[int, int], Array], int]:
     """How rates of cells lo … hi − 1 are drawn, (n, DRAWS), and for how many cells at a time."""
     draw = _drawing(_sources(parts).values(), _orders(parts))
 
@@ -60,7 +60,7 @@ def rating(parts: Sequence[Term]) -> tuple[Callable[[int, int], Array], int]:
     return rates, _piece(parts)
 
 
-def _integrated(source: str, parts: Sequence[Term], order: Mapping[str, Rows]) -> Array:
+def _integrated(source: str, parts: Sequence[RateTerm], order: Mapping[str, Rows]) -> Array:
     """−log P(x = 0) with one factor integrated out and draws of the others."""
     sources, uses = _sources(parts), [_use(term, source) for term in parts]
     inner = sources.pop(source)
@@ -85,25 +85,25 @@ def _integrated(source: str, parts: Sequence[Term], order: Mapping[str, Rows]) -
     return result
 
 
-def _use(term: Term, source: str) -> Operand | None:
+def _use(term: RateTerm, source: str) -> RowTable | None:
     return next((operand for operand in term.operands if operand.source == source), None)
 
 
-def _has_beside(term: Term, use: Operand, k: int) -> bool:
+def _has_beside(term: RateTerm, use: RowTable, k: int) -> bool:
     """Whether another factor of the term has the latent index at a place of this one."""
     return any(use.latent[k] in operand.latent for operand in term.operands if operand is not use)
 
 
-def _sources(parts: Sequence[Term]) -> dict[str, Operand]:
+def _sources(parts: Sequence[RateTerm]) -> dict[str, RowTable]:
     """All that is drawn, each once."""
     return {operand.source: operand for term in parts for operand in term.operands}
 
 
-def _piece(parts: Sequence[Term]) -> int:
+def _piece(parts: Sequence[RateTerm]) -> int:
     return ROOM // (DRAWS * max(term.width for term in parts))
 
 
-def _doubts(parts: Sequence[Term]) -> dict[str, Array]:
+def _doubts(parts: Sequence[RateTerm]) -> dict[str, Array]:
     """How uncertain the sum of a row makes the rate, (n,): its relative variance, as far as the row has part in it."""
     means = [sum_moments([term], variance=False)[0] for term in parts]
     whole = np.sum(means, axis=0)
@@ -115,14 +115,14 @@ def _doubts(parts: Sequence[Term]) -> dict[str, Array]:
     return found
 
 
-def _relative_variance(operand: Operand) -> Array:
+def _relative_variance(operand: RowTable) -> Array:
     """That of the sum of each row, (m,)."""
     axes = tuple(range(1, operand.mean.ndim))
     mean, variance = operand.mean.sum(axis=axes), operand.variance.sum(axis=axes)
     return np.asarray(np.divide(variance, mean**2, out=np.zeros(len(mean)), where=mean > 0))
 
 
-def _drawing(drawn: Iterable[Operand], order: Mapping[str, Rows]) -> Callable[[int, int], dict[str, Array]]:
+def _drawing(drawn: Iterable[RowTable], order: Mapping[str, Rows]) -> Callable[[int, int], dict[str, Array]]:
     """How rows are drawn for cells lo … hi − 1: arrays (n, *latent, DRAWS) by source; without n where all take one."""
     tables = {operand.source: (operand, *operand.flat()) for operand in drawn}
 
@@ -137,7 +137,7 @@ def _drawing(drawn: Iterable[Operand], order: Mapping[str, Rows]) -> Callable[[i
     return lambda lo, hi: always | {source: draw(source, lo, hi) for source in tables if source not in always}
 
 
-def _contract(term: Term, drawn: Mapping[str, Array], kept: Sequence[str] = ()) -> Array:
+def _contract(term: RateTerm, drawn: Mapping[str, Array], kept: Sequence[str] = ()) -> Array:
     """Σ Π of those factors of a term that are drawn: (n, *kept, DRAWS), lengths are 1 where nothing depends on it."""
     blocks = [
         Block((*(() if operand.alone else (CELLS,)), *operand.latent, DRAW), drawn[operand.source])
@@ -195,7 +195,7 @@ def strata() -> Array:
     return table
 
 
-def _orders(parts: Sequence[Term]) -> dict[str, Rows]:
+def _orders(parts: Sequence[RateTerm]) -> dict[str, Rows]:
     """The strata of each factor's draws, (columns, DRAWS); narrow ones get the first, best dimensions, points none."""
     widths = {source: operand.width * operand.random for source, operand in _sources(parts).items()}
     order = sobol_order(max(1, sum(widths.values())))

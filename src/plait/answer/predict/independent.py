@@ -38,7 +38,7 @@ from plait.answer.predict.loops import (
     third_cumulant,
 )
 from plait.answer.predict.masses import add_draws, add_pairs, begin_masses, drop_low, multiply_masses
-from plait.answer.predict.operands import Term, coupled
+from plait.answer.predict.operands import RateTerm, coupled
 from plait.answer.predict.pieces import in_pieces
 from plait.types import Array, Rows
 
@@ -58,19 +58,19 @@ NO_PART = 1e-6  # of the rate, whose distribution does not matter to it
 TAME = 0.05  # the sum of variances of components that are Gammas by matched moments, to the count
 
 
-def are_independent(parts: Sequence[Term]) -> bool:
+def are_independent(parts: Sequence[RateTerm]) -> bool:
     """Whether all components of all terms are independent of each other."""
     return all(term.is_product for term in parts) and len(coupled(parts)) == len(parts)
 
 
-def split(parts: Sequence[Term]) -> tuple[list[Term], list[list[Term]]]:
+def split(parts: Sequence[RateTerm]) -> tuple[list[RateTerm], list[list[RateTerm]]]:
     """Terms whose components are all independent of each other, and groups of others, independent of each other."""
     groups = coupled(parts)
     alone = [term for group in groups if are_independent(group) for term in group]
     return alone, [group for group in groups if not are_independent(group)]
 
 
-def misses(parts: Sequence[Term], tolerance: float) -> Array:
+def misses(parts: Sequence[RateTerm], tolerance: float) -> Array:
     """−log P(x = 0) at the terms' cells, (n,), of mean MOST_MEAN at most.
 
     At most `tolerance` of P is given away to matched moments.
@@ -97,7 +97,7 @@ def misses(parts: Sequence[Term], tolerance: float) -> Array:
     return result
 
 
-def third_cumulants(parts: Sequence[Term]) -> Array:
+def third_cumulants(parts: Sequence[RateTerm]) -> Array:
     """κ₃/m³ of the rate at the terms' cells, (n,)."""
     columns = _columns(parts)
     result = np.empty(parts[0].count)
@@ -110,7 +110,9 @@ def third_cumulants(parts: Sequence[Term]) -> Array:
     return result
 
 
-def on_grid(parts: Sequence[Term], noise: float, finish: Finish, beside: Beside | None = None, room: int = 1) -> None:
+def on_grid(
+    parts: Sequence[RateTerm], noise: float, finish: Finish, beside: Beside | None = None, room: int = 1
+) -> None:
     """The rate of every cell on a logarithmic grid, given to `finish`(lo, hi, masses, mean, warm) in pieces.
 
     noise: 1 where the count is wanted, to which components far below one event do not matter; 0 for the rate. beside:
@@ -145,7 +147,7 @@ def on_grid(parts: Sequence[Term], noise: float, finish: Finish, beside: Beside 
 class _Columns:
     """The components of one term: columns from `first` on of arrays over all. tables: rows, E and D of its factors."""
 
-    term: Term
+    term: RateTerm
     first: int
     width: int
     tables: list[tuple[Rows, Array, Array]]
@@ -167,7 +169,7 @@ class _Columns:
         return mean, second, third
 
 
-def _columns(parts: Sequence[Term]) -> list[_Columns]:
+def _columns(parts: Sequence[RateTerm]) -> list[_Columns]:
     """The components of terms side by side; each multiplies the factors of its own term only."""
     found: list[_Columns] = []
     for term in parts:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plait.answer.predict import draws, ends, independent, quantiles
 from plait.answer.predict.moments import sum_moments
-from plait.answer.predict.operands import Term, terms
+from plait.answer.predict.operands import RateTerm, terms
 from plait.answer.predict.pieces import in_pieces
 from plait.run.record import Fitted
 from plait.types import Array, Rows
@@ -140,7 +140,7 @@ def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: A
     return points, sd
 
 
-def misses(parts: Sequence[Term]) -> Array:
+def misses(parts: Sequence[RateTerm]) -> Array:
     """−log P(x = 0) from the grid, for any mean, (n,)."""
     return np.asarray(_on_grid(parts, noise=1.0, quantiles=False)[0])
 
@@ -161,7 +161,7 @@ def _sorted(
     return like_gamma, narrow, ~(like_gamma | narrow), skewed
 
 
-def _third_cumulants(parts: Sequence[Term], spread: Array) -> Array:
+def _third_cumulants(parts: Sequence[RateTerm], spread: Array) -> Array:
     """κ₃/m³ of the rate at the terms' cells, whose relative variance is `spread`, (n,): sums of independent parts."""
     alone, others = independent.split(parts)
     groups = [alone, *others] if alone else others
@@ -175,7 +175,7 @@ def _third_cumulants(parts: Sequence[Term], spread: Array) -> Array:
     return result
 
 
-def _third_cumulant(group: Sequence[Term], spread: Array) -> Array:
+def _third_cumulant(group: Sequence[RateTerm], spread: Array) -> Array:
     if independent.are_independent(group):
         return independent.third_cumulants(group)
     return 3 * spread**2  # of a product of many Gammas, if its variance is small
@@ -242,7 +242,7 @@ def _gamma_strata(mean: Array, variance: Array) -> Array:
     return points
 
 
-def _on_grid(parts: Sequence[Term], noise: float, quantiles: bool = True) -> tuple[Array, Array, Any, Any]:
+def _on_grid(parts: Sequence[RateTerm], noise: float, quantiles: bool = True) -> tuple[Array, Array, Any, Any]:
     """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
     miss, sd = np.zeros((2, parts[0].count))
     low, high = np.zeros((2, parts[0].count), np.int64 if noise else np.float64)
@@ -257,13 +257,13 @@ def _on_grid(parts: Sequence[Term], noise: float, quantiles: bool = True) -> tup
     return miss, sd, low, high
 
 
-def _put_on_grid(parts: Sequence[Term], noise: float, finish: independent.Finish) -> None:
+def _put_on_grid(parts: Sequence[RateTerm], noise: float, finish: independent.Finish) -> None:
     """The rate of every cell on a logarithmic grid, given to `finish` in pieces."""
     if not parts[0].count:
         return
     alone, others = independent.split(parts)
     if others:
-        nothing = [Term((), np.zeros(parts[0].count))]
+        nothing = [RateTerm((), np.zeros(parts[0].count))]
         independent.on_grid(
             alone or nothing, noise, finish, *draws.rating([term for group in others for term in group])
         )

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from plait.answer.predict.loops import multiply_means, multiply_moments
-from plait.answer.predict.operands import Operand, Term, apart, coupled, exposure, terms
+from plait.answer.predict.operands import RateTerm, RowTable, apart, coupled, exposure, terms
 from plait.answer.predict.pieces import in_pieces
 from plait.model import network
 from plait.model.network import CELLS, Block
@@ -90,7 +90,7 @@ def _moments(fit: Fitted, relation: str, rows: Rows) -> tuple[Array, Array]:
     return mean, variance
 
 
-def sum_moments(parts: Sequence[Term], variance: bool) -> tuple[Array, Array]:
+def sum_moments(parts: Sequence[RateTerm], variance: bool) -> tuple[Array, Array]:
     """Mean and variance of a sum of terms, (n,) each: those of its terms, and 2 Cov of any two."""
     mean, var = np.zeros((2, parts[0].count))
     for term in parts:
@@ -104,7 +104,7 @@ def sum_moments(parts: Sequence[Term], variance: bool) -> tuple[Array, Array]:
     return mean, var
 
 
-def _product_moments(term: Term, variance: bool) -> tuple[Array, Array]:
+def _product_moments(term: RateTerm, variance: bool) -> tuple[Array, Array]:
     """Mean and variance of one term, (n,) each.
 
     var = V² Σ_{∅≠T⊆factors} Σ_{latent(T)} Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α)², taken for groups of factors
@@ -129,7 +129,7 @@ def _product_moments(term: Term, variance: bool) -> tuple[Array, Array]:
     return mean, var
 
 
-def _connected(parts: Sequence[Operand]) -> list[list[Operand]]:
+def _connected(parts: Sequence[RowTable]) -> list[list[RowTable]]:
     """Factors that latent indices connect, after those that only one factor has were summed out."""
     count = Counter(index for operand in parts for index in operand.latent)
     left = []
@@ -140,15 +140,15 @@ def _connected(parts: Sequence[Operand]) -> list[list[Operand]]:
     return [[left[n] for n in group] for group in network.groups([operand.latent for operand in left])]
 
 
-def _part(group: list[Operand], variance: bool) -> tuple[Part, int]:
+def _part(group: list[RowTable], variance: bool) -> tuple[Part, int]:
     """How the moments of a group are computed, and for how many cells at a time."""
-    whole = Term(group)
+    whole = RateTerm(group)
     if whole.is_product:
         return _alike([operand.ordered(group[0].latent) for operand in group], variance), ROOM // whole.width
     return _general(group, variance), WIDE // whole.width
 
 
-def _alike(group: Sequence[Operand], variance: bool) -> Part:
+def _alike(group: Sequence[RowTable], variance: bool) -> Part:
     """Factors with the same latent indices (CP, also with one factor or none latent): Σ_r of products of moments."""
     tables = [(operand.at, *operand.flat()) for operand in group]
     width = tables[0][1].shape[1]
@@ -168,7 +168,7 @@ def _alike(group: Sequence[Operand], variance: bool) -> Part:
     return part
 
 
-def _general(group: Sequence[Operand], variance: bool) -> Part:
+def _general(group: Sequence[RowTable], variance: bool) -> Part:
     """Any factors: the mean by one contraction, the variance by two for every set T of uncertain factors."""
     uncertain = [operand for operand in group if operand.random] if variance else []
 
@@ -192,7 +192,7 @@ def _subsets(of: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
         yield from combinations(of, count)
 
 
-def _covariance(first: Term, second: Term) -> Array:
+def _covariance(first: RateTerm, second: RateTerm) -> Array:
     """Cov of two terms, (n,), over sets T ≠ ∅ of the uncertain rows that both have:
 
     V V' Σ_T Σ_positions(T) Π_{α∈T} Var_α · (Σ_{other latent} Π_{α∉T} E_α of the one) · (the same of the other).
@@ -212,7 +212,7 @@ def _covariance(first: Term, second: Term) -> Array:
     return first.exposed(second.exposed(total, 0, len(total)), 0, len(total))
 
 
-def _united(T: Iterable[tuple[Operand, Operand]]) -> dict[Hashable, Hashable]:
+def _united(T: Iterable[tuple[RowTable, RowTable]]) -> dict[Hashable, Hashable]:
     """Names for latent indices, each (side, index), of two terms: one where they stand at one place of a row in T."""
     names: dict[Hashable, Hashable] = {}
     for own, other in T:

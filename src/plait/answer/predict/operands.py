@@ -22,7 +22,7 @@ from plait.types import Array, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class Operand:
+class RowTable:
     """One factor of a term at some cells.
 
     source: the factor and its visible indices; operands of one source take the same row at every cell, others never.
@@ -60,11 +60,11 @@ class Operand:
         """The rows of a table like the mean that cells lo … hi − 1 take; one for all of them without `CELLS`."""
         return Block(self.latent, table[0]) if self.alone else Block((CELLS, *self.latent), table[self.at[lo:hi]])
 
-    def at_cells(self, cells: Rows) -> "Operand":
+    def at_cells(self, cells: Rows) -> "RowTable":
         """The same at some of the cells."""
         return replace(self, at=self.at[cells])
 
-    def summed_over(self, latent: str) -> "Operand":
+    def summed_over(self, latent: str) -> "RowTable":
         """Without a latent index that no other factor has: means and variances add up."""
         axis = self.latent.index(latent)
         mean, variance = self.mean.sum(axis=axis + 1), self.variance.sum(axis=axis + 1)
@@ -72,7 +72,7 @@ class Operand:
         left = (*self.latent[:axis], *self.latent[axis + 1 :])
         return replace(self, latent=left, mean=mean, scale=scale)
 
-    def ordered(self, latent: Sequence[str]) -> "Operand":
+    def ordered(self, latent: Sequence[str]) -> "RowTable":
         """The same with its latent indices in another order."""
         if tuple(latent) == self.latent:
             return self
@@ -89,13 +89,13 @@ class Operand:
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class RateTerm:
     """A product of an equation's sum at n cells: its factors, and V (n,), None where it is 1.
 
     A term of given factors only has no operands.
     """
 
-    operands: Sequence[Operand]
+    operands: Sequence[RowTable]
     exposure: Array | None = None
 
     @property
@@ -118,10 +118,10 @@ class Term:
         """What is uncertain in it."""
         return frozenset(operand.source for operand in self.operands if operand.random)
 
-    def at_cells(self, cells: Rows) -> "Term":
+    def at_cells(self, cells: Rows) -> "RateTerm":
         """The same at some of the cells."""
         exposure = None if self.exposure is None else self.exposure[cells]
-        return Term([operand.at_cells(cells) for operand in self.operands], exposure)
+        return RateTerm([operand.at_cells(cells) for operand in self.operands], exposure)
 
     def exposed(self, values: Array, lo: int, hi: int) -> Array:
         """V · values (n or 1, …) at cells lo … hi − 1."""
@@ -130,7 +130,7 @@ class Term:
         return values * self.exposure[lo:hi].reshape(-1, *(1,) * (values.ndim - 1))
 
 
-def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) -> list[Term]:
+def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) -> list[RateTerm]:
     """The terms of a relation at cells given by row numbers (n, order); −1 takes the prior.
 
     running: an index that is treated like a latent one, so that operands have an axis for all its entities; then there
@@ -142,11 +142,11 @@ def terms(fit: Fitted, relation: str, rows: Rows, running: str | None = None) ->
     result = []
     for number, term in enumerate(equation.terms):
         own = [_operand(fit, places, names, o, rows) for o in term.occurrences if o.factor in fit.factors]
-        result.append(Term(own, exposure(fit, relation, number, rows) if running is None else None))
+        result.append(RateTerm(own, exposure(fit, relation, number, rows) if running is None else None))
     return result
 
 
-def coupled(parts: Sequence[Term]) -> list[list[Term]]:
+def coupled(parts: Sequence[RateTerm]) -> list[list[RateTerm]]:
     """Terms that uncertain rows connect; the groups are independent of each other."""
     return [[parts[n] for n in group] for group in network.groups([tuple(term.sources) for term in parts])]
 
@@ -233,7 +233,7 @@ def _check_unknown(weights: Weights, relation: str, unknown: NDArray[np.bool_]) 
 
 def _operand(
     fit: Fitted, places: Mapping[str, int], names: Mapping[str, str], occurrence: Occurrence, rows: Rows
-) -> Operand:
+) -> RowTable:
     """A factor's rows at cells; names: what indices are called in its source."""
     posterior = fit.factors[occurrence.factor]
     visible = [n for n, index in enumerate(occurrence.indices) if index in places]
@@ -245,14 +245,14 @@ def _operand(
         return _pair_operand(fit, source, posterior.pairs, places, occurrence, rows)
     arrays = [array.transpose(order) for array in (posterior.mean, posterior.scale)]
     if not visible:
-        return Operand(source, np.zeros(len(rows), np.int64), latent, arrays[0][None], arrays[1][None])
+        return RowTable(source, np.zeros(len(rows), np.int64), latent, arrays[0][None], arrays[1][None])
     at, tables = _rows(fit, occurrence.factor, order, rows[:, [places[index] for index in picked]], arrays)
-    return Operand(source, at, latent, *tables)
+    return RowTable(source, at, latent, *tables)
 
 
 def _pair_operand(
     fit: Fitted, source: str, pairs: Pairs, places: Mapping[str, int], occurrence: Occurrence, rows: Rows
-) -> Operand:
+) -> RowTable:
     """The same of a factor over pairs, whose arrays have rows in place of the visible axes.
 
     A pair with an unknown name has the row that the others of its first entity share, or that of the prior.
@@ -277,7 +277,7 @@ def _pair_operand(
         more = [np.broadcast_to(pairs.for_rows(array), (1, *table.shape[1:])) for array, table in zip(prior, tables)]
         at = np.where(lost, len(tables[0]), at)
         tables = [np.concatenate(pair) for pair in zip(tables, more)]
-    return Operand(source, at, latent, *tables)
+    return RowTable(source, at, latent, *tables)
 
 
 def _along_pairs(
@@ -290,7 +290,7 @@ def _along_pairs(
     latent: tuple[str, ...],
     factor: str,
     rows: Rows,
-) -> Operand:
+) -> RowTable:
     """A factor over pairs with an axis for all entities of one of its indices."""
     fixed = [index for index in own if index != running]
     distinct, at = np.unique(rows[:, [places[index] for index in fixed]], axis=0, return_inverse=True)
@@ -299,7 +299,7 @@ def _along_pairs(
     every[running] = np.tile(np.arange(size), len(distinct))
     found = pairs.find([every[index] for index in own]).reshape(len(distinct), size)
     posterior = fit.factors[factor]
-    return Operand(source, at.reshape(-1), (running, *latent), posterior.mean[found], posterior.scale[found])
+    return RowTable(source, at.reshape(-1), (running, *latent), posterior.mean[found], posterior.scale[found])
 
 
 def _rows(

@@ -24,7 +24,7 @@ from plait.answer.predict import draws, independent, intervals, mixture
 from plait.answer.predict.lookup import rows_of
 from plait.answer.predict.loops import closed_form
 from plait.answer.predict.moments import average, mean_rate, moments
-from plait.answer.predict.operands import Term, apart, terms
+from plait.answer.predict.operands import RateTerm, apart, terms
 from plait.answer.predict.pieces import in_pieces
 from plait.errors import DataError, SettingError, suggestion
 from plait.run.record import Fitted
@@ -168,7 +168,7 @@ def _by_size(chosen: NDArray[np.bool_], mean: Array, variance: Array) -> tuple[R
     return np.flatnonzero(chosen & ~large), np.flatnonzero(chosen & large)
 
 
-def _whole_misses(parts: Sequence[Term], large: bool) -> Array:
+def _whole_misses(parts: Sequence[RateTerm], large: bool) -> Array:
     """−log P(x = 0) from the whole distribution, (n,): the sum over what is independent."""
     alone, others = independent.split(parts)
     miss = np.zeros(parts[0].count)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plait.answer.predict.pieces import in_pieces
 from plait.answer.search.best import TIE
-from plait.answer.search.form import Axis, Part, Product, free_axes, parts_of, simplified
+from plait.answer.search.form import Axis, FormPart, Product, free_axes, parts_of, simplified
 from plait.answer.search.listed import chosen, exposures_of
 from plait.data.observing.along import along
 from plait.data.observing.weights import Weights
@@ -91,7 +91,7 @@ class Blocks:
         found = [simplified(parts_of(self.fit, self.equation, term, axes)) for term in self.equation.terms]
         shape = [len(axis) for axis in free_axes(axes)]
         there = [{n for part in parts for n in part.axes} for parts in found]
-        ones = [Part((n,), (), np.ones(size)) for n, size in enumerate(shape)]
+        ones = [FormPart((n,), (), np.ones(size)) for n, size in enumerate(shape)]
         return [(*parts, *(one for one in ones if one.axes[0] not in has)) for parts, has in zip(found, there)]
 
     def _rates(self, ranges: Ranges) -> Array:
@@ -237,7 +237,7 @@ def _dense(weights: Weights, axes: Sequence[Axis]) -> Array:
     return along(here, here.indices)
 
 
-def _widest(parts: Sequence[Part]) -> int:
+def _widest(parts: Sequence[FormPart]) -> int:
     """The doubles of the widest array that a contraction to all axes makes."""
     blocks = [part.block for part in parts]
     text = subscripts([b.indices for b in blocks], [label for label in sizes_of(blocks) if isinstance(label, int)])

@@ -39,7 +39,7 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class FormPart:
     """A factor, or a product of factors: array (*rows of the axes, *latent)."""
 
     axes: tuple[int, ...]
@@ -52,7 +52,7 @@ class Part:
         return Block((*self.axes, *self.latent), self.array)
 
 
-Product = tuple[Part, ...]
+Product = tuple[FormPart, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def free_axes(axes: Iterable[Axis]) -> list[Axis]:
 
 def parts_of(
     fit: Fitted, equation: Equation, term: Summand, axes: Sequence[Axis], large: Collection[Occurrence] = ()
-) -> list[Part]:
+) -> list[FormPart]:
     """The posterior means of a term's factors at the rows of the axes, which cover all visible indices.
 
     The mean rate of an ensemble is one equation with a latent index more: its members, side by side. large: factors
@@ -81,10 +81,10 @@ def parts_of(
     if len(fit.members) == 1 or not occurrences:
         return [_part(fit, o, place, axes, o in large) for o in occurrences]
     parts = [_beside([_part(member, o, place, axes, o in large) for member in fit.members]) for o in occurrences]
-    return [Part((), (MEMBER,), np.full(len(fit.members), 1.0 / len(fit.members))), *parts]
+    return [FormPart((), (MEMBER,), np.full(len(fit.members), 1.0 / len(fit.members))), *parts]
 
 
-def _beside(parts: Sequence[Part]) -> Part:
+def _beside(parts: Sequence[FormPart]) -> FormPart:
     """One part of the same factor in all members; components that a member has not are 0 there."""
     axes, latent = parts[0].axes, parts[0].latent
     shape = np.max([part.array.shape for part in parts], axis=0).astype(int)
@@ -92,7 +92,7 @@ def _beside(parts: Sequence[Part]) -> Part:
     for number, part in enumerate(parts):
         whole: tuple[int | slice, ...] = (number, *map(slice, part.array.shape))
         array[whole] = part.array
-    return Part(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
+    return FormPart(axes, (MEMBER, *latent), np.moveaxis(array, 0, len(axes)))
 
 
 def remembers(fit: Fitted, occurrence: Occurrence, sizes: Mapping[str, int]) -> bool:
@@ -103,7 +103,7 @@ def remembers(fit: Fitted, occurrence: Occurrence, sizes: Mapping[str, int]) -> 
 
 def _pair_part(
     fit: Fitted, pairs: Pairs, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool
-) -> Part:
+) -> FormPart:
     """A factor over pairs: as it is, or where it is too large what pairs share, unless the axes list the pairs."""
     here = dict(zip(pairs.indices, occurrence.indices))
     names = tuple(here[index] for index in pairs.indices if index not in pairs.visible)
@@ -121,10 +121,10 @@ def _pair_part(
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
     lengths = [size for n, size in zip(mine, shape) if n in free]
     array = fit.factors[occurrence.factor].mean[rows]
-    return Part(tuple(free.index(n) for n in mine if n in free), names, array.reshape([*lengths, *array.shape[1:]]))
+    return FormPart(tuple(free.index(n) for n in mine if n in free), names, array.reshape([*lengths, *array.shape[1:]]))
 
 
-def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool) -> Part:
+def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequence[Axis], large: bool) -> FormPart:
     pairs = fit.factors[occurrence.factor].pairs
     if pairs is not None:
         return _pair_part(fit, pairs, occurrence, place, axes, large)
@@ -142,7 +142,7 @@ def _part(fit: Fitted, occurrence: Occurrence, place: dict[str, int], axes: Sequ
         array = moved[tuple(_spread(axes, mine, p) for p in wanted)]
     free = [n for n, axis in enumerate(axes) if len(axis) != 1]
     array = array.reshape([len(axes[n]) for n in mine if n in free] + list(array.shape[len(mine) :]))
-    return Part(tuple(free.index(n) for n in mine if n in free), names, array)
+    return FormPart(tuple(free.index(n) for n in mine if n in free), names, array)
 
 
 def _spread(axes: Sequence[Axis], mine: Sequence[int], place: int) -> Rows:
@@ -157,7 +157,7 @@ def _spread(axes: Sequence[Axis], mine: Sequence[int], place: int) -> Rows:
 # --- contraction
 
 
-def simplified(parts: Sequence[Part]) -> Product:
+def simplified(parts: Sequence[FormPart]) -> Product:
     """The same product of fewer parts: latent indices summed as soon as only one part has them, cores absorbed."""
     left = _summed(parts)
     while (pair := _joinable(left)) is not None:
@@ -165,20 +165,20 @@ def simplified(parts: Sequence[Part]) -> Product:
     return tuple(left)
 
 
-def _summed(parts: Sequence[Part]) -> list[Part]:
+def _summed(parts: Sequence[FormPart]) -> list[FormPart]:
     """Latent indices that only one part has, summed."""
     return [_reduced(part, [other for other in parts if other is not part]) for part in parts]
 
 
-def _reduced(part: Part, others: Sequence[Part]) -> Part:
+def _reduced(part: FormPart, others: Sequence[FormPart]) -> FormPart:
     kept = {index for other in others for index in other.latent}
     gone = tuple(n + len(part.axes) for n, index in enumerate(part.latent) if index not in kept)
     if not gone:
         return part
-    return Part(part.axes, tuple(i for i in part.latent if i in kept), np.asarray(part.array.sum(axis=gone)))
+    return FormPart(part.axes, tuple(i for i in part.latent if i in kept), np.asarray(part.array.sum(axis=gone)))
 
 
-def _joinable(parts: Sequence[Part]) -> tuple[Part, Part] | None:
+def _joinable(parts: Sequence[FormPart]) -> tuple[FormPart, FormPart] | None:
     """Two parts whose product costs nothing (one has all indices of the other), or a core and where it fits best."""
     for p, q in combinations(parts, 2):
         one, other = set(p.block.indices), set(q.block.indices)
@@ -192,21 +192,21 @@ def _joinable(parts: Sequence[Part]) -> tuple[Part, Part] | None:
     return (core, part) if _size(parts, core, part) <= max(ROOM, 2 * part.array.size) else None
 
 
-def _left(parts: Sequence[Part], p: Part, q: Part) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _left(parts: Sequence[FormPart], p: FormPart, q: FormPart) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """What the product of two parts has: their axes, and the latent indices that others have too."""
     others = {index for part in parts if part is not p and part is not q for index in part.latent}
     latent = tuple(index for index in dict.fromkeys((*p.latent, *q.latent)) if index in others)
     return tuple(sorted({*p.axes, *q.axes})), latent
 
 
-def _size(parts: Sequence[Part], p: Part, q: Part) -> int:
+def _size(parts: Sequence[FormPart], p: FormPart, q: FormPart) -> int:
     sizes, (axes, latent) = sizes_of([p.block, q.block]), _left(parts, p, q)
     return math.prod(sizes[label] for label in (*axes, *latent))
 
 
-def _product(parts: Sequence[Part], p: Part, q: Part) -> Part:
+def _product(parts: Sequence[FormPart], p: FormPart, q: FormPart) -> FormPart:
     axes, latent = _left(parts, p, q)
-    return Part(axes, latent, contract([p.block, q.block], (*axes, *latent)))
+    return FormPart(axes, latent, contract([p.block, q.block], (*axes, *latent)))
 
 
 # --- a plain inner product

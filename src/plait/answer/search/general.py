@@ -7,7 +7,7 @@ import numpy as np
 import opt_einsum
 
 from plait.answer.search.boxes import rows_at
-from plait.answer.search.form import Form, Part, Product
+from plait.answer.search.form import Form, FormPart, Product
 from plait.answer.search.tree import Tree, block_maxima
 from plait.model.network import Block, contract, subscripts
 from plait.types import Array, Rows
@@ -65,7 +65,7 @@ class _Bounds:
         inputs = [((BOX,) if part.axes else ()) + part.block.indices for part in parts]
         self._text = subscripts([*inputs, whole], whole)
 
-    def _sorted(self, part: Part) -> Array:
+    def _sorted(self, part: FormPart) -> Array:
         return part.array[np.ix_(*(self._trees[axis].order for axis in part.axes))] if part.axes else part.array
 
     def _part_maxima(self, part: int, levels: Levels) -> Array:

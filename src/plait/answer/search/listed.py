@@ -12,7 +12,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from plait.answer.search.form import Axis, Part, Product
+from plait.answer.search.form import Axis, FormPart, Product
 from plait.data.observing.terms import Term
 from plait.data.observing.weights import Weights
 from plait.model import Equation
@@ -155,7 +155,7 @@ def _along(weights: Weights, over: Indices, coords: Rows) -> Weights:
     return result
 
 
-def _parts(weights: Weights) -> tuple[tuple[Part, ...], bool]:
+def _parts(weights: Weights) -> tuple[tuple[FormPart, ...], bool]:
     """Terms of vectors only as non-negative parts, and whether anything below 0 was dropped."""
     names = list(weights.indices)
     free = [index for n, index in enumerate(names) if weights.shape[n] != 1]
@@ -167,13 +167,13 @@ def _parts(weights: Weights) -> tuple[tuple[Part, ...], bool]:
             dropped |= sign < 0
             if sign > 0:
                 terms.append((abs(term.coefficient), dict(zip(term.vectors, (v for _, v in signs)))))
-    parts = [Part((), (TERM,), np.array([coefficient for coefficient, _ in terms]))]
+    parts = [FormPart((), (TERM,), np.array([coefficient for coefficient, _ in terms]))]
     for index in names:
         if any(index in vectors for _, vectors in terms):
             ones = np.ones(weights.sizes[index])
             stacked = np.stack([vectors.get(index, ones) for _, vectors in terms], axis=1)
             single = index not in free
-            parts.append(Part(() if single else (free.index(index),), (TERM,), stacked[0] if single else stacked))
+            parts.append(FormPart(() if single else (free.index(index),), (TERM,), stacked[0] if single else stacked))
     return tuple(parts), dropped
 
 

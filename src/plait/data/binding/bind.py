@@ -21,7 +21,7 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.cells.fibres import Fibres, distinct
 from plait.data.cells.ranges import by_pieces
 from plait.data.cells.trees import compact
-from plait.data.labels.names import Counted, Labels, Seen, build
+from plait.data.labels.names import Labels, Seen, Tallied, build
 from plait.data.observing.closed import Tables, close
 from plait.data.observing.observed import observe
 from plait.data.observing.undirected import groups_of, mirrored
@@ -114,12 +114,12 @@ def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, An
 
 def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, Any]) -> dict[str, Labels]:
     """Labels by axis, and by every index on it."""
-    mentions: dict[str, list[Seen | Counted]] = {axis: [] for axis in model.axes}
+    mentions: dict[str, list[Seen | Tallied]] = {axis: [] for axis in model.axes}
     for name, source in sources.items():
         for k, index in enumerate(model.equation(name).indices):
             where = mentions[model.axis(index)]
             if isinstance(source, ArraySource):
-                where.append(Counted(Place(name, index, noun="index"), source.shape[k]))
+                where.append(Tallied(Place(name, index, noun="index"), source.shape[k]))
             else:
                 where.append(Seen(Place(name, source.columns[index]), source.labels[index]))
                 if index in source.entities:

@@ -184,17 +184,17 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Counted:
+class Tallied:
     """The size of an array along the axis; where says which array."""
 
     where: Place
     size: int
 
 
-def build(axis: str, sources: Sequence[Seen | Counted], declared: Any = None) -> Labels:
+def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None) -> Labels:
     """The labels of an axis from all that mentions it; sources as read, declared names in the user's order."""
     columns = [source for source in sources if isinstance(source, Seen)]
-    arrays = [source for source in sources if isinstance(source, Counted)]
+    arrays = [source for source in sources if isinstance(source, Tallied)]
     if arrays:
         labels = _from_arrays(axis, arrays, declared)
         for column in columns:
@@ -210,7 +210,7 @@ def build(axis: str, sources: Sequence[Seen | Counted], declared: Any = None) ->
     return labels
 
 
-def _from_arrays(axis: str, arrays: Sequence[Counted], declared: Any) -> Labels:
+def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
     first = arrays[0]
     for other in arrays[1:]:
         if other.size != first.size:
@@ -231,7 +231,7 @@ def _from_arrays(axis: str, arrays: Sequence[Counted], declared: Any) -> Labels:
     return labels
 
 
-def _check_inside(labels: Labels, column: Seen, array: Counted, declared: bool) -> None:
+def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) -> None:
     """A table beside an array uses the array's entities."""
     if len(column.labels) == 0:
         return
