@@ -478,7 +478,7 @@ def test_points_refit_too(method):
 
 def test_exact_needs_the_data_of_the_fit(odd):
     cell = {"a": "x & y", "b": "1"}
-    with pytest.raises(plait.SettingError, match=r"does not keep all of its data.*\n.*exact=True, data=data"):
+    with pytest.raises(plait.SettingError, match=r"does not keep all of its data.*\n.*once more, data=data"):
         odd.explain("rel", cell, exact=True)
     with pytest.raises(plait.SettingError, match="only exact=True fits again"):
         odd.explain("rel", cell, data={"rel": ODD})

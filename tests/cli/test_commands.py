@@ -195,7 +195,10 @@ def test_check_warns_of_what_would_spoil_a_fit(scratch):
     assert len(json.loads(scratch.plait("check model.toml --no-time --json").stdout)["warnings"]) == 5
 
 
-BLANK = "warning: axis place: 1 of 4 names begin or end with a blank, such as ' gym'.\nSay strip=True in"
+BLANK = (
+    "warning: axis place: 1 of 4 names begin or end with a blank, such as ' gym'.\n"
+    "Say strip = true in the table of its source"
+)
 
 
 def test_a_trap_is_one_warning_on_stderr_and_no_failure(scratch):
