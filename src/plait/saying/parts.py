@@ -3,7 +3,7 @@
 A sentence is an f-string in which parts may stand: ``f"Say {Argument('quoted', False)}."``
 A part is not text yet but a token in the text, so that Python says ``quoted=False``, a config file
 ``quoted = false in [relations.visits]`` and the command line ``--unquoted``, and none of them has to look for the words
-of another (docs/decisions/0025-errors.md).
+of another (docs/decisions/0026-errors.md).
 """
 
 import json
