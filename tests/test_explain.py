@@ -361,6 +361,7 @@ def test_the_mean_falls_by_about_the_responsibility_when_the_link_is_a_zero_and_
     assert 0.85 < low < middle < high < 1.1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("right", ["A[i,r] B[j,r] + a[i] b[j]", "A[i,r] B[j,r] + w[] N[i,j]",
                                    "A[i,p] G[p,q] A[j,q] + w[] N[i,j]"])  # fmt: skip

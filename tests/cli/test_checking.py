@@ -55,6 +55,7 @@ def test_what_an_accelerated_fit_remembers_is_counted(method, again):
     assert fast.total - plain.total == fast.factors - plain.factors
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.skipif(resident() is None, reason="this system does not say what a process holds")
 def test_the_peak_foretold_is_that_of_the_process_that_fits(tmp_path, accelerate):

@@ -12,7 +12,6 @@ import time
 import pytest
 
 import plait
-from plait.cli import links
 from plait.cli.program import verdict
 from plait.infer.steps import sweep_once
 from plait.run.folder import manifest
@@ -249,8 +248,7 @@ def test_the_unexpected_is_called_a_bug_and_shows_its_traceback_on_request(world
     def broken(*arguments):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("plait.cli.cells.named_cell", broken)
-    assert links  # the command that calls it
+    monkeypatch.setattr("plait.cli.links.named_cell", broken)
     monkeypatch.delenv("PLAIT_DEBUG", raising=False)
     result = world.plait("top run visits")
     assert (result.exit_code, result.stdout, result.stderr) == (

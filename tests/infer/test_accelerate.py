@@ -80,7 +80,7 @@ def test_zeros_and_rows_that_do_not_move_stay():
 # --- the laws of a fit hold
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY

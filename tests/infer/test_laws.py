@@ -69,7 +69,7 @@ def test_bound_rises_in_every_sweep(name, likelihood, order):
         rises(case, case.fit(method, order=order, sweeps=25, **settings))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(5)
 @BOTH_ORDERS
 @pytest.mark.parametrize("tie", TIES)
 @EVERY

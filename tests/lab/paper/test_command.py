@@ -34,6 +34,7 @@ def lines(path):
 TOGETHER = [("uclaf", "slices"), *([name] for name in NAMES if name not in ("choice", "uclaf", "slices"))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("names", TOGETHER, ids=" ".join)
 def test_every_experiment_runs_quickly_without_any_data_and_says_that_its_data_are_stand_ins(names, tmp_path):
@@ -66,6 +67,7 @@ def spares_what_was_not_named(folder):
     assert all(line in path.read_text(encoding="utf-8") for line in pictures)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not here")
 @pytest.mark.parametrize(("name", "source"), [("hyper", "UCLAF"), ("lastfm", "Last.fm")])

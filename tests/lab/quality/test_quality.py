@@ -193,6 +193,7 @@ def test_every_method_has_the_same_budget_and_sees_training_links_only(name):
     assert list(inspect.signature(method.fit).parameters)[1:] == ["seen", "setting", "seed", "quick"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name for name in METHODS if "graph" in find(name).kinds])
 def test_every_method_finds_hidden_edges_of_communities(name):
     method = find(name)
