@@ -12,7 +12,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         option = metafunc.config.getoption
         first, count = option("--audit-seed"), option("--audit")
         if count is None:
-            count = 200 if option("--all") else 2 * len(KINDS)
+            count = 200 if option("--all") else len(KINDS)
         numbers = range(first, first + count)
         metafunc.parametrize("audit_case", numbers, ids=[f"{KINDS[n % len(KINDS)]}-{n}" for n in numbers])
 

@@ -1,6 +1,6 @@
 """Random models × ways of observing × likelihood × method × order × dtype × threads, against dense mathematics.
 
-Every kind of case for two models by default, 200 cases with --all; `pytest tests/audit --audit 5000 --audit-seed 1000`
+Every kind of case by default, 200 cases with --all; `pytest tests/audit --audit 5000 --audit-seed 1000`
 runs as many as one likes, from case 1000 on. A failure says the number of its case and all that was decided in it.
 """
 

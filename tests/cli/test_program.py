@@ -120,6 +120,7 @@ def test_a_pipe_that_closes_is_no_error(world, arguments):
     assert process.wait(100) == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 @pytest.mark.parametrize("arguments", ["info run", "top run visits -k 1"])  # the second one compiles, with numba
 def test_a_terminal_without_colours_gets_none(world, arguments, environment):

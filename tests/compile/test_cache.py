@@ -328,6 +328,7 @@ print(json.dumps({name: after(path, damage) for name, damage in DAMAGE.items()})
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", [".py", ".pyc", ".nbi", ".nbc"])
 def test_a_damaged_file_costs_only_time_and_is_replaced(suffix, run, filled, numbers):
     good = [numbers, {"numbers": numbers, "hits": 1, "misses": 0}]

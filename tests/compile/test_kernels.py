@@ -60,7 +60,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
         equals_reference(equation, step, workers)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", SINGLE)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
@@ -69,7 +69,7 @@ def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tre
         equals_reference(equation, step, workers)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", SINGLE)
 def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equation = EQUATIONS[name]
@@ -78,7 +78,7 @@ def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equals_reference(equation, equation.step("linear", order, (one,)))
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", [*SINGLE, "tucker_cp", "given_in_terms", "rescal_bias"])
 def test_poisson_counts_of_one_factor_equal_the_reference(name):
     equation = EQUATIONS[name]
@@ -87,6 +87,7 @@ def test_poisson_counts_of_one_factor_equal_the_reference(name):
     equals_reference(equation, equation.step("poisson", order, (one,)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     ["pairwise", "tucker_cp", "given_in_terms", "given_alone", "scalars", "symmetric_weighted.friends", "rescal_bias"],
@@ -137,6 +138,7 @@ def test_any_choice_of_cp_factors_equals_the_reference(wanted):
     equals_reference(CP3, CP3.step("poisson", "ijk", wanted, bound=True))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", ["ijk", "jki", "kij", "kji"])
 def test_any_order_of_a_tucker_tree_equals_the_reference(order):
     equals_reference(TUCKER, TUCKER.step("poisson", order, every(TUCKER), bound=True))
@@ -160,6 +162,7 @@ def test_entries_of_both_signs_equal_the_reference():
 # ranks --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("kind", "rank"),
     [
@@ -173,6 +176,7 @@ def test_any_rank_of_a_cp_model_equals_the_reference(kind, rank):
     equals_reference(equation, equation.step(kind, "ijk", wanted, bound=kind != "linear"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "ranks",
     [{"p": 9, "q": 17, "r": 66}, {"p": 70, "q": 3, "r": 8}, {"p": 1, "q": 1, "r": 1}, {"p": 5, "q": 80, "r": 1}],
@@ -485,7 +489,7 @@ def test_rare_entries_worked_on_in_pieces_give_the_same_counts(chunk, monkeypatc
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.sampled(45)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_poisson_counts_of_every_factor_of_a_term_are_those_of_the_term_and_all_add_up_to_the_entries(

@@ -30,7 +30,7 @@ def always_cut(monkeypatch):
     monkeypatch.setattr(threads, "SMALL", 1)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [*SINGLE, *SUMS])
 def test_poisson_counts_in_floats_equal_the_reference_to_their_rounding(name):
     equation = EQUATIONS[name]

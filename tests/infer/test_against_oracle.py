@@ -76,7 +76,7 @@ def with_prior(problem, method):
     return replace(problem, prior=dict.fromkeys(problem.free, (CONCENTRATION[method], 1.3)))
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(15)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MODELS)
@@ -106,7 +106,7 @@ def equals_oracle(name, way, likelihood, *, exposed):
         compare(model, bound, problem, state, method, "per-factor" if method == "em" else "one-pass", fixed)
 
 
-@pytest.mark.sampled(38)
+@pytest.mark.sampled(23)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SUMS | DOUBLED)

@@ -40,7 +40,7 @@ def as_relation(way, indices, X, rng):
     return plait.Relation(np.where(mask, X, np.nan)), mask.astype(float)
 
 
-@pytest.mark.sampled(27)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 @pytest.mark.parametrize("way", ["all", "most", "listed"])
 @pytest.mark.parametrize("text", ONE_FACTOR)

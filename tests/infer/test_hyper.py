@@ -34,7 +34,7 @@ def indices_of(tie, factor):
     return {"factor": (), "component": factor.latent, "entity": factor.visible}.get(tie, tie)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("tie", ["factor", "component", "entity", "first", "last"])
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_adapted_prior_is_the_oracles_for_every_factor_and_tying(name, tie):

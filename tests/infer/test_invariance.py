@@ -212,7 +212,7 @@ def test_data_large_enough_to_be_cut_give_the_same_fit_on_any_number_of_threads(
     assert_same(fits[0], fits[2])
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("way", ["all", "listed", "missing_cells", "pairs"])
 @pytest.mark.parametrize("name", ["matrix", "tucker", "train", "lone_latent", "bias", "coupled_tucker"])

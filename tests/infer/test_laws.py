@@ -100,7 +100,7 @@ def test_bound_rises_when_the_priors_concentration_differs_between_entries(tie):
 # --- the bound's parts are in step
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 @EVERY

@@ -33,7 +33,7 @@ def test_the_bound_is_that_of_the_same_posterior_over_all_pairs(name, method):
         check_bound(fit, X, M, likelihood)
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("way", WAYS[1:])
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_bound_is_that_over_all_pairs_whatever_is_observed(name, way):
@@ -42,7 +42,7 @@ def test_the_bound_is_that_over_all_pairs_whatever_is_observed(name, way):
         check_bound(fit_of(model, data, method), X, M, likelihood)
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("method", ["vb", "em", "map"])
 @pytest.mark.parametrize("name", PAIRS)

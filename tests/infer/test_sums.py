@@ -37,7 +37,7 @@ def way_of(name, number=0):
 # --- the bound
 
 
-@pytest.mark.sampled(38)
+@pytest.mark.sampled(23)
 @BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY
@@ -57,7 +57,7 @@ def test_bound_rises_while_priors_adapt_and_leaps_are_taken(name, tie):
         rises(case, case.fit(adapt=tie, accelerate=accelerate, **settings, **DENSE))
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 @EVERY
 def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, working_set):
@@ -74,7 +74,7 @@ def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, 
     assert case.objective(fit) == pytest.approx(fit.bound, rel=1e-10, abs=10 * slack)
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(12)
 @BOTH_LIKELIHOODS
 @EVERY
 def test_counts_of_every_factor_are_those_of_its_terms_and_all_terms_add_up_to_the_data(name, likelihood, working_set):

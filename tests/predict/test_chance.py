@@ -64,7 +64,7 @@ def test_the_probability_of_many_cold_components_is_that_of_sampling():
 GENERAL = [name for name in MODELS if not name.startswith("coupled")]
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("name", GENERAL)
 @pytest.mark.parametrize("between", [(0.05, 0.3), (0.3, 3.0), (0.05, 10.0)])
 def test_the_probability_of_every_equation_is_that_of_sampling(name, between):

@@ -54,7 +54,7 @@ def scaled(case, mean):
     return replace(case, fit=replace(case.fit, factors=factors))
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("between", [(0.05, 0.5), (0.3, 10.0)])
 def test_probability_and_ends_of_a_sum_are_those_of_exact_draws(name, between):

@@ -54,7 +54,7 @@ def queries(indices):
     return [indices[:1], indices[-1:], indices[1:], indices[::-1][:-1]][: 2 * max(len(indices) - 1, 0)]
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("name", MODELS)
 def test_each_of_every_equation(name, way):
     fit = cases.make(name).fit(sweeps=1, executor=Reference())
@@ -64,7 +64,7 @@ def test_each_of_every_equation(name, way):
             check_each(fit, relation, 3, each, known=n % 2 == 0)
 
 
-@pytest.mark.sampled(34)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("name", EXPOSED)
 def test_each_under_the_exposures_of_every_equation(name, way):
     fit = cases.make(name, exposed=True).fit(sweeps=1, executor=Reference())

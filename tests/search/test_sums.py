@@ -35,7 +35,7 @@ def closed_cells(fit, relation):
     return closed.contain(np.argwhere(np.ones(shape))).reshape(shape) if closed else None
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("default", [0.0, 0.2])
 @pytest.mark.parametrize("name", DIRECTED)
 def test_the_best_cells_of_a_sum_are_those_of_all_cells_whatever_is_given(name, default, boxes):

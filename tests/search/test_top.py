@@ -37,7 +37,7 @@ def boxes(request, monkeypatch):
 # --- equations
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_best_cells_of_every_equation_whatever_is_given(name, boxes):
     fit = cases.make(name).fit(sweeps=1, executor=Reference())
@@ -55,7 +55,7 @@ def test_all_cells_of_a_tiny_relation_are_scored_at_once(name):
             check(fit, relation, 5, {}, known=known)
 
 
-@pytest.mark.sampled(34)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("name", EXPOSED)
 def test_exposures_of_every_equation_count(name, boxes):
     fit = cases.make(name, exposed=True).fit(sweeps=1, executor=Reference())
@@ -94,7 +94,7 @@ TABLES = {
 }
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize(
     "text",

@@ -11,7 +11,7 @@ from plait.infer.problem import Problem
 from plait.infer.state import Record, State, Trail
 from plait.infer.steps import (
     Move,
-    Place,
+    Moment,
     adapting,
     count,
     ending_warm_up,
@@ -78,16 +78,16 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
             step(place)
 
 
-def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begun: State | None) -> Place:
+def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begun: State | None) -> Moment:
     """The place of a problem at its start, or of one that goes on."""
     began = time.perf_counter()
     if begun is None:
         problem.measure()
-        place = Place(problem, problem.count(), began=began)
+        place = Moment(problem, problem.count(), began=began)
         recording(settings.warm_up)(place)
     else:
         problem.recall(begun)
-        place = Place(problem, problem.count(), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt))
+        place = Moment(problem, problem.count(), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt))
     if momentum:
         place.trail = momentum.trail
     return place

@@ -25,7 +25,7 @@ LOOK = 10  # sweeps to the first choice of a likelihood's own numbers that needs
 
 
 @dataclass
-class Place:
+class Moment:
     """Where a loop stands: its problem, the counts there, how it got there, and when the sweep under way began."""
 
     problem: Problem
@@ -45,14 +45,14 @@ class Place:
         return self.problem.state(self.history, self.pause, self.trail)
 
 
-Move = Callable[[Place], None]
+Move = Callable[[Moment], None]
 
 
 def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Move:
     """New priors, from some sweep on, and perhaps only until another; of factors that have been updated."""
     whole = settled(ties, after)
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         if place.sweep >= after and (until is None or place.sweep < until):
             own = {name: tie for name, tie in ties.items() if name in place.problem.exposed}
             adapt(place.problem, own, hold=place.sweep < whole)
@@ -60,7 +60,7 @@ def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | N
     return step
 
 
-def learning(place: Place) -> None:
+def learning(place: Moment) -> None:
     """The likelihoods' own numbers anew; where one was chosen by a look at all nonzeros, the counts too."""
     if _looks(place.sweep) and place.problem.choose():
         place.counted = place.problem.count()
@@ -77,7 +77,7 @@ def _looks(sweep: int) -> bool:
 def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> Move:
     """Every free factor updated once; late ones only from some sweep on."""
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         sweep_once(place.problem, place.counted, order, late if place.sweep < join else frozenset())
 
     return step
@@ -86,7 +86,7 @@ def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> M
 def joining(late: frozenset[str], join: int) -> Move:
     """Late factors begin: their terms get as large a part of the data as the others, once. The bound may fall there."""
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         if place.sweep == join:
             match_totals(place.problem, [name for name in place.problem.free if name in late])
             place.problem.measure()
@@ -106,7 +106,7 @@ def sweep_once(problem: Problem, counted: Sequence[Counted], order: str, waiting
 def ending_warm_up(dtype: str) -> Move:
     """From the last sweep of EM to a problem of VB around its points."""
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         if place.sweep == -1:
             place.problem = begin_vb(place.problem, np.dtype(dtype))
             place.problem.measure()
@@ -114,7 +114,7 @@ def ending_warm_up(dtype: str) -> Move:
     return step
 
 
-def count(place: Place) -> None:
+def count(place: Moment) -> None:
     """The counts of the new state."""
     place.counted = ()  # so that their arrays can be used again
     place.counted, place.trail = place.problem.count(), Trail()
@@ -123,7 +123,7 @@ def count(place: Place) -> None:
 def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
     """The counts of the new state, or of one beyond it."""
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         place.counted = ()
         place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
         place.trail = momentum.trail
@@ -134,7 +134,7 @@ def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
 def pruning(after: int, momentum: Momentum | None) -> Move:
     """Components that explain nothing removed; momentum begins anew, for the problem has another shape."""
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         place.pause -= 1
         if place.sweep < after or place.pause > 0:
             return
@@ -152,7 +152,7 @@ def pruning(after: int, momentum: Momentum | None) -> Move:
 def recording(warm_up: int) -> Move:
     """One record more; the first is that of the start, numbered from the warm-up below 0."""
 
-    def step(place: Place) -> None:
+    def step(place: Moment) -> None:
         seconds = time.perf_counter() - place.began
         place.history.append(_record(place.problem, place.counted, place.history, warm_up, seconds))
 

@@ -109,6 +109,7 @@ def test_choosing_never_sees_test_links(name, split):
     check_apart(DRAWN[name](split, True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", data.SOURCES)
 def test_no_data_set_lets_test_links_be_seen(name):
     if data.SOURCES[name].absent:
