@@ -10,8 +10,8 @@ from plait.infer.hyper import settled
 from plait.infer.problem import Problem
 from plait.infer.state import Record, State, Trail
 from plait.infer.steps import (
-    Move,
     Moment,
+    Move,
     adapting,
     count,
     ending_warm_up,
