@@ -109,6 +109,7 @@ TIE = Kind(
     "a word, None, a tuple of index names, or a dict of these by factor",
     in_toml=_each(_is_tie),
     toml_words="a word, false, a list of indices, or a table of these by factor",
+    spoken=str,
 )
 PRIOR = Kind("a plait.Gamma, or a dict of them by factor", in_toml=lambda x: isinstance(x, dict), toml_words="a table")
 NUMBERS = Kind("", in_toml=_is_text, toml_words="text", choices=("float64", "float32"), spoken=str)
@@ -136,8 +137,7 @@ class Options:
                        kept=False)  # fmt: skip
     prior: Any = said(DEFAULT_PRIOR, PRIOR, "Concentration and mean of the factors' Gamma priors.", command=False,
                       kept=False)  # fmt: skip
-    adapt: Any = said(AUTO, TIE, "What has a prior of its own: auto, factor, component, entity, rank-one (VB only).",
-                      command=False)  # fmt: skip
+    adapt: Any = said(AUTO, TIE, "What has a prior of its own: auto, factor, component, entity, rank-one (VB only).")
     order: Any = said("one-pass", word("one-pass", "per-factor"), "Links are passed once a sweep, or once a factor.")
     sweeps: Any = said(200, whole(0), "At most so many sweeps in all, after the warm-up.")
     tol: Any = said(1e-6, NUMBER, "Fewer once the bound changes by less than this part of its size.")
