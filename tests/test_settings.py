@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import plait
-from plait.fitting import checks
+from plait.fitting import sizes
 
 TEXT = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 X = np.random.default_rng(0).poisson(1.0, (4, 3, 2)).astype(float)
@@ -281,7 +281,7 @@ def test_data_bound_to_an_equal_model_are_taken():
 
 
 def test_a_factor_too_large_for_memory_is_refused_before_it_is_allocated(monkeypatch):
-    monkeypatch.setattr(checks, "memory", lambda: 1_000_000_000)
+    monkeypatch.setattr(sizes, "memory", lambda: 1_000_000_000)
     links = pl.DataFrame({"i": [0, 1_999_999], "j": [0, 1]})
     message = refused(
         plait.SettingError, "X[i,j] = A[i,r] B[j,r]", {"X": links}, rank=200, labels={"i": range(2_000_000)}
@@ -294,7 +294,7 @@ def test_a_factor_too_large_for_memory_is_refused_before_it_is_allocated(monkeyp
 
 
 def test_where_memory_is_unknown_no_factor_is_refused(monkeypatch):
-    monkeypatch.setattr(checks, "memory", lambda: float("inf"))
+    monkeypatch.setattr(sizes, "memory", lambda: float("inf"))
     assert plait.fit(TEXT, {"X": X}, rank=2, sweeps=1).rank == {"r": 2}
 
 

@@ -21,9 +21,9 @@ from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
 from plait.errors import PlaitWarning
 from plait.fitting.begin import Task, prepare
-from plait.fitting.checks import ARRAYS, arrays_held
 from plait.fitting.options import Options
 from plait.fitting.ranks.settle import settle
+from plait.fitting.sizes import ARRAYS, arrays_held
 from plait.infer.problem import Problem
 from plait.infer.start import begin_vb
 from plait.infer.steps import sweep_once

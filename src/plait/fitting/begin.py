@@ -20,7 +20,7 @@ from plait.data.cells.trees import Forest
 from plait.data.observing.pairs import Pairs, find_pairs
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
-from plait.fitting import checks
+from plait.fitting import checks, sizes
 from plait.fitting.assemble import as_given, check_alike, given_factors, make_problem, warm_priors
 from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.remembered import check_joins, check_ties
@@ -80,7 +80,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     executor: Executor = given.executor or Threads(given.threads)
     bound = bound_data(model, data, given.labels)
     pairs = pairs_of(bound, free)
-    layouts = checks.layouts(model, bound, ranks, pairs)
+    layouts = sizes.layouts(model, bound, ranks, pairs)
     check_joins(model, pairs)
     ties = check_ties(ties, given.adapt, layouts, chosen=given.adapt != AUTO)
     warm = checks.check_start(given.start, given.method, given.init, given.prune, free, bool(pairs))
@@ -91,7 +91,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
         dtype.name, late, min(JOIN, given.sweeps // 2) if late else 0,
     )  # fmt: skip
-    checks.check_memory(layouts, free, dtype, checks.arrays_held(given.method, given.accelerate, given.restarts))
+    sizes.check_memory(layouts, free, dtype, sizes.arrays_held(given.method, given.accelerate, given.restarts))
     if warn:
         _warn(bound, {} if given.prune else ranks, named)
     fixed = as_given(given.fixed or {}, given.method)
