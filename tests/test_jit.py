@@ -161,9 +161,16 @@ def test_weighted_logs_are_the_sum_over_any_part_of_a_block(begin, end, block):
     values = np.exp(rng.uniform(-600, 600, (1, jit.LOGS)))
     entries = rng.gamma(1.0, 1.0, 4 * jit.LOGS)
     first, last = block * jit.LOGS + begin, block * jit.LOGS + end
-    expected = entries[first:last] @ np.log(values[0, begin:end])
-    scale = entries[first:last] @ np.abs(np.log(values[0, begin:end]))
-    assert weighted_logs(values, entries, first, last) == pytest.approx(expected, abs=1e-14 * scale, rel=0.0)
+    for kept in (
+        entries,
+        entries.astype(np.float32),
+        np.rint(9 * entries).astype(np.uint8),
+        np.arange(1024, dtype="u2"),
+    ):
+        weights = kept[first:last].astype(float)
+        expected = weights @ np.log(values[0, : end - begin])
+        scale = weights @ np.abs(np.log(values[0, : end - begin]))
+        assert weighted_logs(values, kept, first, last) == pytest.approx(expected, abs=1e-14 * scale, rel=0.0)
 
 
 # ψ and log Γ ----------------------------------------------------------------------------------------------------------

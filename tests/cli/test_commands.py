@@ -48,12 +48,12 @@ PLAN = """
 visits: poisson, 14 entries, 1 threads
   tree user > place > day: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass
     U: direct (has the root index)
-    P: one buffer a thread
-    D: one buffer a thread
+    P: one buffer a leaf
+    D: one buffer a leaf
 friends: bernoulli, 7 entries, 1 threads
   tree user > friend: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass
     U: direct (has the root index)
-    F: one buffer a thread
+    F: one buffer a leaf
 factors: 0.0 MB
 """
 FIT = f"""\

@@ -10,6 +10,7 @@ from plait.compile.layout import Layout
 from plait.compile.plan import ALONE, plan_counts
 from plait.compile.step import Operand, Step, make_step
 from plait.data.cells.trees import FibreTree, grow
+from plait.execute import Stats
 from plait.likelihood import as_likelihood
 from tests import oracle
 from tests.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS
@@ -153,7 +154,11 @@ class Case:
         return self.equation.tree(self.cells[chosen], self.entries[chosen], self.step.order, beside)
 
     def sum(self, executor, blocks=None):
-        return executor.sum(self.step, [self.tree()] if blocks is None else blocks, self.arrays, self.state)
+        """The sum over all entries, or over those of some trees, added up."""
+        stats = Stats.zero(self.step, self.arrays)
+        if blocks is None:
+            return executor.sum(self.step, self.tree(), self.arrays, self.state)
+        return sum((executor.sum(self.step, tree, self.arrays, self.state) for tree in blocks), stats)
 
     def with_entries(self, entries):
         return replace(self, entries=entries)

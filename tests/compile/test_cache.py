@@ -25,6 +25,7 @@ from plait.compile.step import Operand, make_step
 # What every process does: kernels by rank (8 and 16 columns are two kernels), run on a small tree. It prints one line.
 WORK = """
 import json, os, shutil, sys
+from dataclasses import replace
 import numpy as np
 from pathlib import Path
 from plait.compile import kernels
@@ -39,13 +40,14 @@ def step(rank):
     return make_step("linear", ("i", "j"), (Operand(("i",), ("r",)), Operand(("j",), ("r",))), {"r": rank}, (0, 1))
 
 
-def work(rank=5, cells=CELLS):
-    tree = grow(("i", "j"), {"i": 3, "j": 3}, cells, np.arange(1.0, 6.0), ("i", "j"))
+def work(rank=5, width=np.uint8):
+    tree = grow(("i", "j"), {"i": 3, "j": 3}, CELLS, np.arange(1.0, 6.0), ("i", "j"))
+    tree = replace(tree, rows=tuple(rows.astype(width) for rows in tree.rows))
     columns = -(-rank // 8) * 8
     arrays = [np.zeros((3, columns)) for _ in range(2)]
     for n, array in enumerate(arrays):
         array[:, :rank] = np.random.default_rng(n).uniform(size=(3, rank))
-    found = Threads(1).sum(step(rank), [tree], arrays).gradients
+    found = Threads(1).sum(step(rank), tree, arrays).gradients
     return [float(g.sum()) for g in found]
 
 
@@ -208,18 +210,17 @@ def test_a_call_never_compiles_whatever_arrays_it_is_given(tmp_path, run, number
             return replace(tree, entries=frozen(tree.entries), rows=tuple(map(frozen, tree.rows)),
                            starts=tuple(map(frozen, tree.starts)))
 
-        from dataclasses import replace
         arrays = [np.ones((3, 8)), frozen(np.ones((3, 8)))]
         tree = grow(("i", "j"), {"i": 3, "j": 3}, CELLS, np.arange(1.0, 6.0), ("i", "j"))
         one = grow(("i", "j"), {"i": 3, "j": 3}, CELLS[:1], np.broadcast_to(1.0, 1), ("i", "j"))  # one plain link
         for some in (tree, all_frozen(tree), one):
-            Threads(1).sum(step(5), [some], arrays)
+            Threads(1).sum(step(5), some, arrays)
         files = len(list(Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*.nbc")))
         try:
-            Threads(1).sum(step(5), [tree], [np.asfortranarray(array) for array in arrays])
+            Threads(1).sum(step(5), tree, [np.asfortranarray(array) for array in arrays])
         except TypeError as error:
             refused = "No matching definition" in str(error)
-        wide = work(cells=CELLS.astype(np.int64))  # row numbers of 64 bits: a kernel of its own
+        wide = work(width=np.uint64)  # row numbers of 64 bits: a kernel of its own
         names = {path.name.split(".")[0] for path in Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*.nbc")}
         print(json.dumps([files, one.entries.flags.writeable, refused, wide, len(names)]))
     """
@@ -285,7 +286,7 @@ def test_a_folder_that_vanishes_at_any_time_costs_only_time(run, filled, numbers
         vanish()  # between two kernels
         work(9)
         vanish()  # before the same step is compiled for other types
-        wide = work(cells=CELLS.astype(np.int64))
+        wide = work(width=np.uint64)
         load = kernels._load
 
         def gone(name, path):  # between writing a module and loading it

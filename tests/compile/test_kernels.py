@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, psi
 
 from plait.compile.plan import ALONE
+from plait.data.cells.leaves import Leaf
 from plait.data.cells.trees import Forest
-from plait.execute import Reference, Stats, Threads, threads
+from plait.execute import Reference, Stats, Threads, calling, threads
+from plait.execute.threads import make_call
 from plait.infer import gamma
 from plait.infer.counts import Counts, Nonzeros, sum_values
 from plait.infer.rare import ImpossibleLinkError, rare_counts
 from plait.jit import TINY
 from tests.compile.cases import Case, Equation, assert_equal_stats, equations, seeded
+from tests.finely import cut_finely
 
 EQUATIONS = equations()
 SINGLE = [name for name, equation in EQUATIONS.items() if equation.single]  # not sums
@@ -32,7 +35,7 @@ SUM = EQUATIONS["given_in_terms"]
 @pytest.fixture
 def always_cut(monkeypatch):
     """Let two threads share even a handful of entries."""
-    monkeypatch.setattr(threads, "SMALL", 1)
+    cut_finely(monkeypatch)
 
 
 def equals_reference(equation, step, workers=1, **drawn):
@@ -205,6 +208,63 @@ def test_any_number_of_threads_gives_equal_sums(kind, workers, always_cut):
     assert_equal_stats(case, case.sum(Threads(workers)), case.sum(Reference()))
 
 
+def assert_same_bits(actual, expected):
+    for a, b in zip(actual.gradients, expected.gradients, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (actual.value, actual.events) == (expected.value, expected.events)
+    np.testing.assert_array_equal(actual.rare_cells, expected.rare_cells)
+
+
+@pytest.mark.parametrize("size", [3, 40, 700])
+@pytest.mark.parametrize("kind", ["poisson", "bernoulli", "linear"])
+def test_any_number_of_threads_gives_the_same_bits(kind, size, monkeypatch):
+    cut_finely(monkeypatch, size)
+    step = MATRIX.step(kind, "ij", (0, 1), bound=kind != "linear")
+    case = Case.draw(replace(MATRIX, sizes={"i": 60, "j": 90}), step, seeded(kind), count=3000)
+    assert case.tree().leaf_count >= 3000 / size / 2
+    one = case.sum(Threads(1))
+    assert_equal_stats(case, one, case.sum(Reference()))
+    for workers in (2, 3, 7):
+        assert_same_bits(case.sum(Threads(workers)), one)
+
+
+@pytest.mark.parametrize("name", ["cp3", "two_visible", "tucker", "rescal_bias", "train"])
+@pytest.mark.parametrize("kind", ["poisson", "linear"])
+def test_a_giant_root_row_is_cut_into_leaves_and_nothing_is_left_out(name, kind, monkeypatch):
+    equation = EQUATIONS[name]
+    if kind == "linear" and not equation.single:
+        pytest.skip("weights have one term")
+    for order in (equation.order, equation.order[::-1]):
+        step = equation.step(kind, order, every(equation), bound=kind != "linear")
+        case = Case.draw(equation, step, seeded(name, kind, "giant"), count=2000)
+        place = equation.order.index(order[0])
+        keep = (case.cells[:, place] == 1) | (np.arange(len(case.cells)) % 9 == 0)
+        case = replace(case, cells=case.cells[keep], entries=case.entries[keep])
+        with monkeypatch.context() as patch:
+            cut_finely(patch, 5)
+            tree = case.tree()
+            assert any(leaf.inside for leaf in tree.leaves)
+            assert sum(map(tree.length, tree.leaves)) == len(tree)
+            one, three = case.sum(Threads(1)), case.sum(Threads(3))
+        assert_equal_stats(case, one, case.sum(Reference()))
+        assert_same_bits(three, one)
+
+
+def test_a_leaf_has_the_same_bits_wherever_it_lies_in_the_arrays():
+    """Blocks of logarithms begin with the leaf, so that it can be stored alone."""
+    step = MATRIX.step("poisson", "ij", (1,), bound=True)
+    case = Case.draw(replace(MATRIX, sizes={"i": 60, "j": 90}), step, seeded("lies"), count=3000)
+    tail = case.cells[:, 0] >= 23
+    alone = case.tree(tail)
+    call = make_call(step, alone, case.arrays, None)
+    whole = case.tree()
+    (leaf,) = [Leaf(int(np.searchsorted(whole.rows[0], 23)), len(whole.rows[0]))]
+    zeros = lambda shape, kind: np.zeros(shape, kind)  # noqa: E731
+    here, there = (call.leaf(tree, part, [None], zeros) for tree, part in ((whole, leaf), (alone, alone.leaves[0])))
+    np.testing.assert_array_equal(here.gradients[0], there.gradients[0])
+    np.testing.assert_array_equal(here.value, there.value)
+
+
 def test_large_blocks_are_cut_without_being_asked():
     equation = replace(MATRIX, sizes={"i": 200, "j": 300})
     case = Case.draw(equation, equation.step("poisson", "ij", (0, 1), bound=True), seeded("large"), count=20_000)
@@ -271,14 +331,24 @@ def test_nothing_to_sum_is_zero(kind, executor, always_cut):
 
 
 @pytest.mark.parametrize("kind", ["poisson", "linear"])
-def test_64_bit_row_numbers_give_the_sums_of_32_bit_ones(kind, always_cut):
+def test_row_numbers_starts_and_entries_of_any_width_give_the_same_bits(kind, always_cut):
     step = ADDED[kind]
-    narrow = Case.draw(OF[kind], step, seeded(kind))
-    wide = replace(narrow, cells=narrow.cells.astype(np.int64))
-    assert {rows.dtype for rows in wide.tree().rows} == {np.dtype(np.uint64)}
-    assert {rows.dtype for rows in narrow.tree().rows} == {np.dtype(np.uint32)}
-    for workers in (1, 2):
-        assert_equal_stats(wide, wide.sum(Threads(workers)), narrow.sum(Threads(workers)), rtol=0.0)
+    case = Case.draw(OF[kind], step, seeded(kind))
+    case = replace(case, entries=1.0 + np.arange(len(case.entries)) % 200)
+    tree = case.tree()
+    assert {rows.dtype for rows in tree.rows} == {np.dtype(np.uint8)}
+    assert {starts.dtype for starts in tree.starts} == {np.dtype(np.uint32)}
+    expected = case.sum(Threads(1))
+    for width, entries in ((np.uint16, np.uint8), (np.uint32, np.uint16), (np.uint64, np.float32)):
+        starts = np.uint64 if width is np.uint64 else np.uint32
+        other = replace(
+            tree,
+            rows=tuple(rows.astype(width) for rows in tree.rows),
+            starts=tuple(level.astype(starts) for level in tree.starts),
+            entries=tree.entries.astype(entries),
+        )
+        for workers in (1, 2):
+            assert_same_bits(Threads(workers).sum(step, other, case.arrays, case.state), expected)
 
 
 def test_read_only_and_strided_inputs_give_the_same_sums():
@@ -288,7 +358,7 @@ def test_read_only_and_strided_inputs_give_the_same_sums():
     tree.entries.flags.writeable = False
     for array in case.arrays:
         array.flags.writeable = False
-    assert_equal_stats(case, case.sum(Threads(1), [tree]), expected, rtol=0.0)
+    assert_equal_stats(case, Threads(1).sum(case.step, tree, case.arrays), expected, rtol=0.0)
     strided = case.with_entries(np.repeat(case.entries, 2)[::2])
     assert_equal_stats(case, strided.sum(Threads(1)), expected, rtol=0.0)
 
@@ -441,14 +511,14 @@ def test_more_rare_entries_than_there_is_room_for_are_all_counted(workers, alway
     cells = equation.cells(rng, 12_000)
     weights = rng.gamma(2.0, 1.0, len(cells))
     expected, value, underflow = log_domain(equation, cells, weights, logs, "poisson", (None,))
-    assert underflow > workers * (threads.RARE + 100)
+    assert underflow > workers * (calling.RARE + 100)
     actual, found = counted(equation, Nonzeros(cells, np.ones(len(cells)), weights), factors, "poisson", workers)
     assert found == pytest.approx(value, rel=1e-11)
     for factor, counts in expected.items():
         np.testing.assert_allclose(actual[factor], counts, rtol=1e-10, atol=1e-13 * counts.max(), err_msg=factor)
 
 
-@pytest.mark.parametrize("count", [threads.RARE - 1, threads.RARE, threads.RARE + 1])
+@pytest.mark.parametrize("count", [calling.RARE - 1, calling.RARE, calling.RARE + 1])
 def test_the_list_of_rare_entries_is_complete_when_it_is_just_full(count):
     equation = replace(MATRIX, sizes={"i": 40, "j": 40})
     step = MATRIX.step("poisson", "ij", (0, 1), bound=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from plait.compile import plan as plan_module
 from plait.compile.plan import ALONE, tree_order
 from plait.data.cells.trees import Forest
 from plait.execute import Threads, threads
@@ -30,16 +31,13 @@ def test_the_longest_axis_is_the_root_and_the_others_go_from_short_to_long():
     assert tree_order(("i", "j", "k"), {"i": 3, "j": 9, "k": 2}, "k") == ("k", "i", "j")
 
 
-def test_a_factor_much_longer_than_the_entries_gets_a_tree_of_its_own_with_2_threads():
-    plan = LONG.plan("poisson", 500, 2)
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_a_factor_much_longer_than_the_entries_gets_a_tree_of_its_own_on_any_number_of_threads(workers):
+    plan = LONG.plan("poisson", 500, workers)
     assert orders(plan) == ["ikj", "jki"]
     first, second = plan.passes
     assert (first.serves, first.direct, first.buffered) == ((0, 2), (0,), (2,))
     assert (second.serves, second.direct, second.buffered) == ((1,), (1,), ())
-
-
-def test_one_thread_needs_one_tree():
-    assert orders(LONG.plan("poisson", 500, 1)) == ["ikj"]
 
 
 def test_many_entries_need_one_tree():
@@ -85,8 +83,9 @@ def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch):
         draws = (layout.pack(rng.gamma(2.0, 1.0, layout.sizes) + 0.05) for _ in range(2))
         factors[layout.name] = gamma.posterior(layout, *draws)
     found = []
-    for workers, trees in ((1, 1), (2, 2)):
-        plan = LONG.plan(kind, len(cells), workers)
+    two = LONG.plan(kind, len(cells), 2)
+    monkeypatch.setattr(plan_module, "_too_large", lambda layout, entries: False)
+    for workers, plan, trees in ((1, LONG.plan(kind, len(cells), 1), 1), (2, two, 2)):
         assert len(plan.passes) == trees
         counts = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
         found.append(counts(factors, {}, Threads(workers), list(factors), bound=True))
@@ -129,7 +128,7 @@ def test_a_plan_prints_trees_buffers_memory_and_cost():
         "X: poisson, 500 entries, 2 threads\n"
         "  tree i > k > j: 0.0 MB, buffers 0.6 MB, 0.0 million multiplications a pass\n"
         "    Z0: direct (has the root index)\n"
-        "    Z2: one buffer a thread\n"
+        "    Z2: one buffer a leaf\n"
         "  tree j > k > i: 0.0 MB, buffers 0.5 MB, 0.0 million multiplications a pass\n"
         "    Z1: direct (has the root index)"
     )
@@ -142,9 +141,9 @@ def test_a_plan_of_a_sum_has_the_factors_of_all_terms_in_one_walk():
         "X: poisson, 500 entries, 1 threads\n"
         "  tree i > k > j: 0.0 MB, buffers 0.0 MB, 0.0 million multiplications a pass\n"
         "    Z0: direct (has the root index)\n"
-        "    Z1: one buffer a thread\n"
-        "    Z2: one buffer a thread\n"
-        "    Z3: one buffer a thread"
+        "    Z1: one buffer a leaf\n"
+        "    Z2: one buffer a leaf\n"
+        "    Z3: one buffer a leaf"
     )
     # three products of rank 3 and a factor without a latent index; levels have 90, 500 and 500 fibres
     assert plan.multiplications(0) == 3 * (3 * (90 + 500 + 500) + 500)

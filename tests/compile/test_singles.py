@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plait.execute import Reference, Threads, threads
+from plait.execute import Reference, Threads, calling, threads
 from plait.jit import TINY_SINGLE
 from tests.compile.cases import Case, Equation, assert_equal_stats, equations, seeded
 
@@ -79,9 +79,9 @@ def test_long_sums_go_on_in_doubles(monkeypatch):
     step = equation.step("poisson", "ij", (0, 1), bound=True)
     case = singles(Case.draw(equation, step, seeded("long"), count=150_000))
     error = []
-    monkeypatch.setattr(threads, "ROWS", 0)
+    monkeypatch.setattr(calling, "ROWS", 0)
     for flush in (1 << 30, 1000):
-        monkeypatch.setattr(threads, "FLUSH", flush)
+        monkeypatch.setattr(calling, "FLUSH", flush)
         actual, expected = case.sum(Threads(2)).gradients[1], case.sum(Reference()).gradients[1]
         error.append(np.abs(equation.layouts[1].unpack(actual / np.where(expected > 0, expected, 1.0)) - 1.0).max())
     assert actual.dtype == np.float64

@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
+from plait.data.cells import leaves
+from plait.data.cells.leaves import leaf_size
 from plait.data.cells.sorting import is_uniform
-from plait.data.cells.trees import Forest, compact, grow
+from plait.data.cells.trees import Forest, grow, narrow
 from plait.fitting.begin import prepare
 from plait.fitting.options import Options
+from tests.finely import cut_finely
 
 INDICES = ("i", "j", "k")
 
@@ -71,41 +74,63 @@ def test_levels_are_compressed(table):
         assert (np.diff(starts) > 0).all()
 
 
+def entries_of(tree):
+    """The positions of the entries of every leaf."""
+    firsts = [tree._firsts(level) for level in range(min(2, len(tree.order)))]
+    ranges = (firsts[1][list(leaf.inside)] if leaf.inside else firsts[0][[leaf.lo, leaf.hi]] for leaf in tree.leaves)
+    return [list(range(int(lo), int(hi))) for lo, hi in ranges]
+
+
 @given(tables(), st.integers(1, 9))
-def test_cuts_cover_all_roots_once(table, parts):
-    tree = grow(*table)
-    cuts = tree.cuts(parts)
-    assert len(cuts) == parts + 1
-    assert cuts[0] == 0
-    assert cuts[-1] == len(tree.rows[0])
-    assert cuts == sorted(cuts)
+def test_leaves_have_every_entry_once_and_in_order(table, size):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_finely(patch, size)
+        tree = grow(*table)
+        assert list(itertools.chain.from_iterable(entries_of(tree))) == list(range(len(tree)))
+        assert all(tree.length(leaf) == len(found) > 0 for leaf, found in zip(tree.leaves, entries_of(tree)))
+        assert [piece.leaf for piece in tree.walk()] == tree.leaves
+        assert [piece.number for piece in tree.walk(1)] == list(range(tree.leaf_count))[1:]
 
 
-def test_cuts_share_out_the_entries_evenly():
+def test_leaves_share_out_the_entries_evenly(monkeypatch):
     rng = np.random.default_rng(0)
     flat = np.sort(rng.choice(1000 * 50, 20_000, replace=False))
     cells = np.stack(np.unravel_index(flat, (1000, 50)), axis=1).astype(np.uint32)
-    tree = grow(("i", "j"), {"i": 1000, "j": 50}, cells, np.ones(len(cells)), ("i", "j"))
-    for parts in (2, 3, 8):
-        cuts = tree.cuts(parts)
-        entries = np.diff(tree.starts[0][cuts])
-        assert entries.sum() == 20_000
-        assert np.abs(entries - 20_000 / parts).max() <= 50
+    for count in (2, 3, 8):
+        cut_finely(monkeypatch, -(-20_000 // count))
+        monkeypatch.setattr(leaves, "PAYS", 20_000)
+        tree = grow(("i", "j"), {"i": 1000, "j": 50}, cells, np.ones(len(cells)), ("i", "j"))
+        lengths = [tree.length(leaf) for leaf in tree.leaves]
+        assert len(lengths) == count
+        assert sum(lengths) == 20_000
+        assert np.abs(np.array(lengths) - 20_000 / count).max() <= 50
 
 
-def test_one_heavy_root_is_one_part():
+def test_one_heavy_root_is_cut_below_itself(monkeypatch):
     cells = np.array([[0, n] for n in range(1000)] + [[n, 0] for n in range(1, 5)], np.uint32)
+    cut_finely(monkeypatch, 100)
+    monkeypatch.setattr(leaves, "PAYS", 20_000)
     tree = grow(("i", "j"), {"i": 5, "j": 1000}, cells, np.ones(len(cells)), ("i", "j"))
-    for parts in (2, 4):
-        cuts = tree.cuts(parts)
-        assert sum(np.diff(cuts) > 0) <= 2
+    parts = [leaf for leaf in tree.leaves if leaf.inside]
+    assert len(parts) == 11
+    assert {(leaf.lo, leaf.hi) for leaf in parts} == {(0, 1)}
+    assert max(map(tree.length, tree.leaves)) <= 101
+
+
+def test_leaves_depend_on_the_entries_alone_and_pay():
+    small = leaf_size(4000, (1000, 50))
+    assert small == 4000
+    assert leaf_size(5000, (1000, 50)) == 2500
+    sizes = (10**6, 200, 20_000)
+    for entries, count in ((10**6, 2), (10**7, 2), (10**8, 32), (10**9, 64), (10**10, 597)):
+        assert -(-entries // leaf_size(entries, sizes)) == count
 
 
 def test_a_tree_of_nothing_is_empty():
     tree = grow(INDICES, {"i": 3, "j": 4, "k": 5}, np.zeros((0, 3), np.uint32), np.zeros(0), ("k", "i", "j"))
     assert len(tree) == 0
     assert tree.cells(np.arange(0)).shape == (0, 3)
-    assert tree.cuts(3) == [0, 0, 0, 0]
+    assert tree.leaves == []
     assert [len(rows) for rows in tree.rows] == [0, 0, 0]
     assert [starts.tolist() for starts in tree.starts] == [[0], [0]]
 
@@ -122,27 +147,49 @@ def test_other_entries_go_to_the_same_cells(table):
     assert all(a is b for a, b in zip(other.rows, tree.rows))
 
 
-def test_row_numbers_are_32_bits_where_the_coordinates_are():
-    for given_, kept in ((np.uint32, np.uint32), (np.int32, np.uint32), (np.int64, np.uint64), (np.uint64, np.uint64)):
-        cells = np.array([[0, 1], [1, 0]], given_)
-        tree = grow(("i", "j"), {"i": 2, "j": 2}, cells, np.ones(2), ("j", "i"))
-        assert {rows.dtype for rows in tree.rows} == {np.dtype(kept)}
+def test_row_numbers_are_as_narrow_as_their_axis_allows():
+    widths = {
+        256: np.uint8,
+        257: np.uint16,
+        65_536: np.uint16,
+        65_537: np.uint32,
+        2**32: np.uint32,
+        2**32 + 1: np.uint64,
+    }
+    for size, kept in widths.items():
+        for given_ in (np.uint32, np.int64, np.uint64):
+            cells = np.array([[0, 1], [1, 0]], given_)
+            tree = grow(("i", "j"), {"i": 2, "j": size}, cells, np.ones(2), ("j", "i"))
+            assert [rows.dtype for rows in tree.rows] == [np.dtype(kept), np.dtype(np.uint8)]
+            assert {starts.dtype for starts in tree.starts} == {np.dtype(np.uint32)}
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [([0, 255], np.uint8), ([3, 256], np.uint16), ([65_535], np.uint16), ([65_536], np.float32), ([1, 0.5], np.float32),
+     ([1, 2**24 + 1], np.float64), ([0.1], np.float64), ([-1.0], np.float32)],
+)  # fmt: skip
+def test_entries_take_as_few_bytes_as_hold_them_all(values, kept):
+    for entries in (np.array(values, float), np.broadcast_to(float(values[-1]), 9), np.array(values * 200_000, float)):
+        found = narrow(entries)
+        assert found.dtype == kept or (entries.strides == (0,) and found.dtype.itemsize <= np.dtype(kept).itemsize)
+        np.testing.assert_array_equal(found, entries)
 
 
 def test_nbytes_are_those_of_all_arrays():
     cells = np.array([[0, 0], [0, 1], [2, 0]], np.uint32)
     sizes = {"i": 3, "j": 2}
     plain = grow(("i", "j"), sizes, cells, np.ones(3), ("i", "j"))
-    assert plain.nbytes == 4 * (2 + 3) + 8 * 3 + 8 * 3
+    assert plain.nbytes == (2 + 3) + 4 * 3 + 8 * 3
     turned = grow(("i", "j"), sizes, cells, np.ones(3), ("j", "i"))
     assert turned.nbytes == plain.nbytes + 8 * 3
     assert turned.with_entries(np.ones(3), np.ones(3)).nbytes == turned.nbytes + 8 * 3
 
 
-def test_one_value_seen_many_times_takes_four_bytes_a_link_where_a_float_holds_it():
+def test_one_value_seen_many_times_takes_as_few_bytes_a_link_as_hold_it():
     cells = np.stack(np.divmod(np.arange(2000, dtype=np.uint32), 50), axis=1)
-    for value, width in ((1.0, 4), (2.0**24, 4), (0.25, 4), (0.1, 8), (2.0**24 + 1, 8), (1e300, 8)):
-        stored = compact(np.broadcast_to(value, 2000))
+    for value, width in ((1.0, 1), (300.0, 2), (2.0**24, 4), (0.25, 4), (0.1, 8), (2.0**24 + 1, 8), (1e300, 8)):
+        stored = narrow(np.broadcast_to(value, 2000))
         assert is_uniform(stored)
         for order in (("i", "j"), ("j", "i")):
             tree = grow(("i", "j"), {"i": 40, "j": 50}, cells, stored, order)
@@ -152,13 +199,13 @@ def test_one_value_seen_many_times_takes_four_bytes_a_link_where_a_float_holds_i
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_links_without_values_have_trees_of_four_bytes_a_link(likelihood):
+def test_links_without_values_have_trees_of_one_byte_a_link(likelihood):
     rng = np.random.default_rng(0)
     cells = rng.permutation(300 * 20)[:2000]
     links = plait.Relation(pl.DataFrame({"i": cells // 20, "j": cells % 20}), likelihood=likelihood)
     model = plait.Model("X[i, j] = A[i, r] B[j, r]")
     (relation,) = prepare(model, model.bind({"X": links}), Options(rank=2, seed=0)).problem.relations
-    assert [tree.entries.nbytes for tree in relation.counts.trees] == [8000]
+    assert [tree.entries.nbytes for tree in relation.counts.trees] == [2000]
 
 
 # forests --------------------------------------------------------------------------------------------------------------
@@ -235,7 +282,7 @@ def test_growing_needs_nothing_of_the_size_of_all_cells():
     tracemalloc.start()
     try:
         tree = grow(INDICES, sizes, cells, np.ones(2), ("k", "j", "i"))
-        tree.cuts(4)
+        assert tree.leaf_count == 1
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()

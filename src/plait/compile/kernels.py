@@ -36,7 +36,7 @@ from plait import jit
 from plait.compile.source import arguments, kernel_source
 from plait.compile.step import Step
 
-_PREAMBLE = """from plait.jit import bernoulli_link, item, kernel, put, weighted_logs
+_PREAMBLE = """from plait.jit import bernoulli_link, item, kernel, put, real, weighted_logs
 from plait.jit{vectors} import add, fma, load_at, mul, splat, store_at, total
 
 
@@ -90,11 +90,13 @@ if hasattr(os, "register_at_fork"):
 def compiled(step: Step, types: Types | None = None) -> Kernel:
     """The kernel of a step, from memory, from the cache folder or freshly compiled.
 
-    types: of the row numbers, the entries, then of every operand's stored array; 32 bits and doubles unless given.
+    types: of starts, of the row numbers of every level, of the entries, then of every operand's stored array; unless
+    given, those of a small table of doubles.
     """
+    words = (np.dtype(np.uint32), *(np.dtype(np.uint8) for _ in step.order))
     doubles = (np.dtype(np.float64),) * (1 + len(step.operands))
     with _lock:
-        return _alike(step.renamed(), types or (np.dtype(np.uint32), *doubles))
+        return _alike(step.renamed(), types or words + doubles)
 
 
 @lru_cache(LOADED)
@@ -111,7 +113,7 @@ def forget() -> None:
 
 def _gradients(step: Step, types: Types) -> np.dtype[Any]:
     """Floats where all operands are; but sums of weights stay in doubles, for their differences may be exactly 0."""
-    single = step.likelihood is not None and all(operand == np.float32 for operand in types[2:])
+    single = step.likelihood is not None and all(operand == np.float32 for operand in types[2 + len(step.order) :])
     return np.dtype(np.float32 if single else np.float64)
 
 
@@ -191,13 +193,14 @@ def _load(name: str, path: Path) -> ModuleType:
 
 def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
     """Compile for the only types that arguments have: arrays that are read may be read-only, and none is strided."""
-    rows, entries, *operands = types
+    depth = len(step.order)
+    starts, rows, entries, operands = types[0], types[1 : depth + 1], types[depth + 1], types[depth + 2 :]
     kinds: dict[str, Any] = {
         "lo": numba.int64,
         "hi": numba.int64,
         "size": numba.int64,
-        "starts": _read(np.int64, 1),
-        "rows": _read(rows, 1),
+        "starts": _read(starts, 1),
+        **{f"rows{level}": _read(own, 1) for level, own in enumerate(rows)},
         "entries": _read(entries, 1),
         "values": _read(np.float64, 1),
         **{f"z{n}": _read(operand, 2) for n, operand in enumerate(operands)},

@@ -16,7 +16,8 @@ from plait.compile.step import Operand, Step, chain, make_step
 from plait.likelihood import Likelihood
 
 ALONE = "·"  # the index of a relation that has none: one cell
-ENTRY, PLACE = 4, 4  # bytes of an entry that is a count or a link (others have 8), and of its place before sorting
+ENTRY, PLACE, START = 1, 4, 4  # bytes of an entry that is a small count or a link (others have 2, 4 or 8), of its place
+# before sorting, and of where a fibre begins
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,10 @@ class Plan:
     def _bytes(self, order: tuple[str, ...], entries: int) -> int:
         """A row number a level and fibre, a pointer a fibre, the entries; their permutation where they were sorted."""
         fibres = [min(entries, self._cells(order, level)) for level in range(len(order))]
-        pointers = sum(8 * (count + 1) for count in fibres[:-1])
+        rows = sum(_width(self.sizes[index]) * count for index, count in zip(order, fibres))
+        pointers = sum(START * (count + 1) for count in fibres[:-1])
         moved = PLACE * entries if order != tuple(index for index in self.indices if index in order) else 0
-        return 4 * sum(fibres) + pointers + ENTRY * entries + moved
+        return rows + pointers + ENTRY * entries + moved
 
     def _cells(self, order: tuple[str, ...], level: int) -> int:
         return math.prod(self.sizes[index] for index in order[: level + 1])
@@ -129,7 +131,7 @@ class Plan:
                 f"{self.multiplications(number) / 1e6:,.1f} million multiplications a pass"
             )
             lines += [f"    {self.names[position]}: direct (has the root index)" for position in part.direct]
-            lines += [f"    {self.names[position]}: one buffer a thread" for position in part.buffered]
+            lines += [f"    {self.names[position]}: one buffer a leaf" for position in part.buffered]
         for number, table in enumerate(self.tables):
             tree = "the tree of the nonzeros" if table.shared else f"tree {' > '.join(table.order)}"
             lines.append(
@@ -165,7 +167,7 @@ def plan_counts(
     remaining = list(range(len(operands)))
     passes: list[Pass] = []
     while remaining or not passes:
-        far = [p for p in remaining if root[0] not in operands[p].visible and _too_large(layouts[p], entries, threads)]
+        far = [p for p in remaining if root[0] not in operands[p].visible and _too_large(layouts[p], entries)]
         far = [p for p in far if operands[p].visible]
         serves = tuple(p for p in remaining if p not in far)
         direct = tuple(p for p in serves if root[0] in operands[p].visible)
@@ -180,12 +182,20 @@ def plan_counts(
     )  # fmt: skip
 
 
+def _width(size: int) -> int:
+    """Bytes of a row number of an axis."""
+    return np.min_scalar_type(max(size - 1, 0)).itemsize
+
+
 def tree_order(indices: tuple[str, ...], sizes: dict[str, int], root: str | None = None) -> tuple[str, ...]:
     """The longest axis (or the given one) first: its factor needs no buffer and threads have many roots to share."""
     root = root or max(indices, key=lambda index: sizes[index])
     return (root, *sorted((index for index in indices if index != root), key=lambda index: sizes[index]))
 
 
-def _too_large(layout: Layout, entries: int, threads: int) -> bool:
-    """Whether a buffer a thread, cleared and added up every pass, costs more than another walk over the entries."""
-    return threads > 1 and layout.rows * threads > 4 * max(entries, 1) and layout.rows > 1024
+def _too_large(layout: Layout, entries: int) -> bool:
+    """Whether a buffer a leaf, cleared and added up every pass, costs more than another walk over the entries.
+
+    However many threads there are: else their number would be seen in the last digits of a fit.
+    """
+    return layout.rows > 2 * max(entries, 1) and layout.rows > 1024

@@ -59,8 +59,9 @@ class _Kernel:
                 out("events = 0.0")
         self._write_level(-1)
         if self.nest.logged and self.takes_logs:
-            out(f"if last & {LOGS - 1}:")
-            out(f"    score += weighted_logs(scratch, entries, max(first, last - (last & {LOGS - 1})), last)")
+            out(f"rest = (last - first) & {LOGS - 1}")
+            out("if rest:")
+            out("    score += weighted_logs(scratch, entries, last - rest, last)")
         if self.nest.logged:
             out("value[0] += score")
             if self.step.packed:
@@ -142,7 +143,7 @@ class _Kernel:
         """The entry of the table: what multiplies the gradient of Xhat there."""
         out, likelihood, entry = self.out, self.step.likelihood, f"e{self.depth - 1}"
         if likelihood is None:
-            out(f"q = item(entries, {entry})")
+            out(f"q = real(entries, {entry})")
             return
         xhat = self._write_rate(entry)
         own = likelihood.entry(self._names(xhat, entry))
@@ -203,7 +204,7 @@ class _Kernel:
     def _names(self, xhat: str, entry: str) -> Names:
         """What the likelihood is told of an entry."""
         value = f"item(values, {entry})" if self.step.valued else "1.0"
-        return Names(xhat, f"item(entries, {entry})", value, "parameters")
+        return Names(xhat, f"real(entries, {entry})", value, "parameters")
 
     def _write_lines(self, own: Entry, xhat: str) -> None:
         """The likelihood's lines: q, and for the bound its term but for a logarithm."""
@@ -223,8 +224,12 @@ class _Kernel:
         self.out(f"last = {last}")
 
     def _write_log(self, number: str, entry: str) -> None:
-        """Keep a number; a full block takes its logarithms at once."""
+        """Keep a number; a full block takes its logarithms at once.
+
+        Blocks begin with the first entry of the call, not of the arrays: wherever it lies, a leaf has the same sum.
+        """
         out = self.out
-        out(f"put(scratch, {entry} & {LOGS - 1}, {number})")
-        out(f"if {entry} & {LOGS - 1} == {LOGS - 1}:")
-        out(f"    score += weighted_logs(scratch, entries, max(first, {entry} - {LOGS - 1}), {entry} + 1)")
+        out(f"at = ({entry} - first) & {LOGS - 1}")
+        out(f"put(scratch, at, {number})")
+        out(f"if at == {LOGS - 1}:")
+        out(f"    score += weighted_logs(scratch, entries, {entry} - {LOGS - 1}, {entry} + 1)")

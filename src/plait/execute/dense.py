@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from plait.compile import reference
 from plait.compile.step import Step
-from plait.data.cells.trees import FibreTree
-from plait.execute.executor import Stats
+from plait.data.cells.trees import FibreTree, Table
+from plait.execute.executor import Stats, none_rare, rare_of
 from plait.likelihood import State
 from plait.types import Array
 
@@ -18,16 +18,10 @@ class Reference:
 
     threads = 1
 
-    def sum(
-        self,
-        step: Step,
-        blocks: Sequence[FibreTree],
-        arrays: Sequence[Array],
-        state: State | None = None,
-    ) -> Stats:
-        """The sum of a step over all blocks."""
+    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
+        """The sum of a step over all entries of a table."""
         stats = Stats.zero(step, arrays)
-        for tree in blocks:
+        for tree in table.trees():
             cells = tree.cells(np.arange(len(tree)))
             beside = tree.beside if step.beside else ()
             numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
@@ -35,7 +29,8 @@ class Reference:
                 step, tree.sizes, cells, tree.entries, list(arrays), beside,
                 numbers, state,
             )  # fmt: skip
-            stats += Stats.of(gradients, value, tree, rare)
+            bound, events = value.tolist()
+            stats += Stats(tuple(gradients), bound, *(rare_of(tree, rare) if len(rare) else none_rare(step)), events)
         return stats
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:

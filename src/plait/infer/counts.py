@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plait.compile.plan import ALONE, Plan
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.ranges import PIECE, by_pieces
-from plait.data.cells.trees import FibreTree, Forest, as_fibres, compact
+from plait.data.cells.trees import FibreTree, Forest, as_fibres, narrow
 from plait.execute import Executor, Stats
 from plait.infer.gamma import FactorState, add_up
 from plait.infer.members import numbered
@@ -68,7 +68,7 @@ class Counts:
         self.plan, self.sums = plan, sums
         cells, values, weights, exposures = nonzeros
         entries = plan.likelihood.entries(values, weights)
-        stored = compact(entries)
+        stored = narrow(entries)
         beside = [plan.likelihood.stored(values).astype(np.float64)] if plan.likelihood.beside else []
         beside += [cast(Array, exposures[term]) for term in plan.exposed]
         if plan.indices == (ALONE,):
@@ -167,7 +167,7 @@ class Counts:
         bound: bool,
     ) -> Stats:
         step = self.plan.step(number, serves, bound=bound)
-        return executor.sum(step, [self.trees[number]], [factor.geomean for factor in operands], state)
+        return executor.sum(step, self.trees[number], [factor.geomean for factor in operands], state)
 
     def log_rates(self, nonzeros: Nonzeros, factors: Mapping[str, FactorState]) -> Array:
         """log λ_L of every nonzero."""

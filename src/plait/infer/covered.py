@@ -44,7 +44,7 @@ class CoveredTerm:
         operands = tuple(Operand(group.visible, group.latent) for group in self.groups)
         step = make_step("linear", self.tree.order, operands, self.sizes, (position,))
         arrays = [group.layout.pack(self._gathered(group, factors)) for group in self.groups]
-        (gradient,) = self.executor.sum(step, [self.tree], arrays).gradients
+        (gradient,) = self.executor.sum(step, self.tree, arrays).gradients
         group = self.groups[position]
         inside = group.layout.unpack(gradient)
         for axis, index in enumerate(group.visible):

@@ -16,7 +16,7 @@ import numpy as np
 from plait.compile.layout import Layout, PairRows
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
-from plait.data.cells.trees import FibreTree, Forest, compact
+from plait.data.cells.trees import FibreTree, Forest, narrow
 from plait.data.observing.terms import Term
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
@@ -221,7 +221,7 @@ class _TableTerm:
         self.groups = _groups(members, table.indices, sizes)
         self._steps: dict[str, tuple[_Group, Step]] = {}
         order = tree_order(table.indices, dict(sizes))
-        entries = compact(table.values * self.dense.coefficient)
+        entries = narrow(table.values * self.dense.coefficient)
         tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
         listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
         self.tree = replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
@@ -232,7 +232,7 @@ class _TableTerm:
             self._steps[name] = self._step(name)
         group, step = self._steps[name]
         arrays = [self._operand(group, factors) for group in self.groups]
-        (gradient,) = self.executor.sum(step, [self.tree], arrays).gradients
+        (gradient,) = self.executor.sum(step, self.tree, arrays).gradients
         return gradient if group.plain else layout.spread(self._spread_back(name, group, gradient, factors))
 
     def _step(self, name: str) -> tuple[_Group, Step]:

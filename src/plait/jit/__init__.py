@@ -2,7 +2,7 @@
 
 from plait.jit.elementary import digamma_lgamma8, exp8, log_any8
 from plait.jit.exact import cut, first, largest, maximum, root, rounded, where_positive
-from plait.jit.flat import item, load_at, put, store_at
+from plait.jit.flat import item, load_at, put, real, store_at
 from plait.jit.policy import FLAGS, OWN_TEXT, exact_kernel, inlined, intrinsic, kernel, outlined, uncached
 from plait.jit.scalars import LOGS, TINY, TINY_SINGLE, bernoulli_link, log_minus_digamma, rate_of, weighted_logs
 from plait.jit.vectors import WIDTH, add, fma, load, log1, log8, mul, splat, store, total, vector
@@ -38,6 +38,7 @@ __all__ = [
     "outlined",
     "put",
     "rate_of",
+    "real",
     "root",
     "rounded",
     "splat",

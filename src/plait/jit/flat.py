@@ -1,7 +1,8 @@
 """Numbers of a C-contiguous array by their position in memory.
 
 Positions are never negative, so no wrap-around test is emitted; and a row is found by a multiplication that the
-kernel does once, with a width that the compiler knows. Arrays of floats are read as doubles.
+kernel does once, with a width that the compiler knows. Floats are read as doubles, and so are integers wherever
+numbers are wanted: `real` and `load_at` convert them, `item` hands out what they are.
 """
 
 from typing import Any
@@ -21,8 +22,8 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -
 
 
 def _vector_pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -> Any:
-    element = ir.FloatType() if kind.dtype == types.float32 else ir.DoubleType()
     pointer = _pointer(context, builder, kind, array, position)
+    element = pointer.type.pointee
     return builder.bitcast(pointer, ir.VectorType(element, WIDTH).as_pointer())
 
 
@@ -38,6 +39,24 @@ def item(typingctx: Any, array: Any, position: Any) -> Any:
         return builder.fpext(value, ir.DoubleType()) if isinstance(value.type, ir.FloatType) else value
 
     return (types.int64 if whole else types.float64)(array, types.int64), codegen
+
+
+@intrinsic
+def real(typingctx: Any, array: Any, position: Any) -> Any:
+    """The number at a position as a double, whatever the array holds."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(_pointer(context, builder, signature.args[0], *args))
+        return as_doubles(builder, value, signature.args[0].dtype, ir.DoubleType())
+
+    return types.float64(array, types.int64), codegen
+
+
+def as_doubles(builder: Any, value: Any, kind: Any, doubles: Any) -> Any:
+    """A number, or a vector of numbers, of an array's kind as doubles."""
+    if isinstance(kind, types.Integer):
+        return builder.uitofp(value, doubles)  # all integers that are read as numbers are unsigned
+    return builder.fpext(value, doubles) if kind == types.float32 else value
 
 
 @intrinsic
@@ -60,8 +79,7 @@ def load_at(typingctx: Any, array: Any, position: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
         value = builder.load(_vector_pointer(context, builder, kind, *args), align=kind.dtype.bitwidth // 8)
-        doubles = ir.VectorType(ir.DoubleType(), WIDTH)
-        return builder.fpext(value, doubles) if kind.dtype == types.float32 else value
+        return as_doubles(builder, value, kind.dtype, ir.VectorType(ir.DoubleType(), WIDTH))
 
     return vector(array, types.int64), codegen
 

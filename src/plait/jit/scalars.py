@@ -5,7 +5,7 @@ from typing import Any
 
 from plait.jit.elementary import exp8, log_parts8
 from plait.jit.exact import first
-from plait.jit.flat import item, load_at
+from plait.jit.flat import item, load_at, real
 from plait.jit.policy import inlined, outlined
 from plait.jit.vectors import WIDTH, fma, splat, total
 
@@ -18,16 +18,16 @@ TINY_SINGLE = 1e-20  # the same in floats: x/Xhat must stay below 1e38, and prod
 
 @outlined
 def weighted_logs(values: Any, entries: Any, begin: int, end: int) -> float:
-    """Σ entries[n] · log values[0, n mod LOGS] over n = begin … end − 1, within one block of LOGS."""
-    twos, sums = splat(0.0), splat(0.0)
-    while begin + WIDTH <= end:
-        weights, (n, t) = load_at(entries, begin), log_parts8(load_at(values, begin & (LOGS - 1)))
+    """Σ entries[begin + n] · log values[n] over n = 0 … end − begin − 1, at most LOGS of them."""
+    at, count, twos, sums = 0, end - begin, splat(0.0), splat(0.0)
+    while at + WIDTH <= count:
+        weights, (n, t) = load_at(entries, begin + at), log_parts8(load_at(values, at))
         twos, sums = fma(weights, n, twos), fma(weights, t, sums)
-        begin += WIDTH
+        at += WIDTH
     result = total(twos) * LOG_2 + total(sums)
-    while begin < end:
-        result += item(entries, begin) * math.log(item(values, begin & (LOGS - 1)))
-        begin += 1
+    while at < count:
+        result += real(entries, begin + at) * math.log(item(values, at))
+        at += 1
     return result  # type: ignore[no-any-return]
 
 

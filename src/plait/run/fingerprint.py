@@ -60,8 +60,12 @@ def _parts(
 
 
 def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:
+    """All levels as earlier versions kept them, so that their runs can go on."""
     yield f"cells {len(cells)}", b""
-    yield from map(_bytes, (*cells.rows, *cells.starts))
+    for rows in cells.rows:
+        yield _bytes(rows, np.dtype(np.uint32 if max(cells.sizes) <= 1 << 32 else np.uint64))
+    for starts in cells.starts:
+        yield _bytes(starts, np.dtype(np.int64))
 
 
 def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterator[tuple[str, Any]]:
@@ -79,7 +83,27 @@ def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterat
             yield _bytes(term.table.values)
 
 
-def _bytes(array: Any) -> tuple[str, Any]:
+def _bytes(array: Any, kind: np.dtype[Any] | None = None) -> tuple[str, Any]:
+    """An array's bytes; kind: what its numbers are shown as."""
+    kind = kind or array.dtype
     # One number seen many times is that number, whether the array has it once or in every place.
     shown = array[:1] if is_uniform(array) or (array.ndim == 1 and len(array) and (array == array[0]).all()) else array
-    return f"{array.dtype.str} {array.shape} {shown.shape}", np.ascontiguousarray(shown).reshape(-1).view(np.uint8)
+    return f"{kind.str} {array.shape} {shown.shape}", _Shown(np.ascontiguousarray(shown).reshape(-1), kind)
+
+
+class _Shown:
+    """The bytes of an array whose numbers are turned into others a block at a time."""
+
+    def __init__(self, array: Any, kind: np.dtype[Any]) -> None:
+        self.array, self.kind = array, kind
+
+    def __len__(self) -> int:
+        return len(self.array) * self.kind.itemsize
+
+    def __getitem__(self, part: slice) -> Any:
+        begin, end, _ = part.indices(len(self))
+        some = self.array[begin // self.kind.itemsize : end // self.kind.itemsize]
+        return some.astype(self.kind, copy=False).view(np.uint8)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self[:])

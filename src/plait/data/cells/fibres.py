@@ -1,12 +1,14 @@
 """Distinct cells in lexicographic order, kept as fibres: a row number that cells share is stored once.
 
 `rows[l]` are the row numbers of level l, and the children of fibre e of level l are `starts[l][e] … starts[l][e + 1]`
-of level l + 1. The last level holds one row number a cell.
+of level l + 1. The last level holds one row number a cell. All of them are as narrow as an axis and the number of cells
+allow.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ class Fibres:
     indices: tuple[str, ...]
     sizes: tuple[int, ...]
     rows: tuple[NDArray[np.unsignedinteger], ...]
-    starts: tuple[NDArray[np.int64], ...]
+    starts: tuple[NDArray[np.unsignedinteger], ...]
     count: int
 
     @classmethod
@@ -32,7 +34,9 @@ class Fibres:
         if len(indices) == 0:
             return cls(indices, sizes, (), (), len(cells))
         rows, starts = (_plainly if len(cells) < MANY else _compiled)(cells)
-        return cls(indices, sizes, (*rows, _unsigned(np.ascontiguousarray(cells[:, -1]))), tuple(starts), len(cells))
+        narrow = (level.astype(row_type(size)) for level, size in zip((*rows, cells[:, -1]), sizes))
+        begins = (level.astype(start_type(len(cells))) for level in starts)
+        return cls(indices, sizes, tuple(narrow), tuple(begins), len(cells))
 
     def __len__(self) -> int:
         return self.count
@@ -51,12 +55,12 @@ class Fibres:
         return same and all(np.array_equal(a, b) for a, b in zip(mine, theirs))
 
     def column(self, index: str) -> AnyArray:
-        """The row numbers of one index, (n,)."""
+        """The row numbers of one index, (n,), in 32 bits or more: to reckon with."""
         level = self.indices.index(index)
-        column: AnyArray = self.rows[level]
+        column = widen(self.rows[level])
         return column if level == len(self.rows) - 1 else np.repeat(column, self._lengths(level))
 
-    def _lengths(self, level: int) -> NDArray[np.int64]:
+    def _lengths(self, level: int) -> NDArray[np.unsignedinteger]:
         """How many cells every fibre of a level has."""
         begin = self.starts[level]
         for starts in self.starts[level + 1 :]:
@@ -65,7 +69,7 @@ class Fibres:
 
     def cells(self) -> AnyArray:
         """All cells, (n, order)."""
-        kind = np.uint32 if all(rows.dtype.itemsize == 4 for rows in self.rows) else np.int64
+        kind = np.uint32 if all(rows.dtype.itemsize <= 4 for rows in self.rows) else np.int64
         cells = np.empty((self.count, len(self.indices)), kind)
         for k, index in enumerate(self.indices):
             cells[:, k] = self.column(index)
@@ -80,7 +84,7 @@ def _plainly(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
     for level in range(cells.shape[1] - 1):
         new[1:] |= cells[1:, level] != cells[:-1, level]
         firsts.append(np.flatnonzero(new))
-    rows = [_unsigned(cells[first, level]) for level, first in enumerate(firsts)]
+    rows = [cells[first, level] for level, first in enumerate(firsts)]
     starts = [np.append(np.searchsorted(below, first), len(below)) for first, below in pairwise(firsts)]
     return rows, starts + [np.append(first, len(cells)) for first in firsts[-1:]]
 
@@ -127,6 +131,16 @@ def distinct(cells: AnyArray, sizes: Sequence[int]) -> AnyArray:
     return np.asarray(cells[np.concatenate([[True], (cells[1:] != cells[:-1]).any(axis=1)])])
 
 
-def _unsigned(column: AnyArray) -> NDArray[np.unsignedinteger]:
-    """Unsigned row numbers: kernels then need no test for negative ones; 64 bits only where 32 do not do."""
-    return column.astype(np.uint64 if column.dtype.itemsize > 4 else np.uint32, copy=False)
+def row_type(size: int) -> np.dtype[Any]:
+    """What the row numbers of an axis are kept in. Unsigned: kernels then need no test for negative ones."""
+    return np.min_scalar_type(max(size - 1, 0))
+
+
+def start_type(count: int) -> np.dtype[Any]:
+    """What positions among some entries are kept in."""
+    return np.dtype(np.uint32 if count < 1 << 32 else np.uint64)
+
+
+def widen(rows: AnyArray) -> AnyArray:
+    """Row numbers in 32 bits at least, for narrower ones overflow where they are multiplied."""
+    return rows.astype(np.uint32) if rows.dtype.itemsize < 4 else rows

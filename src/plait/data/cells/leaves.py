@@ -18,7 +18,7 @@ from plait.types import AnyArray
 FEW = 1 << 12  # entries that one leaf holds
 MOST = 1 << 24  # entries of a leaf at most, about: what is read from a disk at once
 LEAVES = 64  # of a table, where they need not be more
-PAYS = 32  # entries for every row that leaves share: clearing and joining sums then costs little beside the entries
+PAYS = 128  # entries for every row that leaves share: clearing and joining sums then costs little beside the entries
 
 
 class Leaf(NamedTuple):
@@ -54,6 +54,13 @@ def cut_leaves(firsts: AnyArray, children: AnyArray | None, below: AnyArray | No
             leaves += _parts(giant, int(children[giant]), int(children[giant + 1]), below, size)
         at = giant + 1
     return leaves
+
+
+def cut_leaf(leaf: Leaf, firsts: AnyArray, pieces: int) -> list[Leaf]:
+    """A leaf in pieces; firsts: the first entry of every fibre of its ranges' level, and the number of entries."""
+    begin, end = leaf.inside or (leaf.lo, leaf.hi)
+    cuts = [(begin + a, begin + b) for a, b in _cuts(firsts[begin : end + 1], pieces)]
+    return [leaf._replace(inside=cut) if leaf.inside else Leaf(*cut) for cut in cuts]
 
 
 def _plain(firsts: AnyArray, lo: int, hi: int, size: int) -> list[Leaf]:

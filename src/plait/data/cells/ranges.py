@@ -34,7 +34,10 @@ def by_pieces(work: Callable[[slice], object], count: int) -> None:
     """Call work(rows) for short ranges that make up 0 … count, on threads and in any order."""
 
     def run(_: int, lo: int, hi: int) -> None:
-        for at in range(lo, hi, PIECE):
-            work(slice(at, min(at + PIECE, hi)))
+        for piece in range(lo, hi):
+            work(slice(piece * PIECE, min((piece + 1) * PIECE, count)))
 
-    on_threads(run, ranges(count))
+    # Pieces are the same whoever works on them, so that sums of their sums are.
+    pieces, parts = -(-count // PIECE), len(ranges(count))
+    cuts = [(pieces * part // parts, pieces * (part + 1) // parts) for part in range(parts)]
+    on_threads(run, [cut for cut in cuts if cut[0] < cut[1]] or [(0, 0)])

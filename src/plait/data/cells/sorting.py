@@ -21,7 +21,7 @@ def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | 
     if in_order(columns):
         return None
     if len(columns[0]) < MANY:
-        return np.lexsort(columns[::-1])
+        return np.lexsort(columns[::-1]).astype(np.uint32)
     return radix_sort(columns, sizes).order
 
 

@@ -5,14 +5,16 @@ are the row numbers of level l, and the children of fibre e of level l are `star
 l + 1. The last level holds one row number an entry.
 """
 
-from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres
+from plait.data.cells.fibres import Fibres, widen
+from plait.data.cells.leaves import Leaf, cut_leaf, cut_leaves, leaf_size
 from plait.data.cells.ranges import by_pieces
 from plait.data.cells.sorting import is_uniform, sort_order, taken
 
@@ -28,7 +30,7 @@ class FibreTree:
     order: tuple[str, ...]
     sizes: tuple[int, ...]
     rows: tuple[NDArray[np.unsignedinteger], ...]
-    starts: tuple[NDArray[np.int64], ...]
+    starts: tuple[NDArray[np.unsignedinteger], ...]
     entries: NDArray[Any]
     permutation: NDArray[np.integer] | None
     beside: tuple[NDArray[np.float64], ...] = ()
@@ -49,9 +51,9 @@ class FibreTree:
         return [*self.rows, *self.starts, self.entries, *permutation, *self.beside, *self.numbers]
 
     def column(self, index: str, level: int) -> NDArray[np.integer]:
-        """The row numbers of an index at every fibre of a level, which is not above its own."""
+        """The row numbers of an index at every fibre of a level, which is not above its own; in 32 bits or more."""
         at = self.order.index(index)
-        column = self.rows[at]
+        column = widen(self.rows[at])
         for starts in self.starts[at:level]:
             column = np.repeat(column, np.diff(starts))
         return column
@@ -61,17 +63,57 @@ class FibreTree:
         arranged = (_arranged(values, self.permutation) for values in beside)
         return replace(self, entries=_arranged(entries, self.permutation), beside=tuple(arranged))
 
-    def cuts(self, parts: int) -> list[int]:
-        """Boundaries of `parts` ranges of root fibres with about equally many entries each."""
-        roots = range(len(self.rows[0]))
-        goals = [len(self) * part / parts for part in range(1, parts)]
-        return [0, *(bisect_left(roots, goal, key=self._first_entry) for goal in goals), len(roots)]
+    @property
+    def types(self) -> tuple[np.dtype[Any], ...]:
+        """Those of starts, of the row numbers of every level, and of the entries: a kernel is compiled for them."""
+        starts = self.starts[0].dtype if self.starts else np.dtype(np.uint32)
+        return starts, *(rows.dtype for rows in self.rows), self.entries.dtype
 
-    def _first_entry(self, root: int) -> int:
-        """The first entry of a root fibre."""
-        for starts in self.starts:
-            root = int(starts[root])
-        return root
+    @cached_property
+    def leaves(self) -> list[Leaf]:
+        """The pieces that are summed one by one (`plait.data.cells.leaves`)."""
+        roots, size = len(self.rows[0]), leaf_size(len(self), self.sizes)
+        if size >= len(self):
+            return [Leaf(0, roots)] if roots else []
+        below = self._firsts(1) if self.starts else None
+        children = self.starts[0] if self.starts else None
+        firsts = np.arange(roots + 1) if below is None or children is None else below[children]
+        return cut_leaves(firsts, children, below, size)
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves there are."""
+        return len(self.leaves)
+
+    def walk(self, lo: int = 0, hi: int | None = None) -> "Iterator[Piece]":
+        """The leaves, or some of them, one after another."""
+        return (Piece(number, self, leaf) for number, leaf in enumerate(self.leaves[lo:hi], lo))
+
+    def trees(self) -> "Iterable[FibreTree]":
+        """The tree itself."""
+        return (self,)
+
+    def cut(self, leaf: Leaf, pieces: int) -> list[Leaf]:
+        """A leaf in pieces of about equally many entries."""
+        if pieces == 1:
+            return [leaf]
+        return cut_leaf(leaf, self._firsts(1 if leaf.inside else 0), pieces)
+
+    def length(self, leaf: Leaf) -> int:
+        """How many entries a leaf has."""
+        begin, end = leaf.inside or (leaf.lo, leaf.hi)
+        for starts in self.starts[1 if leaf.inside else 0 :]:
+            begin, end = int(starts[begin]), int(starts[end])
+        return end - begin
+
+    def _firsts(self, level: int) -> NDArray[np.integer]:
+        """The first entry of every fibre of a level, and the number of entries."""
+        if level == len(self.starts):
+            return np.arange(len(self) + 1)
+        firsts = self.starts[-1]
+        for starts in reversed(self.starts[level:-1]):
+            firsts = firsts[starts]
+        return firsts
 
     def cells(self, positions: NDArray[np.integer]) -> NDArray[np.int64]:
         """Coordinates (in tree order) of entries, by walking up from the last level."""
@@ -82,6 +124,40 @@ class FibreTree:
             if level:
                 at = np.searchsorted(self.starts[level - 1], at, side="right") - 1
         return cells
+
+
+class Piece(NamedTuple):
+    """A leaf of a table: its number, the tree that it is in; done: to be called once it is summed."""
+
+    number: int
+    tree: FibreTree
+    leaf: Leaf
+    done: Callable[[], None] = lambda: None
+
+
+class Table(Protocol):
+    """Entries that are summed leaf by leaf: a tree in memory, or blocks on a disk."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The indices, root first."""
+
+    @property
+    def types(self) -> tuple[np.dtype[Any], ...]:
+        """Those of starts, of the row numbers of every level, and of the entries: a kernel is compiled for them."""
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves there are."""
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+
+    def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
+        """The leaves, or some of them, one after another."""
+
+    def trees(self) -> Iterable[FibreTree]:
+        """The trees that hold the entries, one after another."""
 
 
 class Forest:
@@ -153,18 +229,37 @@ def _arranged(values: NDArray[Any], permutation: NDArray[np.integer] | None) -> 
 
 def compact(entries: NDArray[np.floating]) -> NDArray[np.floating]:
     """The same numbers as floats where none of them changes: counts and plain links, for half the memory."""
-    if entries.dtype == np.float32:
-        return entries
+    return _kept_in(entries, (np.float32,))
+
+
+def narrow(entries: NDArray[np.floating]) -> NDArray[Any]:
+    """The same numbers in as few bytes as hold them all: kernels read them as doubles, whatever they are."""
+    return _kept_in(entries, (np.uint8, np.uint16, np.float32))
+
+
+def _kept_in(entries: NDArray[np.floating], kinds: Sequence[type[np.generic]]) -> NDArray[Any]:
+    """Numbers in the first of some types that holds each of them as it is; else as they are."""
+    wide = [kind for kind in map(np.dtype, kinds) if kind.itemsize < entries.dtype.itemsize]
     if is_uniform(entries):
-        one = compact(entries[:1].copy())
+        one = _kept_in(entries[:1].copy(), kinds)
         return entries if one.dtype == entries.dtype else np.broadcast_to(one, len(entries))
-    floats, same = np.empty(len(entries), np.float32), [True]
+    for kind in wide:
+        if (short := _shortened(entries, kind)) is not None:
+            return short
+    return entries
+
+
+def _shortened(entries: NDArray[np.floating], kind: np.dtype[Any]) -> NDArray[Any] | None:
+    """Numbers in another type, unless one of them changes; a first look at a few of them saves most of the work."""
+    short, same = np.empty(len(entries), kind), [True]
 
     def shorten(rows: slice) -> None:
-        with np.errstate(over="ignore"):
-            floats[rows] = entries[rows]
-        if not np.array_equal(floats[rows], entries[rows]):
-            same[0] = False
+        if same[0]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                short[rows] = entries[rows]
+            if not np.array_equal(short[rows], entries[rows]):
+                same[0] = False
 
+    shorten(slice(0, 256))
     by_pieces(shorten, len(entries))
-    return floats if same[0] else entries
+    return short if same[0] else None

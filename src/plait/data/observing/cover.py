@@ -111,8 +111,8 @@ class _Walk:
         """Every box's fibres of the next level: the box, the fibre and its row."""
         boxes = np.flatnonzero(self.at >= 0)
         starts = self.fibres.starts[self.depth - 1] if self.depth else np.array([0, len(self.fibres.rows[0])])
-        first = starts[self.at[boxes]]
-        count = starts[self.at[boxes] + 1] - first
+        first = starts[self.at[boxes]].astype(np.int64)
+        count = starts[self.at[boxes] + 1].astype(np.int64) - first
         fibres = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
         return np.repeat(boxes, count), fibres, self.fibres.rows[self.depth][fibres].astype(np.int64)
 
