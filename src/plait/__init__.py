@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from plait.data.evidence.paths import paths
     from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
     from plait.files import read, write
+    from plait.files.scan import scan
     from plait.fitting.fit import fit
+    from plait.fitting.packing import pack
     from plait.fitting.progress import Progress
     from plait.infer.prior import Gamma
     from plait.infer.stop import Stop
@@ -96,8 +98,10 @@ __all__ = [
     "fit",
     "hide",
     "load",
+    "pack",
     "paths",
     "read",
+    "scan",
     "write",
 ]
 
@@ -125,8 +129,10 @@ _LAZY = {
     "fit": "plait.fitting.fit",
     "hide": "plait.evaluation",
     "load": "plait.result",
+    "pack": "plait.fitting.packing",
     "paths": "plait.data.evidence.paths",
     "read": "plait.files",
+    "scan": "plait.files.scan",
     "write": "plait.files",
 }
 

@@ -17,7 +17,7 @@ def read_parquet(path: str) -> "pl.DataFrame":
     try:
         return pl.read_parquet(path, glob=False, hive_partitioning=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _damaged(path, "Parquet", error) from None
+        raise damaged(path, "Parquet", error) from None
 
 
 def read_arrow(path: str) -> "pl.DataFrame":
@@ -37,7 +37,7 @@ def read_arrow(path: str) -> "pl.DataFrame":
             return pl.read_ipc_stream(path)
         return pl.read_ipc(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _damaged(path, "Arrow", error) from None
+        raise damaged(path, "Arrow", error) from None
 
 
 def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
@@ -57,7 +57,7 @@ def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
     return table.rename(dict(zip(table.columns, names)))
 
 
-def _damaged(path: str, kind: str, error: BaseException) -> DataError:
+def damaged(path: str, kind: str, error: BaseException) -> DataError:
     reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
     return DataError(
         f"this is no {kind} file, or a damaged one: {reason}.",

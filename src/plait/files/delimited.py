@@ -5,6 +5,7 @@ failed. A column that turns out wider than its beginning looked (a word after a 
 after a failure is the file walked through line by line, to say where.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ def read_text(path: str, **options: Any) -> "pl.DataFrame":
     layout = layout_of(path, **options)
     table, failed = _parsed(layout)
     while failed:
-        layout = _widened(layout, failed)
+        layout = widen(layout, failed)
         del table  # before the next is read: there is room for one
         table, failed = _parsed(layout)
     # Polars fills up a record with too few fields, so that the last column is null there.
@@ -38,7 +39,18 @@ def _parsed(layout: Shape) -> tuple["pl.DataFrame", dict[int, int]]:
     import polars as pl
 
     width = len(layout.columns)
-    names = [str(k) for k in range(width)]
+    try:
+        table = plan_of(layout, range(width)).collect(engine="streaming")
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise unread(layout, error) from None
+    return table.select(str(k) for k in range(width)), lost_in(table)
+
+
+def plan_of(layout: Shape, wanted: Iterable[int]) -> "pl.LazyFrame":
+    """How some columns are read, by number; `lost …` says of each field whether it did not fit."""
+    import polars as pl
+
+    names = [str(k) for k in range(len(layout.columns))]
     plan = pl.scan_csv(
         _marked_rows(layout) if layout.marked else layout.path,
         has_header=False,
@@ -49,22 +61,20 @@ def _parsed(layout: Shape) -> tuple["pl.DataFrame", dict[int, int]]:
         raise_if_empty=False,
         glob=False,
     )
-    fields = {name: _stripped(pl.col(name)) if layout.strip else pl.col(name) for name in names}
-    converted = {name: _converted(fields[name], held) for name, held in zip(names, layout.holds)}
+    fields = {k: _stripped(pl.col(names[k])) if layout.strip else pl.col(names[k]) for k in wanted}
+    converted = {k: _converted(field, layout.holds[k]) for k, field in fields.items()}
     lost = [
-        (fields[name].is_not_null() & converted[name].is_null()).alias(f"lost {name}")
-        for name, held in zip(names, layout.holds)
-        if held != "text"
+        (field.is_not_null() & converted[k].is_null()).alias(f"lost {k}")
+        for k, field in fields.items()
+        if layout.holds[k] != "text"
     ]
-    try:
-        table = plan.select(*(expression.alias(name) for name, expression in converted.items()), *lost).collect(
-            engine="streaming"
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise unread(layout, error) from None
+    return plan.select(*(expression.alias(str(k)) for k, expression in converted.items()), *lost)
+
+
+def lost_in(table: "pl.DataFrame") -> dict[int, int]:
+    """The first row of a table that did not fit, by column."""
     marks = [name for name in table.columns if name.startswith("lost ")]
-    failed = {int(mark[5:]): int(table[mark].arg_max() or 0) for mark in marks if table[mark].any()}
-    return table.select(names), failed
+    return {int(mark[5:]): int(table[mark].arg_max() or 0) for mark in marks if table[mark].any()}
 
 
 def _marked_rows(layout: Shape) -> bytes:
@@ -100,7 +110,7 @@ def _converted(field: "pl.Expr", held: Holds) -> "pl.Expr":
     return pl.when(fits).then(number)
 
 
-def _widened(layout: Shape, failed: dict[int, int]) -> Shape:
+def widen(layout: Shape, failed: dict[int, int]) -> Shape:
     """The layout with every column that failed held to be wide enough for the first field that did not fit."""
     held = list(layout.holds)
     for k, row in failed.items():

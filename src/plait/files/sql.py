@@ -3,8 +3,8 @@
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import closing, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from plait.errors import DataError, SettingError, suggestion
@@ -30,11 +30,60 @@ DRIVER_CODES = re.compile(r"^(?:[A-Z_]+: )?(?:\[\w+\] )?(?:Failed to [a-z ]+: )?
 def read_sql(source: Any, query: str | None = None, table: str | None = None) -> "pl.DataFrame":
     """The rows of a query or of a whole table; source: a URL, or an ADBC or DB-API connection, which stays open."""
     statement = _statement(source, query, table)
-    if not isinstance(source, str):
+    scheme = _scheme(source)
+    if scheme is None:
         return _ask(source, statement, source, lambda: "Check the query.")
-    scheme = "sqlite" if source.casefold().startswith("sqlite:") else "postgresql"
     with closing(_sqlite(source) if scheme == "sqlite" else _postgresql(source)) as connection:
         return _ask(connection, statement, source, lambda: _near(connection, table, TABLES[scheme]))
+
+
+def sql_batches(source: Any, size: int, query: str | None = None, table: str | None = None) -> "Iterator[pl.DataFrame]":
+    """The same rows, some at a time: what a server sends is never in memory as a whole."""
+    statement = _statement(source, query, table)
+    scheme = _scheme(source)
+    opened = source if scheme is None else _sqlite(source) if scheme == "sqlite" else _postgresql(source)
+    with nullcontext(opened) if scheme is None else closing(opened) as connection:
+
+        def cure() -> str:
+            return "Check the query." if scheme is None else _near(connection, table, TABLES[scheme])
+
+        with _server_errors(source, cure), closing(connection.cursor()) as cursor:
+            cursor.execute(statement)
+            _check_rows(cursor, source)
+            if callable(getattr(cursor, "fetch_record_batch", None)):
+                reader = cursor.fetch_record_batch()
+                for batch in reader:
+                    yield table_of_batches(_Batches(reader.schema, [batch]), shown(source))
+                return
+            names = [str(column[0]) for column in cursor.description]
+            for rows in _batches(cursor, size):
+                yield table_of_rows(names, [rows], shown(source))
+
+
+class _Batches(NamedTuple):
+    """Some of the batches of a reader."""
+
+    schema: Any
+    own: list[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.own)
+
+
+def _scheme(source: Any) -> str | None:
+    """The kind of database behind a URL; None for an open connection."""
+    if not isinstance(source, str):
+        return None
+    return "sqlite" if source.casefold().startswith("sqlite:") else "postgresql"
+
+
+def _check_rows(cursor: Any, source: Any) -> None:
+    if not cursor.description:
+        raise DataError(
+            "the statement gives no rows.",
+            where=FilePlace(shown(source)),
+            cure="Ask for some: select … from ….",
+        )
 
 
 def _statement(source: Any, query: str | None, table: str | None) -> str:
@@ -62,12 +111,7 @@ def _ask(connection: Any, statement: str, source: Any, cure: Callable[[], str]) 
     """Execute; results as Arrow where the cursor gives it, else row by row."""
     with _server_errors(source, cure), closing(connection.cursor()) as cursor:
         cursor.execute(statement)
-        if not cursor.description:
-            raise DataError(
-                "the statement gives no rows.",
-                where=FilePlace(shown(source)),
-                cure="Ask for some: select … from ….",
-            )
+        _check_rows(cursor, source)
         if callable(getattr(cursor, "fetch_record_batch", None)):
             return table_of_batches(cursor.fetch_record_batch(), shown(source))
         return table_of_rows([str(column[0]) for column in cursor.description], _batches(cursor), shown(source))

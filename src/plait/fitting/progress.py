@@ -84,10 +84,12 @@ def watching(progress: Progress, sweeps: int, members: int = 1) -> Iterator[Watc
 
 
 @contextmanager
-def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
+def counting(
+    what: str, total: int, show: bool | None = None, *, percent: bool = False
+) -> Iterator[Callable[[int], None]]:
     """A bar for work of `total` parts, told of each so many that are done; it appears when the work takes long.
 
-    show: True, False, or None for "on a terminal and in a notebook".
+    show: True, False, or None for "on a terminal and in a notebook". percent: whether parts are said as percentages.
     """
     if not _is_shown(show):
         yield lambda more: None
@@ -97,10 +99,18 @@ def counting(what: str, total: int, show: bool | None = None) -> Iterator[Callab
             yield count
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     began, started = time.monotonic(), False
-    columns = (TextColumn(what), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+    said = TaskProgressColumn() if percent else MofNCompleteColumn()
+    columns = (TextColumn(what), said, BarColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(what, total=total)
 

@@ -47,11 +47,11 @@ def bind(
 
     warn: of what is likely a mistake (`plait.data.traps.doubts`).
     """
-    relations = _relations(model, data)
+    relations = relations_of(model, data)
     equations = {name: model.equation(name) for name in relations}
     sources = {name: r.read(name, equations[name].indices, groups_of(equations[name])) for name, r in relations.items()}
-    declared = _declared(model, labels or {})
-    names = _labels(model, sources, declared)
+    declared = declared_names(model, labels or {})
+    names = labels_of(model, sources, declared)
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], equations[name], names) for name in relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
@@ -60,7 +60,7 @@ def bind(
     return result
 
 
-def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
+def relations_of(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
     if not isinstance(data, Mapping):
         raise DataError(
             f"data is {type(data).__name__}.",
@@ -85,7 +85,7 @@ def _relations(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
 LABELS = Argument("labels", of="labels")
 
 
-def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def declared_names(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Declared names by axis; the user may say index or axis."""
     declared: dict[str, Any] = {}
     if not isinstance(labels, Mapping):
@@ -112,7 +112,7 @@ def _declared(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, An
     return declared
 
 
-def _labels(model: Model, sources: Mapping[str, Source], declared: Mapping[str, Any]) -> dict[str, Labels]:
+def labels_of(model: Model, sources: Mapping[str, Source], declared: Mapping[str, Any]) -> dict[str, Labels]:
     """Labels by axis, and by every index on it."""
     mentions: dict[str, list[Seen | Tallied]] = {axis: [] for axis in model.axes}
     for name, source in sources.items():
@@ -154,27 +154,27 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
     axes, shape = [names[index].axis for index in indices], tuple(len(names[index]) for index in indices)
     refuse_senseless(relation, source.name, axes, doubled)
     missing, put_aside = (
-        mirrored(tables, indices, shape, groups) for tables in _missing(relation, source, indices, names)
+        mirrored(tables, indices, shape, groups) for tables in missing_of(relation, source, indices, names)
     )
-    entries = without_hidden(entries_of(source, indices, names), _together(missing, put_aside, names))
+    entries = without_hidden(entries_of(source, indices, names), together(missing, put_aside, names))
     apart = doubled or (((indices[0], indices[1]),) if relation.diagonal == "missing" else ())
     entries, dropped = without_self_links(entries, apart)
     refuse_nothing_else(entries, dropped, doubled)
-    missing = _together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
-    hidden = _together(missing, put_aside, names)
+    missing = together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
+    hidden = together(missing, put_aside, names)
     entries = checked(entries).in_one_way(groups)
     seen = _seen(entries)
     diagonal = "missing" if doubled else understand(relation, entries) if is_square(axes) else ""
     if relation.diagonal == "auto" and diagonal == "missing" and not doubled:
         never = {indices: never_observed(entries, put_aside.get(indices))}
-        missing, hidden = _together(missing, never, names), _together(hidden, never, names)
+        missing, hidden = together(missing, never, names), together(hidden, never, names)
         entries = without_hidden(entries, never)
     entries, summed = settled(entries, relation.duplicates)
     likelihood = cast("Likelihood", relation.likelihood)  # words were made one
     refuse_values(entries, likelihood, summed=summed > 0)
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
-    unlisted = _unlisted_weight(relation, source)
+    unlisted = unlisted_weight(relation, source)
     own = _own_weights(relation, entries)
     listed = Fibres.of(indices, shape, entries.coords)
     m = observe(indices, shape, listed, own, unlisted, universe, hidden, weight, groups)
@@ -211,14 +211,14 @@ def _positive(numbers: Array) -> bool:
     return len(numbers) == 0 or bool(numbers.min() > 0)
 
 
-def _missing(
+def missing_of(
     relation: Relation, source: Source, indices: tuple[str, ...], names: Mapping[str, Labels]
 ) -> tuple[Tables, Tables]:
     """Coordinates of missing cells, pairs and slices by index set, each once; and of those that are put aside."""
     missing = _encoded(relation, relation.read_missing(source.name, indices), indices, names)
     if isinstance(source, ArraySource) and len(source.hidden):
         gaps = distinct(source.hidden, [len(names[index]) for index in indices])
-        missing = _together(missing, {indices: gaps}, names)
+        missing = together(missing, {indices: gaps}, names)
     return missing, _encoded(relation, relation.read_hidden(source.name, indices), indices, names)
 
 
@@ -236,7 +236,7 @@ def _encoded(
     return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}
 
 
-def _together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
+def together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
     """Coordinates of two kinds, each once and in order."""
     common = {
         over: distinct(np.concatenate([coords, more[over]]), [len(names[index]) for index in over])
@@ -267,7 +267,7 @@ def _mark(seen: NDArray[np.bool_], column: AnyArray, rows: slice) -> None:
     seen[column[rows]] = True
 
 
-def _unlisted_weight(relation: Relation, source: Source) -> float:
+def unlisted_weight(relation: Relation, source: Source) -> float:
     """The weight of a cell that is neither listed nor hidden."""
     if isinstance(source, ArraySource) and source.unlisted_missing:
         return 0.0

@@ -187,3 +187,8 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
 
     on_threads(lambda _, lo, hi: take(array, order, lo, hi, result), ranges(len(order)))
     return result
+
+
+def sort_words(words: Words, low: int, bits: int) -> Words:
+    """Words sorted by some of their bits, from `low` on; the array given may be written to."""
+    return _dealt(words, low, bits, ranges(len(words)))

@@ -257,7 +257,7 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
 
     refuse_in_fork(f"names of {axis}")
     given = Seen(Place(f"labels of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
-    parts = [Seen(part.where, _distinct(part.labels)) for part in (given, *columns) if len(part.labels)]
+    parts = [Seen(part.where, distinct_names(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
     for part in parts:
@@ -276,7 +276,7 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     return Labels(axis, pl.concat([seen, names.filter(~names.is_in(seen.implode()))]))
 
 
-def _distinct(labels: "pl.Series") -> "pl.Series":
+def distinct_names(labels: "pl.Series") -> "pl.Series":
     """The labels that occur, each once and in any order."""
     found = distinct_near(labels) if kind(labels) == "integers" else None
     if kind(labels) == "strings" and len(labels) >= MANY:  # of numbers, dates and times polars is as fast

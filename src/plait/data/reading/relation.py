@@ -125,7 +125,7 @@ class Relation:
 
         refuse_in_fork(f"{name}, a graph")
         indices = model.equation(name).indices
-        self._check_indices(name, indices)
+        self.check_indices(name, indices)
         own = tuple(self.indices or indices)
         graph = read_graph(
             self.data,
@@ -148,7 +148,7 @@ class Relation:
 
         groups: places of indices whose order says nothing.
         """
-        self._check_indices(name, indices)
+        self.check_indices(name, indices)
         if self._tabular:
             source = read_table(
                 self.data, name, indices, self.columns or {}, self.value, self.weight_column,
@@ -178,7 +178,7 @@ class Relation:
         columns = self.columns or {}
         return [(p, read_missing(table, p, indices, columns, self.strip)) for p, table in zip(places, tables)]
 
-    def _check_indices(self, name: Named, indices: Sequence[str]) -> None:
+    def check_indices(self, name: Named, indices: Sequence[str]) -> None:
         if self.indices is not None and sorted(self.indices) != sorted(indices):
             raise DataError(
                 f"the indices are said to be {', '.join(self.indices)}, but its equation has {', '.join(indices)}.",

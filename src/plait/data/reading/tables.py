@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from plait.data.labels.columns import label_series, number_array
+from plait.data.reading.scanned import is_scan
 from plait.errors import DataError, suggestion
 from plait.forked import refuse_in_fork
 from plait.saying import Argument, Named, Phrase, Place, quoted
@@ -47,7 +48,7 @@ def is_table(data: Any) -> bool:
     """Whether narwhals reads this as a dataframe."""
     import narwhals as nw
 
-    return isinstance(data, (nw.DataFrame, nw.LazyFrame)) or isinstance(
+    return is_scan(data) or isinstance(data, (nw.DataFrame, nw.LazyFrame)) or isinstance(
         _native(data, f"the {type(data).__name__}"), (nw.DataFrame, nw.LazyFrame)
     )
 
@@ -57,7 +58,7 @@ def frame_of(data: Any, name: Named) -> "nw.DataFrame[Any]":
     import narwhals as nw
 
     refuse_in_fork(f"{Place.of(name).name}, a table")
-    frame = _native(data, name)
+    frame = _native(data.read() if is_scan(data) else data, name)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
@@ -107,6 +108,8 @@ def column_names(data: Any, name: Named = "table") -> list[Any]:
     """The names of the columns of a table; a lazy one is not collected."""
     import narwhals as nw
 
+    if is_scan(data):
+        return list(data.columns)
     frame = _native(data, name)
     return frame.collect_schema().names() if isinstance(frame, nw.LazyFrame) else list(frame.columns)
 
@@ -130,12 +133,7 @@ def read_table(
 
     frame = frame_of(data, name)
     kind = nw.get_native_namespace(frame).__name__
-    check_ignored(frame.columns, ignore, [*(columns.get(i, i) for i in indices), value, weight], name)
-    frame = frame.drop(*ignore)
-    named = {index: columns.get(index, index) for index in indices}
-    if value is None and "value" in frame.columns and "value" not in (weight, *named.values()):
-        value = "value"
-    check_columns(frame.columns, named, {"value": value, "weight": weight}, name, spec)
+    named, value = used_columns(frame.columns, name, indices, columns, value, weight, spec, ignore)
     labels = {index: _names(frame, column, name, strip) for index, column in named.items()}
     values = numbers(frame, value, name)
     weights = None if weight is None else numbers(frame, weight, name)
@@ -153,11 +151,36 @@ def read_table(
     )
 
 
+def used_columns(
+    there: Sequence[Any],
+    name: Named,
+    indices: Sequence[str],
+    columns: Mapping[str, str],
+    value: str | None,
+    weight: str | None,
+    spec: str,
+    ignore: Sequence[str],
+) -> tuple[dict[str, str], str | None]:
+    """Of the columns that are there: index -> column, and that of values if there is one. No other may be left."""
+    named = {index: columns.get(index, index) for index in indices}
+    check_ignored(there, ignore, [*named.values(), value, weight], name)
+    left = [column for column in there if column not in ignore]
+    if value is None and "value" in left and "value" not in (weight, *named.values()):
+        value = "value"
+    check_columns(left, named, {"value": value, "weight": weight}, name, spec)
+    return named, value
+
+
 def _names(frame: "nw.DataFrame[Any]", column: str, name: Named, strip: bool) -> "pl.Series":
     """A column of labels."""
+    return named_labels(frame.get_column(column), Place.of(name).at(column), strip)
+
+
+def named_labels(column: Any, where: Named, strip: bool) -> "pl.Series":
+    """A column of labels; strip: whether blanks at the ends of names are not part of them."""
     import polars as pl
 
-    labels = label_series(frame.get_column(column), Place.of(name).at(column))
+    labels = label_series(column, where)
     return labels.str.strip_chars() if strip and labels.dtype == pl.String else labels
 
 

@@ -1,0 +1,76 @@
+"""One block in one file: a safetensors file whose arrays begin at multiples of 64 bytes.
+
+So it is read by a single `readinto` into a buffer, and its arrays are views of that. Safetensors allow no gaps between
+arrays: what fills them up are arrays of bytes, called `pad0`, `pad1`, ….
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.types import AnyArray
+
+ALIGNED = 64
+WORDS = {"uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "float32": "F32", "float64": "F64"}
+TYPES = {word: np.dtype(name) for name, word in WORDS.items()}
+Bytes = NDArray[np.uint8]
+
+
+def row_type(size: int) -> np.dtype[Any]:
+    """The narrowest type of the row numbers of an axis."""
+    return next(np.dtype(kind) for kind in ("uint8", "uint16", "uint32", "uint64") if size - 1 <= np.iinfo(kind).max)
+
+
+def aligned(size: int) -> Bytes:
+    """A buffer of so many bytes whose first one lies at a multiple of 64."""
+    room = np.empty(size + ALIGNED, np.uint8)
+    begin = -room.ctypes.data % ALIGNED
+    return room[begin : begin + size]
+
+
+def to_bytes(arrays: Mapping[str, AnyArray]) -> Bytes:
+    """A whole file: the length of the header, the header, the arrays."""
+    header: dict[str, Any] = {}
+    at = 0
+    for number, (name, array) in enumerate(arrays.items()):
+        begin = -(-at // ALIGNED) * ALIGNED
+        if begin > at:
+            header[f"pad{number}"] = {"dtype": "U8", "shape": [begin - at], "data_offsets": [at, begin]}
+        at = begin + array.nbytes
+        header[name] = {"dtype": WORDS[array.dtype.name], "shape": [len(array)], "data_offsets": [begin, at]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    first = -(-(8 + len(text)) // ALIGNED) * ALIGNED
+    content = aligned(first + at)
+    content[:8] = np.frombuffer(np.uint64(first - 8).tobytes(), np.uint8)
+    content[8:first] = ord(" ")
+    content[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        if name in arrays:
+            content[first + begin : first + end].view(arrays[name].dtype)[:] = arrays[name]
+        else:
+            content[first + begin : first + end] = 0
+    return content
+
+
+def from_bytes(content: Bytes) -> dict[str, AnyArray]:
+    """The arrays of a file as views of its bytes; ValueError where it is none."""
+    if len(content) < 8:
+        raise ValueError("too short")
+    first = 8 + int(content[:8].view("<u8")[0])
+    if first > len(content):
+        raise ValueError("too short for its header")
+    header = json.loads(content[8:first].tobytes().decode())
+    found: dict[str, AnyArray] = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        if not 0 <= begin <= end <= len(content) - first:
+            raise ValueError(f"{name} lies outside of the file")
+        if not name.startswith("pad"):
+            found[name] = content[first + begin : first + end].view(TYPES[entry["dtype"]])
+            if [len(found[name])] != entry["shape"]:
+                raise ValueError(f"{name} has another size")
+    return found

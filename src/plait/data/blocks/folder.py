@@ -1,0 +1,288 @@
+"""The folder of blocks: new files first, then the manifest that names them, then the old files go.
+
+Every file that a pack writes has the pack's own token in its name. A crash at any moment leaves the old manifest with
+its files, or the new one with its own; what else is there is nobody's, and the next pack removes it. A lock, with the
+process that holds it, keeps two packs from one folder.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait.data.blocks.file import Bytes
+from plait.errors import StoreError
+from plait.machine import path_fault
+from plait.saying import FilePlace
+
+MANIFEST, LOCK = "manifest.json", "pack.lock"
+FORMAT, VERSION = "plait-blocks", 1
+OURS = re.compile(r"[0-9a-f]{8}-.+\.(safetensors|parquet|json)|[0-9a-f]{8}-spill|pack\.lock(\.[0-9a-f]{8})?")
+NOT_OURS = "Name a folder that plait.pack made, or a new one."
+AGAIN = "Fetch a copy of the folder, or pack again."
+
+
+class Draft:
+    """What becomes of a folder while it is packed: files of one token, and the entries of a manifest for them."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.token = place, secrets.token_hex(4)
+
+    @property
+    def spill(self) -> Path:
+        """A folder of its own for what is sorted later; nothing in it is ever part of the result."""
+        return self.place / f"{self.token}-spill"
+
+    def put(self, name: str, content: Bytes | bytes) -> dict[str, Any]:
+        """Write a file; its entry: name, size and checksum."""
+        path = self.place / f"{self.token}-{name}"
+        view = memoryview(content)  # type: ignore[arg-type]
+        with open(path, "wb", buffering=0) as stream:
+            done = 0
+            while done < len(view):
+                done += stream.write(view[done:]) or 0
+            os.fsync(stream.fileno())
+        return {"file": path.name, "bytes": len(view), "sha256": hashlib.sha256(view).hexdigest()}
+
+    def publish(self, manifest: Mapping[str, Any]) -> None:
+        """Make the manifest that of the folder: from here on it holds this, and nothing else."""
+        text = json.dumps({"format": FORMAT, "version": VERSION, **manifest}, ensure_ascii=False, allow_nan=False)
+        entry = self.put("manifest.json", text.encode())
+        os.replace(self.place / entry["file"], self.place / MANIFEST)
+        sync(self.place)
+        sweep(self.place, keep=self.token)
+
+
+def sweep(place: Path, keep: str) -> None:
+    """Remove what packs before, or beside, have left; keep: the token whose files stay."""
+    for path in place.iterdir():
+        if OURS.fullmatch(path.name) and not path.name.startswith((f"{keep}-", LOCK)):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    shutil.rmtree(place / f"{keep}-spill", ignore_errors=True)
+
+
+def sync(place: Path) -> None:
+    """Wait until the disk has what a folder names."""
+    if os.name != "nt":
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def drafting(path: str | os.PathLike[str]) -> Iterator[Draft]:
+    """A draft of a folder that nobody else packs meanwhile; what it wrote goes where it is not published."""
+    place = Path(path)
+    _check(place)
+    with _naming_refusals(place):
+        place.mkdir(parents=True, exist_ok=True)
+        with _locked(place):
+            sweep(place, _token(place))
+            draft = Draft(place)
+            try:
+                yield draft
+            finally:
+                sweep(place, _token(place))
+
+
+def _token(place: Path) -> str:
+    """The token of the files that the folder's manifest names; any other where there is none."""
+    try:
+        found = json.loads((place / MANIFEST).read_bytes())
+        return str(found["token"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "none"
+
+
+def _check(place: Path) -> None:
+    """Refuse a path that cannot be one of blocks, and what holds anything else."""
+    if fault := path_fault(place):
+        raise StoreError(f"there can be no such folder: {fault}.", where=FilePlace(place), cure="Name another folder.")
+    if place.exists() and not place.is_dir():
+        raise StoreError("blocks are kept in a folder, but this is a file.", where=FilePlace(place), cure=NOT_OURS)
+    if place.is_dir():
+        if (place / MANIFEST).exists():
+            read_manifest(place)
+        strange = [one.name for one in place.iterdir() if one.name != MANIFEST and not OURS.fullmatch(one.name)]
+        if strange:
+            raise StoreError(
+                f"this folder holds other things, such as {strange[0]!r}.",
+                where=FilePlace(place),
+                cure=NOT_OURS,
+            )
+
+
+@contextlib.contextmanager
+def _naming_refusals(place: Path) -> Iterator[None]:
+    """What the system refuses, as an error that says of which folder."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StoreError(
+            f"the blocks cannot be written: {error.strerror or error}.",
+            where=FilePlace(place),
+            cure=f"{'Make room, or pack into' if full else 'Pack into'} another folder; what was there is as it was.",
+        ) from error
+
+
+# --- the lock
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Hold the folder's lock; that of a process that is no longer there is taken over."""
+    lock = place / LOCK
+    mine = {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}
+    while not _take(lock, mine):
+        held = _holder(lock)
+        if held is not None and _lives(held):
+            raise StoreError(
+                f"the folder is being packed by another process, {held.get('pid')} on {held.get('host')}.",
+                where=FilePlace(place),
+                cure=f"Wait for it, or pack into another folder; if it is gone, remove {LOCK}.",
+            )
+        # Of several that find a stale lock, only one can move it away.
+        aside = lock.with_name(f"{LOCK}.{secrets.token_hex(4)}")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(lock, aside)
+            aside.unlink()
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _take(lock: Path, mine: Mapping[str, Any]) -> bool:
+    """Make the lock ours where there is none; it appears with its content, never empty."""
+    draft = lock.with_name(f"{LOCK}.{secrets.token_hex(4)}")
+    draft.write_text(json.dumps(mine))
+    try:
+        os.link(draft, lock)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def _holder(lock: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(lock.read_text())
+        return found if isinstance(found, dict) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _lives(held: Mapping[str, Any]) -> bool:
+    """Whether the process that made a lock is still there; on another machine nobody knows."""
+    if held.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(int(held["pid"]), 0)
+    except (ProcessLookupError, KeyError, TypeError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return held.get("started") == _started(int(held["pid"]))  # else another has its number now
+
+
+def _started(pid: int) -> str:
+    """When a process began, as far as the system says; numbers of processes are used again."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
+
+
+# --- reading
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The manifest of a folder of blocks."""
+    place = Path(path)
+    if fault := path_fault(place):
+        raise StoreError(f"there can be no such folder: {fault}.", where=FilePlace(place), cure=NOT_OURS)
+    if not (place / MANIFEST).exists():
+        what = "there is no such folder" if not place.exists() else f"these are no blocks: there is no {MANIFEST}"
+        if (place / LOCK).exists():
+            what = "the folder is being packed, or its pack was cut off"
+        raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
+    try:
+        found = json.loads((place / MANIFEST).read_bytes().decode())
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"the manifest is damaged: {error}.", where=FilePlace(place / MANIFEST), cure=AGAIN
+        ) from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise StoreError("this is not the manifest of blocks.", where=FilePlace(place / MANIFEST), cure=NOT_OURS)
+    if not isinstance(found.get("version"), int) or found["version"] > VERSION:
+        raise StoreError(
+            f"the blocks have format version {found.get('version')}, but this Plait knows versions up to {VERSION}.",
+            where=FilePlace(place),
+            cure=f"Upgrade Plait (they were packed by {found.get('plait', 'a newer one')}).",
+        )
+    return found
+
+
+def check_size(place: Path, entry: Mapping[str, Any]) -> Path:
+    """A file that the manifest names, once it is certain that it is there with its size."""
+    path = place / str(entry["file"])
+    try:
+        size = path.stat().st_size
+    except OSError:
+        raise StoreError("this file of the blocks is missing.", where=FilePlace(path), cure=AGAIN) from None
+    if size != entry["bytes"]:
+        raise damaged(path, f"it has {size:,} bytes, not {entry['bytes']:,}")
+    return path
+
+
+def check_content(place: Path, entry: Mapping[str, Any]) -> Path:
+    """The same, once it is certain that nothing in it has changed."""
+    path = check_size(place, entry)
+    with path.open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != entry["sha256"]:
+            raise damaged(path, "its checksum is another one")
+    return path
+
+
+def damaged(path: Path, how: str) -> StoreError:
+    """A file that is not what was written."""
+    return StoreError(f"this file of the blocks is damaged: {how}.", where=FilePlace(path), cure=AGAIN)
+
+
+def fill(path: Path, size: int, buffer: Bytes) -> Bytes:
+    """A file of so many bytes in a buffer, by one readinto (several beyond 2 GB, which is what a system reads at once).
+
+    The bytes that are now there.
+    """
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            if os.fstat(stream.fileno()).st_size != size:
+                raise damaged(path, f"it has {os.fstat(stream.fileno()).st_size:,} bytes, not {size:,}")
+            done, view = 0, memoryview(buffer)[:size]  # type: ignore[arg-type]
+            while done < size:
+                more = stream.readinto(view[done:])
+                if not more:
+                    raise damaged(path, "it ends too early")
+                done += more
+    except FileNotFoundError:
+        raise StoreError("this file of the blocks is missing.", where=FilePlace(path), cure=AGAIN) from None
+    except OSError as error:
+        raise StoreError(
+            f"this file of the blocks cannot be read: {error.strerror}.", where=FilePlace(path), cure=AGAIN
+        ) from error
+    return np.asarray(buffer[:size])

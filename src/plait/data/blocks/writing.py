@@ -1,0 +1,92 @@
+"""Sorted entries in, blocks out: one file a leaf, and what is added up over all of them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from plait.data.blocks.cutting import Cut
+from plait.data.blocks.file import row_type, to_bytes
+from plait.data.blocks.folder import Draft
+from plait.data.blocks.loops import add_marginals
+from plait.data.blocks.records import Sorted
+from plait.data.cells.fibres import Fibres
+from plait.likelihood import Likelihood, Sums
+from plait.types import AnyArray, Array
+
+
+def leaves(pieces: Iterator[Sorted], cuts: Sequence[Cut]) -> Iterator[tuple[Cut, Sorted]]:
+    """Sorted pieces of any sizes as those that cuts ask for."""
+    held: list[Sorted] = []
+    passed, ends = 0, iter(cuts)  # passed: entries of all pieces before this one
+    end = next(ends, None)
+    for piece in pieces:
+        at = 0
+        while end is not None and passed + len(piece) >= end.end:
+            upto = end.end - passed
+            yield end, Sorted.joined([*held, piece.part(at, upto)])
+            held, at, end = [], upto, next(ends, None)
+        if at < len(piece):
+            held.append(piece.part(at, len(piece)))
+        passed += len(piece)
+
+
+class Writer:
+    """Writes the blocks of a relation, and adds up what its manifest says.
+
+    order: indices in tree order; kind: the type of values; zero: what a listed 0 weighs, weight: the relation itself.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        name: str,
+        order: tuple[str, ...],
+        sizes: Sequence[int],
+        likelihood: Likelihood,
+        kind: "np.dtype[Any]",
+        zero: float,
+        weight: float,
+    ) -> None:
+        self.draft, self.name, self.order, self.sizes = draft, name, order, tuple(sizes)
+        self.likelihood, self.kind, self.zero, self.weight = likelihood, kind, zero, weight
+        self.rows = [row_type(size) for size in sizes]
+        self.blocks: list[dict[str, Any]] = []
+        self.sums = Sums(0.0, 0.0, 0.0, 0.0)
+        self.entries = self.links = self.zeros = self.weightless = 0
+        self.marginals = {index: (np.zeros(size), np.zeros(size)) for index, size in zip(order, sizes)}
+
+    def write(self, cut: Cut, leaf: Sorted) -> None:
+        """Write one block."""
+        fibres = Fibres.of(self.order, self.sizes, leaf.coords)
+        arrays = {f"rows{k}": rows.astype(kind) for k, (rows, kind) in enumerate(zip(fibres.rows, self.rows))}
+        arrays |= {f"starts{k}": starts.astype(np.uint32) for k, starts in enumerate(fibres.starts)}
+        arrays["entries"] = leaf.values.astype(self.kind, copy=False)
+        if leaf.weights is not None:
+            arrays["weights"] = leaf.weights
+        entry = self.draft.put(f"{self.name}-{len(self.blocks):06d}.safetensors", to_bytes(arrays))
+        ends = {"first": int(leaf.coords[0, 0]), "last": int(leaf.coords[-1, 0])}
+        self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
+        self._add_up(leaf, arrays["entries"])
+
+    def _add_up(self, leaf: Sorted, values: AnyArray) -> None:
+        own = self._own_weights(leaf)
+        links = (values > 0) & (own > 0)
+        all_links = bool(links.all())
+        x, M = (values, own) if all_links else (values[links], np.asarray(own)[links])
+        self.sums = self.sums + self.likelihood.sums(x, M)
+        self.entries += len(leaf)
+        self.links += len(x)
+        self.zeros += int(np.count_nonzero(values == 0)) if not all_links else 0
+        self.weightless += int(np.count_nonzero(own == 0))
+        weights = own if leaf.weights is not None or own.strides != (0,) else own[:1]
+        for level, index in enumerate(self.order):
+            add_marginals(leaf.coords[:, level], values, np.ascontiguousarray(weights), *self.marginals[index])
+
+    def _own_weights(self, leaf: Sorted) -> Array:
+        """M of every entry."""
+        if leaf.weights is not None:
+            return leaf.weights * self.weight
+        if self.zero == 1 or leaf.values.min() > 0:
+            return np.broadcast_to(self.weight, len(leaf))
+        return np.where(leaf.values > 0, 1.0, self.zero) * self.weight

@@ -1,0 +1,402 @@
+"""``plait.scan``: a table in files or behind a query, described and not read. It is read in batches, when it is needed.
+
+Parquet is read again where it is needed twice. Text is dear to parse, and a query may give other rows the second time:
+who needs these twice keeps what the first pass gave (`stays`).
+"""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from plait.errors import DataError, SettingError
+from plait.files.columnar import damaged, read_arrow, read_parquet, stripped
+from plait.files.delimited import lost_in, plan_of, widen
+from plait.files.dialect import Holds, Shape, layout_of
+from plait.files.faults import line_of_row, ragged, unread
+from plait.files.kinds import ARROW, PARQUET, TEXT, check_options, format_of, shown
+from plait.files.places import existing_file
+from plait.files.read import read
+from plait.saying import Argument, FilePlace, Place
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def scan(
+    source: Any,
+    *,
+    connection: Any = None,
+    kind: str | None = None,
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    value: str | Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
+    quoted: bool | None = None,
+    strip: bool | None = None,
+    table: str | None = None,
+) -> "Scan":
+    """Describe a table without reading it, for `plait.pack` and wherever a table goes.
+
+    source      a path or a list of them, in which ``*``, ``?`` and ``[…]`` stand for many: "logs/*.parquet"; with a
+                connection the query
+    connection  a URL such as ``sqlite:///file.db``, or an open ADBC or DB-API connection
+
+    All else as in `plait.read`. Files are taken in the order of their names, and have the same columns. They can be
+    .parquet, .arrow, .csv, .tsv or .txt.
+    """
+    given: dict[str, Any] = {
+        "columns": columns, "delimiter": delimiter, "header": header, "value": value, "text": text, "quoted": quoted,
+        "strip": strip, "table": table,
+    }  # fmt: skip
+    options = {option: setting for option, setting in given.items() if setting is not None}
+    if connection is not None or (isinstance(source, str) and "://" in source):
+        return _of_query(source, connection, options)
+    paths = _paths(source)
+    found = format_of(paths[0], kind)
+    for path in paths:
+        check_options(path, options | ({} if kind is None else {"kind": kind}))
+    if found is TEXT:
+        return TextScan(paths, options | ({} if kind is None else {"kind": kind}))
+    if found in (PARQUET, ARROW):
+        return ColumnScan(paths, options, found.name)
+    raise DataError(
+        f"{found.title} cannot be scanned.",
+        where=FilePlace(paths[0]),
+        cure="Read it, plait.read(…), or convert it to Parquet.",
+    )
+
+
+def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
+    asked = options if connection is None else {**options, "query": source}
+    place = source if connection is None else connection
+    check_options(place, asked)
+    if connection is None and "table" not in options:
+        raise SettingError(
+            f"there is no query for {shown(source)}.",
+            where=Argument("connection", of="scan"),
+            cure="Give the query first, and the URL as connection=…, or say which table=… it is.",
+        )
+    return QueryScan((), asked, place)
+
+
+def _paths(source: Any) -> tuple[str, ...]:
+    """All files that are meant, in the order of their names."""
+    given = source if isinstance(source, (list, tuple)) else [source]
+    found: list[str] = []
+    for one in given:
+        if not isinstance(one, (str, os.PathLike)):
+            raise DataError(
+                f"plait.scan cannot read from {type(one).__name__}.",
+                cure="Give a path, a list of paths, or a query with connection=….",
+            )
+        path = os.path.expanduser(os.fspath(one))
+        many = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+        if not many:
+            raise DataError("there is no file of such a name.", where=FilePlace(path), cure="Check the path.")
+        found += [existing_file(each) for each in many]
+    if not found:
+        raise DataError("plait.scan got no path.", cure="Give at least one.")
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scan:
+    """A table that is read when it is needed. paths: its files; options: those of `plait.read`."""
+
+    paths: tuple[str, ...]
+    options: dict[str, Any]
+
+    is_scan: ClassVar[bool] = True
+    stays: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        raise NotImplementedError
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that is cheap to know."""
+        return None
+
+    @property
+    def title(self) -> str:
+        """What it is of, in words."""
+        more = f" and {len(self.paths) - 1:,} more" if len(self.paths) > 1 else ""
+        return f"{self.paths[0]}{more}"
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
+        """Some columns in order, about so many rows at a time; None: all that came before is void."""
+        raise NotImplementedError
+
+    def read(self) -> "pl.DataFrame":
+        """The whole table."""
+        raise NotImplementedError
+
+    def located(self, place: Place) -> FilePlace:
+        """A place of the table in its files."""
+        places = [self._row(row, place.column) for row in place.rows]
+        if not places:
+            return FilePlace(self.title, (), place.column)
+        if len(places) == 1 or all(one.path == places[0].path for one in places):
+            lines, rows = (tuple(number for one in places for number in numbers) for numbers in _numbers(places))
+            return replace(places[0], lines=lines, rows=rows)
+        return replace(places[-1], path=f"{' and '.join(one.words() for one in places[:-1])} and {places[-1].path}")
+
+    def _row(self, row: int, column: Any) -> FilePlace:
+        """A row of the table in its file."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        rows = "" if self.rows is None else f"{self.rows:,} rows, "
+        return f"Scan: {self.title}, {rows}columns {', '.join(map(repr, self.columns))}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(str(self))}</p>"
+
+
+def _numbers(places: Sequence[FilePlace]) -> Any:
+    return [one.lines for one in places], [one.rows for one in places]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnScan(Scan):
+    """Parquet or Arrow files; kind: which."""
+
+    kind: str = "parquet"
+    stays: ClassVar[bool] = True
+
+    @cached_property
+    def _plans(self) -> "list[pl.LazyFrame]":
+        return [self._plan(path) for path in self.paths]
+
+    def _plan(self, path: str) -> "pl.LazyFrame":
+        import polars as pl
+
+        with _reading(path, self.kind):
+            if self.kind == ARROW.name:
+                plan = pl.scan_ipc(path, glob=False)
+            else:
+                plan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            plan.collect_schema()
+        return plan
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of the columns, which all files have."""
+        found = [plan.collect_schema().names() for plan in self._plans]
+        _check_same(self.paths, found)
+        return tuple(name.strip() for name in found[0]) if self.options.get("strip") else tuple(found[0])
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Rows of each file: they say it at their ends."""
+        import polars as pl
+
+        found = []
+        for path, plan in zip(self.paths, self._plans):
+            with _reading(path, self.kind):
+                found.append(int(plan.select(pl.len()).collect().item()))
+        return found
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.counts)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
+        """Some columns in order, about so many rows at a time."""
+        strips = bool(self.options.get("strip"))
+        for path, plan in zip(self.paths, self._plans):
+            with _reading(path, self.kind):
+                if strips:
+                    plan = plan.rename({name: name.strip() for name in plan.collect_schema().names()})
+                found = plan.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
+                for table in found:
+                    yield stripped(table, path) if strips else table
+
+    def read(self) -> "pl.DataFrame":
+        """The whole table."""
+        import polars as pl
+
+        one = read_arrow if self.kind == ARROW.name else read_parquet
+        tables = [one(path) for path in self.paths]
+        _check_same(self.paths, [table.columns for table in tables])
+        table = tables[0] if len(tables) == 1 else pl.concat(tables, how="vertical_relaxed")
+        return stripped(table, self.title) if self.options.get("strip") else table
+
+    def _row(self, row: int, column: Any) -> FilePlace:
+        path, own = _in_file(self.paths, self.counts, row)
+        return FilePlace(path, (), column, (own,))
+
+
+class _reading:
+    """What polars says of a file that it cannot read, in our words."""
+
+    def __init__(self, path: str, kind: str) -> None:
+        self.path, self.kind = path, kind
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        import polars as pl
+
+        if isinstance(error, (pl.exceptions.PolarsError, pl.exceptions.PanicException)):
+            raise damaged(self.path, self.kind.capitalize(), error) from None
+
+
+def _in_file(paths: Sequence[str], counts: Sequence[int], row: int) -> tuple[str, int]:
+    """The file that has a row of all of them, and which of its own it is; counts: of the files that are known."""
+    for path, begin, count in zip(paths, accumulate(counts, initial=0), counts):
+        if row < begin + count:
+            return path, row - begin
+    return paths[min(len(counts), len(paths) - 1)], row - sum(counts)
+
+
+def _check_same(paths: Sequence[str], columns: Sequence[Sequence[str]]) -> None:
+    """Refuse files with other columns than the first has."""
+    for path, own in zip(paths, columns):
+        if list(own) != list(columns[0]):
+            raise DataError(
+                f"the columns are {', '.join(map(repr, own))}, but {', '.join(map(repr, columns[0]))} in {paths[0]}.",
+                where=FilePlace(path),
+                cure="Files of one table have the same columns.",
+            )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextScan(Scan):
+    """Delimited text."""
+
+    counts: list[int] = field(default_factory=list)  # rows of the files that were read to their end
+
+    @cached_property
+    def _layouts(self) -> list[Shape]:
+        found = [layout_of(path, **self.options) for path in self.paths]
+        _check_same(self.paths, [layout.columns for layout in found])
+        held = tuple(_widest(held) for held in zip(*(layout.holds for layout in found)))
+        return [replace(layout, holds=held) for layout in found]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, which all files have."""
+        return self._layouts[0].columns
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
+        """Some columns in order; begins again where one turns out to be wider than its beginning looked."""
+        layouts = self._layouts
+        while True:
+            self.counts.clear()
+            for layout in layouts:
+                wider = yield from self._batches(layout, columns, rows)
+                if wider is not None:
+                    layouts = [replace(one, holds=wider.holds) for one in layouts]
+                    yield None
+                    break
+            else:
+                return
+
+    def _batches(self, layout: Shape, columns: Sequence[str], rows: int) -> "Any":
+        """The batches of one file; gives back a wider layout where it turned out to be too narrow."""
+        import polars as pl
+
+        width = len(layout.columns)
+        wanted = sorted({*(layout.columns.index(column) for column in columns), width - 1})
+        named = {str(layout.columns.index(column)): column for column in columns}
+        before, kept = 0, 0
+        even = width == 1
+        try:
+            for table in plan_of(layout, wanted).collect_batches(chunk_size=rows, maintain_order=True):
+                if failed := lost_in(table):
+                    return widen(layout, {k: before + row for k, row in failed.items()})
+                # Polars fills up a record with too few fields, so that the last column is null there.
+                if not even and table[str(width - 1)].null_count():
+                    if (short := ragged(layout)) is not None:
+                        raise short
+                    even = True
+                before += len(table)
+                table = _without_blanks(table.select(str(k) for k in wanted))
+                kept += len(table)
+                yield table.select(pl.col(number).alias(name) for number, name in named.items())
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise unread(layout, error) from None
+        self.counts.append(kept)
+        return None
+
+    def read(self) -> "pl.DataFrame":
+        """The whole table."""
+        import polars as pl
+
+        tables = [read(path, **self.options) for path in self.paths]
+        _check_same(self.paths, [table.columns for table in tables])
+        return tables[0] if len(tables) == 1 else pl.concat(tables, how="vertical_relaxed")
+
+    def _row(self, row: int, column: Any) -> FilePlace:
+        path, own = _in_file(self.paths, self.counts, row)
+        line = line_of_row(self._layouts[self.paths.index(path)], own)
+        return FilePlace(path, (), column, (own,)) if line is None else FilePlace(path, (line,), column)
+
+
+def _widest(held: Sequence[Holds]) -> Holds:
+    """What holds all that the beginnings of several files do."""
+    order: tuple[Holds, ...] = ("whole", "number", "integers", "decimals", "text")
+    return max(held, key=order.index)
+
+
+def _without_blanks(table: "pl.DataFrame") -> "pl.DataFrame":
+    """Without the rows of blank lines."""
+    import polars as pl
+
+    if len(table) and all(column.null_count() for column in table):
+        return table.filter(~pl.all_horizontal(pl.all().is_null()))
+    return table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryScan(Scan):
+    """What a database answers; source: its URL, or an open connection."""
+
+    source: Any = None
+
+    @property
+    def title(self) -> str:
+        """The database, and what is asked."""
+        return f"{shown(self.source)}: {self.options.get('query') or self.options.get('table')}"
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of the columns of the first row."""
+        first = next(self._tables(1), None)
+        return () if first is None else tuple(first.columns)
+
+    def _tables(self, rows: int) -> "Iterator[pl.DataFrame]":
+        from plait.files.sql import sql_batches
+
+        asked = {option: self.options[option] for option in ("query", "table") if option in self.options}
+        for table in sql_batches(self.source, rows, **asked):
+            yield stripped(table, self.title) if self.options.get("strip") else table
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
+        """Some columns in order, about so many rows at a time."""
+        for table in self._tables(rows):
+            yield table.select(columns)
+
+    def read(self) -> "pl.DataFrame":
+        """The whole table."""
+        return read(self.source, **self.options)  # type: ignore[no-any-return]
+
+    def _row(self, row: int, column: Any) -> FilePlace:
+        return FilePlace(shown(self.source), (), column, (row,))
+
+
