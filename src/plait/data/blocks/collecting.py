@@ -7,29 +7,30 @@ from numpy.typing import NDArray
 
 from plait.data.blocks.loops import tally
 from plait.data.labels.columns import kind, widened
+from plait.data.labels.hashed import Found, hash_of
 from plait.errors import DataError
 from plait.saying import Place
 
 if TYPE_CHECKING:
     import polars as pl
 
-SHORT = 1 << 16  # integers in a table of counts, however few rows there are
-SLACK = 4  # more of them for each row
+SLACK = 4  # places of a table of counts for each row, at least
 
 
 class Collected:
     """The names of one column so far.
 
-    Integers that lie close together are counted in a table. Other names are collected and made distinct whenever they
-    have become twice as many.
+    Integers that lie close together are counted in a table. Other names are entered by their hashes: two of one hash
+    would be found on the second pass, as a name that is not known.
+
+    room: places that a table of counts may have, however few rows there are.
     """
 
-    def __init__(self, where: Place) -> None:
-        self.where = where
+    def __init__(self, where: Place, room: int) -> None:
+        self.where, self.room = where, room
         self.rows = 0
         self._near: _Counts | None = None
-        self._parts: list[pl.Series] = []
-        self._held, self._known = 0, 0
+        self._others: _Hashes | None = None
 
     def add(self, labels: "pl.Series") -> None:
         """Enter the labels of a batch, as `label_series` gives them."""
@@ -42,30 +43,19 @@ class Collected:
                 cure="Convert the column to one type.",
             )
         self._kind = kind(labels)
-        if self._kind == "integers" and self._held == 0:
+        if self._kind == "integers" and self._others is None:
             self._near = self._near or _Counts()
             self.rows += len(labels)
-            if self._near.add(labels, max(SHORT, SLACK * self.rows)):
+            if self._near.add(labels, max(self.room, SLACK * self.rows)):
                 return
-            self._keep(self._near.names())
+            self._others, counted = _Hashes(), self._near.names()
             self._near = None
+            if len(counted):
+                self._others.add(widened(counted))
         else:
             self.rows += len(labels)
-        self._keep(_distinct(labels))
-
-    def _keep(self, names: "pl.Series") -> None:
-        self._parts.append(names)
-        self._held += len(names)
-        if self._held > 2 * self._known + 1_000_000:
-            self._merge()
-
-    def _merge(self) -> None:
-        import polars as pl
-
-        if len({part.dtype for part in self._parts}) > 1:  # int64 and uint64
-            self._parts = [pl.concat([widened(part) for part in self._parts], how="vertical_relaxed")]
-        self._parts = [pl.concat(self._parts).unique()]
-        self._held = self._known = len(self._parts[0])
+        self._others = self._others or _Hashes()
+        self._others.add(widened(labels))
 
     @property
     def names(self) -> "pl.Series":
@@ -74,10 +64,7 @@ class Collected:
 
         if self._near is not None:
             return self._near.names()
-        if not self._parts:
-            return pl.Series(dtype=pl.Null)
-        self._merge()
-        return self._parts[0]
+        return pl.Series(dtype=pl.Null) if self._others is None else self._others.names()
 
     @property
     def counts(self) -> "tuple[pl.Series, NDArray[np.int64]] | None":
@@ -85,10 +72,29 @@ class Collected:
         return None if self._near is None else (self._near.names(), self._near.nonzero())
 
 
-def _distinct(labels: "pl.Series") -> "pl.Series":
-    from plait.data.labels.names import distinct_names
+class _Hashes:
+    """Labels by their hashes, in the order in which they were met."""
 
-    return distinct_names(labels)
+    def __init__(self) -> None:
+        self._found = Found(0)
+        self._parts: list[pl.Series] = []
+
+    def add(self, labels: "pl.Series") -> None:
+        """Enter labels that are not there yet."""
+        known = self._found.count
+        self._found = self._found.with_room(known + len(labels))
+        self._found.add(hash_of(labels))
+        new = self._found.firsts[known : self._found.count]
+        if len(new):
+            self._parts.append(labels.gather(new))
+
+    def names(self) -> "pl.Series":
+        import polars as pl
+
+        if len({part.dtype for part in self._parts}) > 1:  # int64 and uint64, whose hashes are not the same
+            return pl.concat(self._parts, how="vertical_relaxed").unique()
+        self._parts = [pl.concat(self._parts)]
+        return self._parts[0]
 
 
 class _Counts:

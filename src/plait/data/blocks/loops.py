@@ -18,12 +18,11 @@ def tally(numbers: Array, least: int, counts: Array) -> None:
 
 @kernel
 def look_up(numbers: Array, least: int, table: Array, rows: Array) -> bool:
-    """Write the rows of integers (table: of least, least + 1, …; none: their distance itself); whether all have one."""
+    """Write the rows of integers, table: of least, least + 1, … (−1: none); whether all have one."""
     known = True
     for n in range(len(numbers)):
-        row = np.int64(numbers[n]) - least
-        if len(table):
-            row = np.int64(table[row])
+        at = np.int64(numbers[n]) - least
+        row = np.int64(table[at]) if 0 <= at < len(table) else -1
         rows[n] = row
         known &= row >= 0
     return known

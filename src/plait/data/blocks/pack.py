@@ -12,7 +12,6 @@ from typing import Any
 
 from plait.data.binding.bind import declared_names, labels_of, relations_of
 from plait.data.blocks.folder import Draft, drafting
-from plait.data.blocks.memory import batch_rows
 from plait.data.blocks.reader import Reader
 from plait.data.blocks.relation import Packing
 from plait.data.labels.names import Labels
@@ -44,7 +43,7 @@ def pack_blocks(
     declared = declared_names(model, labels or {})
     with drafting(path) as draft:
         readers = {
-            name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", batch_rows(memory))
+            name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", memory)
             for n, (name, one) in enumerate(relations.items())
         }
         _collect(readers, report)

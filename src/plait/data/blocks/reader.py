@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.data.binding.entries import Entries, checked, encode, without_hidden
+from plait.data.binding.entries import Entries, checked, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.blocks.collecting import Collected
+from plait.data.blocks.memory import batch_rows, table_room
+from plait.data.cells.keys import coordinate_type
 from plait.data.labels.columns import number_array
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables
@@ -24,7 +26,7 @@ from plait.data.reading.scanned import is_scan
 from plait.data.reading.tables import TableSource, column_names, frame_of, named_labels, used_columns
 from plait.errors import DataError, PlaitError
 from plait.saying import Place
-from plait.types import Array
+from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,8 +73,9 @@ class Batch:
 class Reader:
     """A table and what its columns are; after `collect` also the names in it, how many rows, what values are like."""
 
-    def __init__(self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, rows: int) -> None:
-        self.relation, self.name, self.indices, self.batch = relation, name, indices, rows
+    def __init__(self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, memory: int) -> None:
+        self.relation, self.name, self.indices, self.memory = relation, name, indices, memory
+        self.batch = batch_rows(memory)
         self.copy, self.copies = copy, 0
         self.weight = relation.weight_column
         relation.check_indices(name, indices)
@@ -128,7 +131,7 @@ class Reader:
 
     def _begin(self) -> None:
         self.rows, self.copies, self.values = 0, 0, Values()
-        self.found = {index: Collected(Place(self.name, column)) for index, column in self.columns.items()}
+        self.found = {index: Collected(Place(self.name, column), table_room(self.memory)) for index, column in self.columns.items()}
 
     def _read(self) -> "Iterator[Mapping[str, Any] | None]":
         """The columns that are used, some rows at a time; None where all begins again."""
@@ -229,11 +232,34 @@ class Reader:
         """
         source = self.source
         labelled = tuple((index, names[index]) for index in self.indices)
+        tables = {index: near for index in self.indices if (near := self._table(index, names[index])) is not None}
         for batch in self._batches():
             with self.naming(batch.first):
-                coords = encode(batch.labels, names, self.columns, self.name)
+                coords = self._coords(batch, names, tables)
                 entries = Entries(source, labelled, coords, batch.values, batch.weights)
                 if hidden:
                     entries = without_hidden(entries, hidden)
                 entries, dropped = without_self_links(entries, apart) if apart else (entries, 0)
                 yield checked(entries).in_one_way(groups), batch.first, dropped
+
+    def _table(self, index: str, labels: Labels) -> "tuple[int, AnyArray] | None":
+        """Where all labels of a column are integers close together: the least, and the rows of it and those after."""
+        found = self.found[index].counts
+        if found is None or len(found[0]) == 0:
+            return None
+        names = found[0].to_numpy()
+        table = np.full(int(names[-1]) - int(names[0]) + 1, -1, np.int64)
+        table[names - names[0]] = labels.encode(found[0])
+        return int(names[0]), table.astype(np.int32) if len(labels) < 2**31 else table
+
+    def _coords(self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray]]") -> AnyArray:
+        """The rows (n, order) of the labels of a batch."""
+        from plait.data.blocks.loops import look_up
+
+        coords = np.empty((len(batch), len(self.indices)), coordinate_type([len(names[index]) for index in self.indices]))
+        for k, (index, labels) in enumerate(batch.labels.items()):
+            if index not in tables:
+                names[index].write(labels, coords[:, k], where=Place(self.name, self.columns[index]))
+            elif not look_up(labels.to_numpy(), *tables[index], coords[:, k]):
+                raise self._changed()
+        return coords

@@ -25,7 +25,7 @@ from plait.data.blocks.faults import Faults
 from plait.data.blocks.file import to_bytes
 from plait.data.blocks.folder import Draft
 from plait.data.blocks.loops import count_parts, count_rows
-from plait.data.blocks.memory import MOST_PARTS, range_entries
+from plait.data.blocks.memory import MOST_PARTS, range_count, range_entries
 from plait.data.blocks.reader import Reader, Values
 from plait.data.blocks.records import AsColumns, AsWords, Keeping, Sorted
 from plait.data.blocks.spool import Spool, dealt
@@ -134,7 +134,7 @@ class Packing:
 
     def _edges(self) -> NDArray[np.int64]:
         """Root rows at which ranges end, with about equally many rows of the table each where that is known."""
-        parts = min(-(-self.reader.rows // range_entries(self.memory)), MOST_PARTS, self.sizes[0])
+        parts = min(range_count(self.reader.rows, self.memory), self.sizes[0])
         found = self.reader.found[self.order[0]].counts
         if parts <= 1 or found is None:
             return np.linspace(0, self.sizes[0], max(parts, 1) + 1).astype(np.int64)
@@ -160,11 +160,7 @@ class Packing:
     def write(self, report: Report) -> dict[str, Any]:
         """Sort all ranges and write the blocks; what the manifest says of the relation."""
         sums = self.relation.duplicates == "sum" or bool(self.groups)
-        pieces = partial(self._pieces, report)
-        if sums:
-            pieces = self._settled_first(report)
-        elif len(self.spans) > 1 or self.spool.counts.sum() > range_entries(self.memory):
-            pieces = partial(self._pieces, report)
+        pieces = self._settled_first(report) if sums else partial(self._pieces, report)
         writer = self._writer()
         cuts = cut(self.counts, self.sizes, self._children)
         for end, leaf in leaves(pieces(), cuts):

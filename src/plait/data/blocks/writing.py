@@ -11,6 +11,7 @@ from plait.data.blocks.folder import Draft
 from plait.data.blocks.loops import add_marginals
 from plait.data.blocks.records import Sorted
 from plait.data.cells.fibres import Fibres
+from plait.data.cells.ranges import PIECE
 from plait.likelihood import Likelihood, Sums
 from plait.types import AnyArray, Array
 
@@ -71,14 +72,15 @@ class Writer:
 
     def _add_up(self, leaf: Sorted, values: AnyArray) -> None:
         own = self._own_weights(leaf)
-        links = (values > 0) & (own > 0)
-        all_links = bool(links.all())
-        x, M = (values, own) if all_links else (values[links], np.asarray(own)[links])
-        self.sums = self.sums + self.likelihood.sums(x, M)
+        all_links = bool(values.min() > 0 and own.min() > 0)
+        links = slice(None) if all_links else (values > 0) & (own > 0)
+        x, M = values[links], own[links]
+        for at in range(0, len(x), PIECE):  # its scratch memory stays in the cache
+            self.sums = self.sums + self.likelihood.sums(x[at : at + PIECE], M[at : at + PIECE])
         self.entries += len(leaf)
         self.links += len(x)
         self.zeros += int(np.count_nonzero(values == 0)) if not all_links else 0
-        self.weightless += int(np.count_nonzero(own == 0))
+        self.weightless += 0 if all_links else int(np.count_nonzero(own == 0))
         weights = own if leaf.weights is not None or own.strides != (0,) else own[:1]
         for level, index in enumerate(self.order):
             add_marginals(leaf.coords[:, level], values, np.ascontiguousarray(weights), *self.marginals[index])

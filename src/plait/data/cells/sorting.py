@@ -190,5 +190,5 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
 
 
 def sort_words(words: Words, low: int, bits: int) -> Words:
-    """Words sorted by some of their bits, from `low` on; the array given may be written to."""
-    return _dealt(words, low, bits, ranges(len(words)))
+    """Words sorted by some of their bits, from `low` on, on this thread alone; the array given may be written to."""
+    return _dealt(words, low, bits, [(0, len(words))])

@@ -32,8 +32,8 @@ class Hashed:
     @classmethod
     def of(cls, names: "pl.Series") -> "Hashed | None":
         """For distinct names; None where there is none, or two have the same hash."""
-        found = _Found(len(names))
-        found.add(_hash(names))
+        found = Found(len(names))
+        found.add(hash_of(names))
         return cls(names, found.hashes, found.table) if len(names) and found.count == len(names) else None
 
     def write(self, labels: "pl.Series", rows: AnyArray | None = None) -> bool:
@@ -45,7 +45,7 @@ class Hashed:
 
         def look_up(part: slice) -> None:
             some, found = labels[part], np.empty(part.stop - part.start, np.uint32)
-            _find(_hash(some), self.hashes, self.table, found)
+            _find(hash_of(some), self.hashes, self.table, found)
             same = self.names.gather(found) == some
             if not same.all():
                 known[0] = False
@@ -59,19 +59,20 @@ class Hashed:
 
 def distinct_hashed(labels: "pl.Series") -> "pl.Series":
     """The labels that occur, each once and in any order."""
-    found = _Found(0)
+    found = Found(0)
     for at in range(0, len(labels), PIECE):
         found = found.with_room(found.count + PIECE)
-        found.add(_hash(labels[at : at + PIECE]), at)
+        found.add(hash_of(labels[at : at + PIECE]), at)
     names = labels.gather(found.firsts[: found.count])
     return names if Hashed(names, found.hashes, found.table).write(labels) else labels.unique()
 
 
-def _hash(labels: "pl.Series") -> NDArray[np.uint64]:
+def hash_of(labels: "pl.Series") -> NDArray[np.uint64]:
+    """The hash of every label, (n,)."""
     return labels.hash().to_numpy()
 
 
-class _Found:
+class Found:
     """Distinct hashes in the order in which they were met, and where each was met first."""
 
     def __init__(self, room: int) -> None:
@@ -83,11 +84,11 @@ class _Found:
         """Enter hashes, the first of which stands at `begin`."""
         self.count = _enter(hashes, begin, self.table, self.hashes, self.firsts, self.count)
 
-    def with_room(self, room: int) -> "_Found":
+    def with_room(self, room: int) -> "Found":
         """This one, or a larger one with the same hashes."""
         if room <= self.room:
             return self
-        larger = _Found(2 * room)
+        larger = Found(2 * room)
         larger.add(self.hashes[: self.count])
         larger.firsts[: self.count] = self.firsts[: self.count]
         return larger
