@@ -24,6 +24,7 @@ TABLES = (
     "gaps",
     "intervals",
     "orders",
+    "pack",
     "predict",
     "pruning",
     "ranks",

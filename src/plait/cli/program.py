@@ -44,6 +44,7 @@ COMMANDS = {
     "top": ("links", "List the most probable links that are not known yet."),
     "explain": ("links", "Say why a link is predicted."),
     "evaluate": ("evaluating", "Measure how well a run predicts links that it has not seen."),
+    "pack": ("packing", "Sort tables that are larger than memory into blocks on disk."),
     "convert": ("converting", "Read a table or an array, and write it as another kind of file."),
 }
 

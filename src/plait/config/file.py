@@ -69,6 +69,10 @@ class Config:
         """Every relation, its files read."""
         return {name: self._relation(name, table) for name, table in self.tables["relations"].items()}
 
+    def scans(self) -> "dict[str, Relation]":
+        """Every relation, its files described and not read; what cannot be is read."""
+        return {name: self._relation(name, table, scan=True) for name, table in self.tables["relations"].items()}
+
     def fixed(self) -> dict[str, Any]:
         """The given factors, their files read: exposures, or arrays."""
         from plait.data import Exposure
@@ -112,13 +116,15 @@ class Config:
         """The config that `to_dict` described; its sources are where they were."""
         return cls(remembered["path"], remembered["text"], dict(remembered["changes"]))
 
-    def _relation(self, name: str, table: Table) -> "Relation":
+    def _relation(self, name: str, table: Table, *, scan: bool = False) -> "Relation":
         from plait.data import Relation
 
         with self._naming(f"[relations.{name}]"):
-            columns = table.get("columns")
+            columns, indices = table.get("columns"), self.model.equation(name).indices
+            scanned = self._scan(table, indices) if scan else None
             return Relation(
-                self._read(table, self.model.equation(name).indices),
+                self._read(table, indices) if scanned is None else scanned,
+                ignore=None if scanned is None else table.get("ignore"),
                 columns=columns if is_table(columns) else None,
                 indices=table.get("indices"),
                 missing=self._missing(table.get("missing")),
@@ -148,6 +154,18 @@ class Config:
                 ),
             )
         return found[column]
+
+    def _scan(self, table: Table, indices: tuple[str, ...]) -> Any:
+        """A source that is read later; None for what cannot be."""
+        from plait.files.kinds import ARROW, PARQUET, SQL, TEXT, format_of
+        from plait.files.scan import scan
+
+        source, options = self.location(table["source"]), self.options(table, indices)
+        kind = format_of(source, options.get("kind"))
+        if kind is SQL:
+            query = options.pop("query", None)
+            return scan(source, **options) if query is None else scan(query, connection=source, **options)
+        return scan(source, **options) if kind in (TEXT, PARQUET, ARROW) else None
 
     def _read(self, table: Table, indices: tuple[str, ...] = ()) -> Any:
         """What a source holds: a table without the ignored columns, or an array."""

@@ -58,6 +58,7 @@ def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
 
 
 def damaged(path: str, kind: str, error: BaseException) -> DataError:
+    """A file that polars cannot read, in its words."""
     reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
     return DataError(
         f"this is no {kind} file, or a damaged one: {reason}.",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from plait.errors import DataError, SettingError
 from plait.files.columnar import damaged, read_arrow, read_parquet, stripped
@@ -144,8 +144,8 @@ class Scan:
         if not places:
             return FilePlace(self.title, (), place.column)
         if len(places) == 1 or all(one.path == places[0].path for one in places):
-            lines, rows = (tuple(number for one in places for number in numbers) for numbers in _numbers(places))
-            return replace(places[0], lines=lines, rows=rows)
+            lines = tuple(line for one in places for line in one.lines)
+            return replace(places[0], lines=lines, rows=tuple(row for one in places for row in one.rows))
         return replace(places[-1], path=f"{' and '.join(one.words() for one in places[:-1])} and {places[-1].path}")
 
     def _row(self, row: int, column: Any) -> FilePlace:
@@ -163,10 +163,6 @@ class Scan:
         from html import escape
 
         return f"<p>{escape(str(self))}</p>"
-
-
-def _numbers(places: Sequence[FilePlace]) -> Any:
-    return [one.lines for one in places], [one.rows for one in places]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,7 +188,7 @@ class ColumnScan(Scan):
         return plan
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[str, ...]:
         """The names of the columns, which all files have."""
         found = [plan.collect_schema().names() for plan in self._plans]
         _check_same(self.paths, found)
@@ -338,7 +334,7 @@ class TextScan(Scan):
         """The whole table."""
         import polars as pl
 
-        tables = [read(path, **self.options) for path in self.paths]
+        tables: list[pl.DataFrame] = [read(path, **self.options) for path in self.paths]
         _check_same(self.paths, [table.columns for table in tables])
         return tables[0] if len(tables) == 1 else pl.concat(tables, how="vertical_relaxed")
 
@@ -375,7 +371,7 @@ class QueryScan(Scan):
         return f"{shown(self.source)}: {self.options.get('query') or self.options.get('table')}"
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[str, ...]:
         """The names of the columns of the first row."""
         first = next(self._tables(1), None)
         return () if first is None else tuple(first.columns)
@@ -394,9 +390,7 @@ class QueryScan(Scan):
 
     def read(self) -> "pl.DataFrame":
         """The whole table."""
-        return read(self.source, **self.options)  # type: ignore[no-any-return]
+        return cast("pl.DataFrame", read(self.source, **self.options))
 
     def _row(self, row: int, column: Any) -> FilePlace:
         return FilePlace(shown(self.source), (), column, (row,))
-
-

@@ -41,7 +41,7 @@ def sql_batches(source: Any, size: int, query: str | None = None, table: str | N
     """The same rows, some at a time: what a server sends is never in memory as a whole."""
     statement = _statement(source, query, table)
     scheme = _scheme(source)
-    opened = source if scheme is None else _sqlite(source) if scheme == "sqlite" else _postgresql(source)
+    opened: Any = source if scheme is None else _sqlite(source) if scheme == "sqlite" else _postgresql(source)
     with nullcontext(opened) if scheme is None else closing(opened) as connection:
 
         def cure() -> str:

@@ -61,6 +61,7 @@ def bind(
 
 
 def relations_of(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
+    """The data of every relation of a model; refuse what is missing, and what is none."""
     if not isinstance(data, Mapping):
         raise DataError(
             f"data is {type(data).__name__}.",

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.blocks.loops import tally
+from plait.data.cells.ranges import MANY
 from plait.data.labels.columns import kind, widened
 from plait.data.labels.hashed import Found, hash_of
 from plait.errors import DataError
@@ -20,17 +21,17 @@ SLACK = 4  # places of a table of counts for each row, at least
 class Collected:
     """The names of one column so far.
 
-    Integers that lie close together are counted in a table. Other names are entered by their hashes: two of one hash
-    would be found on the second pass, as a name that is not known.
+    Integers that lie close together are counted in a table. Other names are entered by their hashes: of two with one
+    hash the second is missing, which the second pass finds, as a name that is not known.
 
-    room: places that a table of counts may have, however few rows there are.
+    room: places that a table of counts may have, however few rows there are. exact: compare names, not hashes.
     """
 
-    def __init__(self, where: Place, room: int) -> None:
-        self.where, self.room = where, room
-        self.rows = 0
+    def __init__(self, where: Place, room: int, *, exact: bool = False) -> None:
+        self.where, self.room, self.exact = where, room, exact
+        self.rows, self._kind = 0, ""
         self._near: _Counts | None = None
-        self._others: _Hashes | None = None
+        self._others: _Hashes | _Distinct | None = None
 
     def add(self, labels: "pl.Series") -> None:
         """Enter the labels of a batch, as `label_series` gives them."""
@@ -48,14 +49,17 @@ class Collected:
             self.rows += len(labels)
             if self._near.add(labels, max(self.room, SLACK * self.rows)):
                 return
-            self._others, counted = _Hashes(), self._near.names()
+            self._others, counted = self._begin(), self._near.names()
             self._near = None
             if len(counted):
                 self._others.add(widened(counted))
         else:
             self.rows += len(labels)
-        self._others = self._others or _Hashes()
+        self._others = self._others or self._begin()
         self._others.add(widened(labels))
+
+    def _begin(self) -> "_Hashes | _Distinct":
+        return _Distinct() if self.exact else _Hashes()
 
     @property
     def names(self) -> "pl.Series":
@@ -70,6 +74,14 @@ class Collected:
     def counts(self) -> "tuple[pl.Series, NDArray[np.int64]] | None":
         """All names and how often each occurs, where that is known."""
         return None if self._near is None else (self._near.names(), self._near.nonzero())
+
+
+def _joined(parts: "list[pl.Series]") -> "pl.Series":
+    """Labels of several batches; of integers, those of one may have been within 63 bits."""
+    import polars as pl
+
+    same = len({part.dtype for part in parts}) == 1
+    return pl.concat(parts if same else [part.cast(pl.UInt64) for part in parts])
 
 
 class _Hashes:
@@ -89,11 +101,28 @@ class _Hashes:
             self._parts.append(labels.gather(new))
 
     def names(self) -> "pl.Series":
-        import polars as pl
+        if len({part.dtype for part in self._parts}) > 1:  # their hashes are not the same
+            return _joined(self._parts).unique()
+        self._parts = [_joined(self._parts)]
+        return self._parts[0]
 
-        if len({part.dtype for part in self._parts}) > 1:  # int64 and uint64, whose hashes are not the same
-            return pl.concat(self._parts, how="vertical_relaxed").unique()
-        self._parts = [pl.concat(self._parts)]
+
+class _Distinct:
+    """Labels made distinct whenever they have become twice as many."""
+
+    def __init__(self) -> None:
+        self._parts: list[pl.Series] = []
+        self._held, self._known = 0, 0
+
+    def add(self, labels: "pl.Series") -> None:
+        self._parts.append(labels.unique())
+        self._held += len(self._parts[-1])
+        if self._held > 2 * self._known + MANY:
+            self.names()
+
+    def names(self) -> "pl.Series":
+        self._parts = [_joined(self._parts).unique()]
+        self._held = self._known = len(self._parts[0])
         return self._parts[0]
 
 

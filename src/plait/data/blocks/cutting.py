@@ -42,4 +42,7 @@ def _cut_giant(first: int, counts: AnyArray, size: int) -> list[Cut]:
     """The blocks of one root row, from the counts of its children."""
     below = first + np.concatenate([[0], np.cumsum(counts[counts > 0], dtype=np.int64)])
     leaves = cut_leaves(below[[0, -1]], np.array([0, len(below) - 1]), below, size)
-    return [Cut(int(below[-1] if leaf.inside is None else below[leaf.inside[1]]), leaf.inside is not None) for leaf in leaves]
+    return [
+        Cut(int(below[-1] if leaf.inside is None else below[leaf.inside[1]]), leaf.inside is not None)
+        for leaf in leaves
+    ]

@@ -4,7 +4,7 @@ It collects all rows of the cells in question and has binding look at them: so t
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _gathered(cells: AnyArray, entries: Iterator[tuple[Entries, int, int]]) -> E
         chosen = batch.chosen(here)
         object.__setattr__(chosen, "rows", rows[here] + first)
         found.append(chosen)
-    parts = {
+    parts: dict[str, Any] = {
         name: None if getattr(found[0], name) is None else np.concatenate([getattr(one, name) for one in found])
         for name in ("coords", "values", "weights", "rows", "writing")
     }

@@ -224,9 +224,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         found = json.loads((place / MANIFEST).read_bytes().decode())
     except (OSError, ValueError) as error:
-        raise StoreError(
-            f"the manifest is damaged: {error}.", where=FilePlace(place / MANIFEST), cure=AGAIN
-        ) from None
+        raise StoreError(f"the manifest is damaged: {error}.", where=FilePlace(place / MANIFEST), cure=AGAIN) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise StoreError("this is not the manifest of blocks.", where=FilePlace(place / MANIFEST), cure=NOT_OURS)
     if not isinstance(found.get("version"), int) or found["version"] > VERSION:

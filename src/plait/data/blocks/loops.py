@@ -19,13 +19,14 @@ def tally(numbers: Array, least: int, counts: Array) -> None:
 @kernel
 def look_up(numbers: Array, least: int, table: Array, rows: Array) -> bool:
     """Write the rows of integers, table: of least, least + 1, … (−1: none); whether all have one."""
-    known = True
+    unknown = 0
     for n in range(len(numbers)):
         at = np.int64(numbers[n]) - least
-        row = np.int64(table[at]) if 0 <= at < len(table) else -1
+        row = np.int64(table[at]) if 0 <= at < len(table) else np.int64(-1)
         rows[n] = row
-        known &= row >= 0
-    return known
+        if row < 0:
+            unknown += 1
+    return unknown == 0
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 
 from plait.data.binding.bind import declared_names, labels_of, relations_of
 from plait.data.blocks.folder import Draft, drafting
-from plait.data.blocks.reader import Reader
+from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.relation import Packing
 from plait.data.labels.names import Labels
 from plait.data.reading.arrays import is_array
@@ -42,22 +42,39 @@ def pack_blocks(
         _refuse(model, name, relation)
     declared = declared_names(model, labels or {})
     with drafting(path) as draft:
-        readers = {
-            name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", memory)
-            for n, (name, one) in enumerate(relations.items())
-        }
-        _collect(readers, report)
-        names = _names(model, readers, declared)
-        rows = sum(reader.rows for reader in readers.values())
-        share = _Share(report, COLLECTING, max(rows, 1))
-        said: dict[str, Any] = {}
-        for n, (name, relation) in enumerate(relations.items()):
-            packing = Packing(draft, n, relation, readers[name], model.equation(name), names, memory)
-            packing.deal(lambda more: share.add(more * DEALING))
-            said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - DEALING)))
-        written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
-        draft.publish(_manifest(model, draft, said, written))
+        try:
+            _pack(model, relations, draft, memory, declared, report)
+        except SameHashError:
+            _pack(model, relations, draft, memory, declared, report, exact=True)
     report(1.0)
+
+
+def _pack(
+    model: Model,
+    relations: Mapping[str, Relation],
+    draft: Draft,
+    memory: int,
+    declared: Mapping[str, Any],
+    report: Report,
+    *,
+    exact: bool = False,
+) -> None:
+    """All passes, then the manifest; exact: compare all names, not their hashes."""
+    readers = {
+        name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", memory, exact=exact)
+        for n, (name, one) in enumerate(relations.items())
+    }
+    _collect(readers, report)
+    names = _names(model, readers, declared)
+    rows = sum(reader.rows for reader in readers.values())
+    share = _Share(report, COLLECTING, max(rows, 1))
+    said: dict[str, Any] = {}
+    for n, (name, relation) in enumerate(relations.items()):
+        packing = Packing(draft, n, relation, readers[name], model.equation(name), names, memory)
+        packing.deal(lambda more: share.add(more * DEALING))
+        said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - DEALING)))
+    written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
+    draft.publish(_manifest(model, draft, said, written))
 
 
 class _Share:
@@ -106,9 +123,7 @@ def _write_labels(draft: Draft, number: int, labels: Labels) -> dict[str, Any]:
     return draft.put(f"labels{number}.parquet", buffer.getvalue())
 
 
-def _manifest(
-    model: Model, draft: Draft, relations: Mapping[str, Any], labels: Mapping[str, Any]
-) -> dict[str, Any]:
+def _manifest(model: Model, draft: Draft, relations: Mapping[str, Any], labels: Mapping[str, Any]) -> dict[str, Any]:
     hashes = [entry["sha256"] for entry in labels.values()]
     for one in relations.values():
         hashes += [one["totals"]["sha256"], *(entry["sha256"] for entry in one["blocks"])]

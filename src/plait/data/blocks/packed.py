@@ -79,7 +79,7 @@ class PackedBlocks(Sequence[FibreTree]):
         if len(entries) != entry["entries"] or len(rows[-1]) != len(entries):
             raise damaged(path, "it has another number of entries")
         beside = (arrays["weights"],) if "weights" in arrays else ()
-        return FibreTree(self.order, self.sizes, rows, starts, entries, None, beside)  # type: ignore[arg-type]
+        return FibreTree(self.order, self.sizes, rows, starts, entries, None, beside)
 
     def stream(self, buffers: int = BUFFERS) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
         """All blocks in order, read ahead by a thread; call the third when a block is done with, so that its buffer is
@@ -314,9 +314,7 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
     shape = tuple(said["shape"])
     sizes = dict(zip(indices, shape))
     tables = {
-        kind: {
-            tuple(over): totals[f"{kind}/{n}"].reshape(-1, len(over)) for n, over in enumerate(said[kind])
-        }
+        kind: {tuple(over): totals[f"{kind}/{n}"].reshape(-1, len(over)) for n, over in enumerate(said[kind])}
         for kind in ("missing", "hidden")
     }
     return PackedRelation(

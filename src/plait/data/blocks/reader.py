@@ -17,7 +17,7 @@ from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.blocks.collecting import Collected
 from plait.data.blocks.memory import batch_rows, table_room
 from plait.data.cells.keys import coordinate_type
-from plait.data.labels.columns import number_array
+from plait.data.labels.columns import kind, number_array
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables
 from plait.data.observing.undirected import Groups
@@ -70,12 +70,18 @@ class Batch:
         return len(self.values)
 
 
+class SameHashError(Exception):
+    """Two names of a table have one hash: it has to be read once more."""
+
+
 class Reader:
     """A table and what its columns are; after `collect` also the names in it, how many rows, what values are like."""
 
-    def __init__(self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, memory: int) -> None:
+    def __init__(
+        self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, memory: int, *, exact: bool = False
+    ) -> None:
         self.relation, self.name, self.indices, self.memory = relation, name, indices, memory
-        self.batch = batch_rows(memory)
+        self.batch, self.exact = batch_rows(memory), exact
         self.copy, self.copies = copy, 0
         self.weight = relation.weight_column
         relation.check_indices(name, indices)
@@ -131,7 +137,10 @@ class Reader:
 
     def _begin(self) -> None:
         self.rows, self.copies, self.values = 0, 0, Values()
-        self.found = {index: Collected(Place(self.name, column), table_room(self.memory)) for index, column in self.columns.items()}
+        self.found = {
+            index: Collected(Place(self.name, column), table_room(self.memory), exact=self.exact)
+            for index, column in self.columns.items()
+        }
 
     def _read(self) -> "Iterator[Mapping[str, Any] | None]":
         """The columns that are used, some rows at a time; None where all begins again."""
@@ -252,14 +261,26 @@ class Reader:
         table[names - names[0]] = labels.encode(found[0])
         return int(names[0]), table.astype(np.int32) if len(labels) < 2**31 else table
 
-    def _coords(self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray]]") -> AnyArray:
+    def _coords(
+        self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray]]"
+    ) -> AnyArray:
         """The rows (n, order) of the labels of a batch."""
         from plait.data.blocks.loops import look_up
 
-        coords = np.empty((len(batch), len(self.indices)), coordinate_type([len(names[index]) for index in self.indices]))
+        coords = np.empty(
+            (len(batch), len(self.indices)), coordinate_type([len(names[index]) for index in self.indices])
+        )
         for k, (index, labels) in enumerate(batch.labels.items()):
             if index not in tables:
-                names[index].write(labels, coords[:, k], where=Place(self.name, self.columns[index]))
+                self._write(labels, names[index], coords[:, k])
             elif not look_up(labels.to_numpy(), *tables[index], coords[:, k]):
                 raise self._changed()
         return coords
+
+    def _write(self, labels: "pl.Series", names: Labels, rows: AnyArray) -> None:
+        try:
+            names.write(labels, rows, where=Place(self.name))
+        except DataError:
+            if self.exact or kind(labels) != kind(names.names):
+                raise self._changed() from None
+            raise SameHashError from None

@@ -5,8 +5,8 @@ ranges then wait until the leaves can be cut. Else every row is an entry, and bl
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -105,11 +105,11 @@ class Packing:
         edges = self._edges()
         table = np.repeat(np.arange(len(edges) - 1), np.diff(edges)).astype(np.uint16)
         self.spool = Spool(self.draft.spill, len(edges) - 1, self.memory // 4)
-        self.spans = [((), int(lo), int(hi)) for lo, hi in zip(edges[:-1], edges[1:])]
+        self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
         self.counts = np.zeros(self.sizes[0], np.int64)
         plain = not self.covered and not self.apart  # then all names are of rows that are kept
         kept = 0
-        for entries, first, dropped in self.entries():
+        for entries, _, dropped in self.entries():
             self.self_links += dropped
             kept += len(entries)
             self._look(entries, plain)
@@ -302,7 +302,11 @@ class Packing:
             arrays[f"seen/{index}"] = seen[index].view(np.uint8)
         for kind, tables in (("missing", missing), ("hidden", self.put_aside)):
             for n, coords in enumerate(tables.values()):
-                arrays[f"{kind}/{n}"] = np.ascontiguousarray(coords).reshape(-1).astype(np.uint32 if coords.dtype.itemsize <= 4 else np.uint64)
+                arrays[f"{kind}/{n}"] = (
+                    np.ascontiguousarray(coords)
+                    .reshape(-1)
+                    .astype(np.uint32 if coords.dtype.itemsize <= 4 else np.uint64)
+                )
         totals = self.draft.put(f"relation{self.number}-totals.safetensors", to_bytes(arrays))
         return {
             "indices": list(self.indices),
@@ -337,7 +341,7 @@ class Packing:
 
     def _diagonal(self) -> tuple[str, Tables, Tables]:
         """What became of the diagonal; and with it, all that is missing, and all that is hidden."""
-        pairs = {pair: all_of(len(self.names[pair[0]])) for pair in self.apart}
+        pairs: Tables = {pair: all_of(len(self.names[pair[0]])) for pair in self.apart}
         missing = together(self.missing, pairs, self.names)
         hidden = together(missing, self.put_aside, self.names)
         if self.doubled:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class Spool:
         self.counts = np.zeros(parts, np.int64)
         self._held: list[list[Records]] = [[] for _ in range(parts)]
         self._bytes = 0
-        self._kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}  # type: ignore[type-arg]
+        self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
 
     @property
     def parts(self) -> int:
@@ -47,7 +48,7 @@ class Spool:
                 if held:
                     with open(self._file(part, name), "ab") as stream:
                         for records in held:
-                            stream.write(memoryview(np.ascontiguousarray(records[name])).cast("B"))
+                            stream.write(np.ascontiguousarray(records[name]).data.cast("B"))
             held.clear()
         self._bytes = 0
 

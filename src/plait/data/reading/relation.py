@@ -179,6 +179,7 @@ class Relation:
         return [(p, read_missing(table, p, indices, columns, self.strip)) for p, table in zip(places, tables)]
 
     def check_indices(self, name: Named, indices: Sequence[str]) -> None:
+        """Refuse what is said of indices that the equation does not have."""
         if self.indices is not None and sorted(self.indices) != sorted(indices):
             raise DataError(
                 f"the indices are said to be {', '.join(self.indices)}, but its equation has {', '.join(indices)}.",

@@ -48,8 +48,10 @@ def is_table(data: Any) -> bool:
     """Whether narwhals reads this as a dataframe."""
     import narwhals as nw
 
-    return is_scan(data) or isinstance(data, (nw.DataFrame, nw.LazyFrame)) or isinstance(
-        _native(data, f"the {type(data).__name__}"), (nw.DataFrame, nw.LazyFrame)
+    return (
+        is_scan(data)
+        or isinstance(data, (nw.DataFrame, nw.LazyFrame))
+        or isinstance(_native(data, f"the {type(data).__name__}"), (nw.DataFrame, nw.LazyFrame))
     )
 
 

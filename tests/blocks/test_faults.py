@@ -1,0 +1,113 @@
+"""What is wrong with tables is said in the words of data in memory, with file and row."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.data.binding.bind import bind
+
+MODEL = "v[i, j] = A[i, r] B[j, r]"
+ONE_AXIS = "v[i, j] = A[i, r] A[j, r]\nj: i"
+
+
+def rows(**changed):
+    rng = np.random.default_rng(0)
+    table = {"i": np.arange(6000) // 3, "j": np.arange(6000) % 3 + 3000, "value": rng.integers(1, 4, 6000)}
+    return pl.DataFrame(table)
+
+
+def spoilt(column, row, value, table=None):
+    table = rows() if table is None else table
+    return table.with_columns(pl.Series(column, [*table[column][:row], value, *table[column][row + 1 :]]))
+
+
+REPEATED = pl.concat([rows(), rows()[[5, 7, 5000]]])
+FAULTS = {
+    "negative": (MODEL, {}, spoilt("value", 4321, -1)),
+    "missing value": (MODEL, {}, spoilt("value", 4321, None)),
+    "infinite": (MODEL, {}, spoilt("value", 5999, float("inf"), rows().cast({"value": pl.Float64}))),
+    "missing label": (MODEL, {}, spoilt("i", 4999, None)),
+    "repeated": (MODEL, {}, REPEATED),
+    "repeated once": (MODEL, {}, pl.concat([rows(), rows()[[5]]])),
+    "repeated fractions": (MODEL, {}, REPEATED.with_columns(pl.col("value") + 0.5)),
+    "no likelihood": (MODEL, {"likelihood": "bernoulli"}, rows().with_columns(value=pl.lit(1.0)).pipe(
+        lambda table: spoilt("value", 1234, 2.0, table))),
+    "sum is no link": (MODEL, {"likelihood": "bernoulli", "duplicates": "sum"}, REPEATED.with_columns(value=pl.lit(1))),
+    "two directions": (ONE_AXIS, {}, pl.concat([rows(), pl.DataFrame({"i": [3000], "j": [0], "value": [17]})])),
+    "twice in one direction": (ONE_AXIS, {}, pl.concat([rows(), rows()[[3]]])),
+    "weights": (MODEL, {"weight": "w"}, spoilt("w", 77, -3.0, rows().with_columns(w=pl.lit(1.0)))),
+    "surplus column": (MODEL, {}, rows().with_columns(w=pl.lit(1.0))),
+    "no column": (MODEL, {"columns": {"i": "who"}}, rows()),
+    "no number": (MODEL, {"value": "value"}, rows().cast({"value": pl.String})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", ["1MB", "1GB"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_words_are_those_of_data_in_memory(tmp_path, fault, memory):
+    model, options, table = FAULTS[fault]
+    relation = plait.Relation(table, **options)
+    with pytest.raises(plait.DataError) as wanted:
+        bind(plait.Model(model), {"v": relation}, warn=False)
+    with pytest.raises(plait.DataError) as got:
+        plait.pack(model, {"v": relation}, tmp_path / "x", memory=memory)
+    assert str(got.value) == str(wanted.value)
+    assert list((tmp_path / "x").iterdir() if (tmp_path / "x").exists() else []) == []
+
+
+@pytest.mark.parametrize("fault", ["negative", "missing value", "missing label", "repeated"])
+def test_a_row_of_a_file_is_named_by_its_line(tmp_path, fault):
+    model, _, table = FAULTS[fault]
+    table.write_csv(tmp_path / "t.csv")
+    table.write_parquet(tmp_path / "t.parquet")
+    said = {}
+    for name in ("t.csv", "t.parquet"):
+        with pytest.raises(plait.DataError) as got:
+            plait.pack(model, {"v": plait.scan(tmp_path / name)}, tmp_path / "x", memory="1MB")
+        said[name] = got.value.where.to_dict()
+    row = {"negative": [4321], "missing value": [4321], "missing label": [4999], "repeated": [5, 6000]}[fault]
+    assert said["t.parquet"]["rows"] == row
+    assert said["t.csv"]["lines"] == [one + 2 for one in row]
+    assert said["t.csv"]["file"] == str(tmp_path / "t.csv")
+
+
+def test_of_several_files_the_right_one_is_named(tmp_path):
+    rows()[:2500].write_parquet(tmp_path / "a.parquet")
+    pl.concat([rows()[2500:], rows()[[5]]]).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(plait.DataError, match=r"a\.parquet, row 5 .* and .*b\.parquet, row 3500 .*: both are about"):
+        plait.pack(MODEL, {"v": plait.scan(tmp_path / "*.parquet")}, tmp_path / "x", memory="1MB")
+
+
+def test_files_of_one_table_have_the_same_columns(tmp_path):
+    rows().write_parquet(tmp_path / "a.parquet")
+    rows().rename({"j": "k"}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(plait.DataError, match=r"b\.parquet: the columns are 'i', 'k', 'value', but 'i', 'j', 'value'"):
+        plait.pack(MODEL, {"v": plait.scan(tmp_path / "*.parquet")}, tmp_path / "x")
+
+
+def test_a_file_that_is_no_table(tmp_path):
+    (tmp_path / "t.parquet").write_bytes(b"nothing")
+    with pytest.raises(plait.DataError, match="no Parquet file, or a damaged one"):
+        plait.pack(MODEL, {"v": plait.scan(tmp_path / "t.parquet")}, tmp_path / "x")
+    with pytest.raises(plait.DataError, match="there is no file of such a name"):
+        plait.scan(tmp_path / "*.csv")
+
+
+def test_a_record_with_too_few_fields(tmp_path):
+    rows().write_csv(tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", "a") as file:
+        file.write("3,4\n")
+    with pytest.raises(plait.DataError, match=r"t\.csv, line 6002: 2 fields, but the file has 3 columns"):
+        plait.pack(MODEL, {"v": plait.scan(tmp_path / "t.csv")}, tmp_path / "x", memory="1MB")
+
+
+@pytest.mark.parametrize("memory", ["4 gigs", 0, -1, None, "GB", True])
+def test_memory_is_a_number_of_bytes(tmp_path, memory):
+    with pytest.raises(plait.SettingError, match="It is a number of bytes"):
+        plait.pack(MODEL, {"v": rows()}, tmp_path / "x", memory=memory)
+
+
+def test_what_cannot_be_packed_says_so(tmp_path):
+    with pytest.raises(plait.DataError, match="an array cannot be packed"):
+        plait.pack(MODEL, {"v": np.ones((3, 4))}, tmp_path / "x")

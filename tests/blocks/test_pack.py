@@ -1,0 +1,268 @@
+"""A packed folder holds what binding the same data in memory gives, leaf by leaf and bit by bit."""
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import plait
+from plait.compile.plan import tree_order
+from plait.data.binding.bind import bind
+from plait.data.blocks import collecting
+from plait.data.blocks.file import row_type
+from plait.data.blocks.packed import Packed
+from plait.data.cells.leaves import cut_leaves, leaf_size
+from plait.data.cells.orders import packed_order
+from plait.data.cells.trees import grow
+
+CP = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
+ORDERS = {1: "v[i] = A[i, r]", 2: "v[i, j] = A[i, r] B[j, r]", 3: CP}
+
+
+def bind_in_memory(model, data, labels=None):
+    return bind(plait.Model(model), data, labels, warn=False)
+
+
+def leaves_in_memory(relation):
+    """Rows, starts and entries of each leaf of the tree that binding leads to; its links are all that is listed."""
+    sizes = dict(zip(relation.indices, relation.shape))
+    order = packed_order(relation.indices, sizes)
+    tree = grow(relation.indices, sizes, relation.links, relation.values, order)
+    cells = tree.cells(np.arange(len(tree)))
+    firsts, children, below = [], None, None
+    if len(tree):
+        new = np.concatenate([[True], cells[1:, 0] != cells[:-1, 0]])
+        firsts = np.append(np.flatnonzero(new), len(tree))
+        if len(order) > 1:
+            deeper = new | np.concatenate([[True], cells[1:, 1] != cells[:-1, 1]])
+            below = np.append(np.flatnonzero(deeper), len(tree))
+            children = np.searchsorted(below, firsts)
+    size = leaf_size(len(tree), [sizes[index] for index in order])
+    found = []
+    for leaf in cut_leaves(np.array(firsts or [0]) if not len(tree) else firsts, children, below, size):
+        lo, hi = (
+            (firsts[leaf.lo], firsts[leaf.hi])
+            if leaf.inside is None
+            else (below[leaf.inside[0]], below[leaf.inside[1]])
+        )
+        found.append((order, cells[lo:hi], tree.entries[lo:hi]))
+    return found
+
+
+def agree(packed, bound):
+    """Whether all blocks are the leaves in memory, and all that is said of the relation is what binding says."""
+    leaves = leaves_in_memory(bound)
+    assert len(packed.blocks) == len(leaves)
+    for block, (order, cells, entries) in zip(packed.blocks, leaves):
+        assert block.order == order
+        assert [rows.dtype for rows in block.rows] == [row_type(size) for size in block.sizes]
+        np.testing.assert_array_equal(block.cells(np.arange(len(block))), cells)
+        np.testing.assert_array_equal(block.entries, entries)
+    assert (packed.shape, packed.links) == (bound.shape, len(bound.links))
+    assert packed.observed_cells == bound.observed_cells
+    assert (packed.summed, packed.diagonal, packed.self_links) == (bound.summed, bound.diagonal, bound.self_links)
+    for index in packed.indices:
+        np.testing.assert_array_equal(packed.seen[index], bound.seen[index])
+        column = bound.links.column(index)
+        size = bound.shape[bound.indices.index(index)]
+        total = np.bincount(column, bound.values * bound.cell_weights, size)
+        np.testing.assert_allclose(packed.marginals[index][0], total, rtol=1e-12)
+    weight = np.sum(bound.cell_weights)
+    sums = bound.likelihood.sums(bound.values, np.array(bound.cell_weights))
+    np.testing.assert_allclose(packed.sums, sums, rtol=1e-12)
+    assert packed.sums.weight == pytest.approx(weight)
+
+
+def packs_like_memory(tmp_path, model, data, memory="1MB", labels=None, exact=True):
+    found = plait.pack(model, data, tmp_path / "x.blocks", memory=memory, labels=labels)
+    bound = bind_in_memory(model, data, labels=labels)
+    for name, relation in bound.relations.items():
+        if exact:
+            agree(found.relations[name], relation)
+    for axis, names in found.labels.items():
+        assert names == bound.labels[axis]
+    assert found.model == str(bound.model)
+    found.verify()
+    return found
+
+
+def table(seed, n, sizes, values=6):
+    rng = np.random.default_rng(seed)
+    cells = {name: rng.integers(0, size, n) for name, size in zip("ijk", sizes)}
+    return pl.DataFrame({**cells, "value": rng.integers(1, values, n)}).unique(list(cells), maintain_order=True)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_order_is_that_of_the_plan(data):
+    sizes = data.draw(st.dictionaries(st.sampled_from("ijkl"), st.integers(1, 9), min_size=1))
+    indices = tuple(data.draw(st.permutations(sorted(sizes))))
+    assert packed_order(indices, sizes) == tree_order(indices, sizes)
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_small_tables(tmp_path_factory, data):
+    order = data.draw(st.integers(1, 3))
+    rows = data.draw(st.lists(st.tuples(*[st.integers(-3, 4)] * order), min_size=1, max_size=25))
+    values = data.draw(st.lists(st.sampled_from([1.0, 2.0, 0.5, 1e-9, 300.0, 2.0**40]), min_size=25, max_size=25))
+    columns = {name: [row[k] for row in rows] for k, name in enumerate("ijk"[:order])}
+    relation = plait.Relation(pl.DataFrame({**columns, "value": values[: len(rows)]}), duplicates="sum")
+    packs_like_memory(tmp_path_factory.mktemp("blocks"), ORDERS[order], {"v": relation})
+
+
+@pytest.mark.parametrize("memory", ["1MB", "20MB", "4GB"])
+@pytest.mark.parametrize("sizes", [(3000, 7, 50), (5, 40, 4000)])
+def test_larger_tables_in_any_memory(tmp_path, memory, sizes):
+    found = packs_like_memory(tmp_path, CP, {"v": table(0, 60_000, sizes)}, memory)
+    assert len(found.relations["v"].blocks) > 1
+
+
+@pytest.mark.parametrize("memory", ["1MB", "1GB"])
+def test_a_giant_root_row_is_several_blocks(tmp_path, memory):
+    rows, giant = table(1, 24_000, (300, 200, 200)), table(2, 70_000, (1, 200, 200))
+    many = pl.concat([rows, giant.with_columns(i=pl.lit(7, pl.Int64))]).unique(["i", "j", "k"], maintain_order=True)
+    found = packs_like_memory(tmp_path, CP, {"v": many}, memory)
+    inside = [entry for entry in found.relations["v"].blocks.files if entry["inside"]]
+    assert len(inside) > 1
+    assert {entry["first"] for entry in inside} == {7}
+
+
+@pytest.mark.parametrize("names", [
+    lambda numbers: [f"name {n}" for n in numbers],
+    lambda numbers: [datetime.date(2020, 1, 1) + datetime.timedelta(int(n)) for n in numbers],
+    lambda numbers: np.asarray(numbers) * 10**15,
+    lambda numbers: [n % 2 == 0 for n in numbers],
+])  # fmt: skip
+def test_names_of_any_kind(tmp_path, names):
+    rows = table(3, 5000, (300, 7, 50))
+    rows = rows.with_columns(k=pl.Series(names(rows["k"].to_list()))).unique(["i", "j", "k"], maintain_order=True)
+    packs_like_memory(tmp_path, CP, {"v": rows})
+
+
+def test_one_row_and_a_folder_with_spaces(tmp_path):
+    rows = pl.DataFrame({"i": [" x y"], "j": ["é"], "k": [3]})
+    found = plait.pack(CP, {"v": rows}, tmp_path / "my own blocks")
+    agree(found.relations["v"], bind_in_memory(CP, {"v": rows}).relations["v"])
+    assert found.labels["i"][0] == " x y"
+
+
+def test_an_empty_table_with_declared_names(tmp_path):
+    rows = pl.DataFrame({"i": [], "j": []}, schema={"i": pl.Int64, "j": pl.Int64})
+    labels = {"i": [1, 2], "j": [3, 4]}
+    found = packs_like_memory(tmp_path, ORDERS[2], {"v": plait.Relation(rows, universe="model")}, labels=labels)
+    assert len(found.relations["v"].blocks) == 0
+
+
+def test_an_empty_table_says_so(tmp_path):
+    rows = pl.DataFrame({"i": [], "j": []}, schema={"i": pl.Int64, "j": pl.Int64})
+    with pytest.raises(plait.DataError, match="axis i has no entity"):
+        plait.pack(ORDERS[2], {"v": rows}, tmp_path / "x")
+
+
+@pytest.mark.parametrize("options", [
+    {"observed": "listed"}, {"observed": 0.25}, {"weight": 3.0}, {"universe": "model"}, {"likelihood": "negbin"},
+    {"weight": 0.0}, {"likelihood": "bernoulli", "value": "one", "ignore": ["value"]},
+])  # fmt: skip
+def test_options_of_relations(tmp_path, options):
+    rows = table(4, 3000, (200, 7, 50)).with_columns(one=pl.lit(1))
+    given = {"value": "value", "ignore": ["one"]} | options
+    found = packs_like_memory(tmp_path, CP, {"v": plait.Relation(rows, **given)}, exact=options != {"weight": 0.0})
+    assert found.relations["v"].options["observed"] == options.get("observed", "all")
+
+
+def test_listed_zeros_are_entries_that_are_no_links(tmp_path):
+    rows = pl.DataFrame({"i": [0, 0, 1], "j": [0, 1, 1], "value": [0, 2, 3]})
+    found = plait.pack(ORDERS[2], {"v": plait.Relation(rows, observed="listed")}, tmp_path / "x").relations["v"]
+    assert (found.entries, found.links, found.zeros, found.observed_cells) == (3, 2, 1, 3)
+    np.testing.assert_array_equal(found.blocks[0].entries, [0, 2, 3])
+
+
+def test_own_weights(tmp_path):
+    rows = table(5, 2000, (100, 7, 50)).with_columns(w=pl.int_range(pl.len()) % 3 / 2)
+    relation = plait.Relation(rows, weight="w")
+    found = plait.pack(CP, {"v": relation}, tmp_path / "x", memory="1MB").relations["v"]
+    bound = bind_in_memory(CP, {"v": relation}).relations["v"]
+    assert (found.links, found.observed_cells) == (len(bound.links), bound.observed_cells)
+    np.testing.assert_allclose(found.sums, bound.likelihood.sums(bound.values, bound.cell_weights))
+    cells = np.concatenate([tree.cells(np.arange(len(tree))) for tree in found.blocks])
+    own = np.concatenate([tree.beside[0] for tree in found.blocks])
+    values = np.concatenate([tree.entries for tree in found.blocks])
+    turned = cells[:, [found.order.index(index) for index in found.indices]][(own > 0) & (values > 0)]
+    some = turned[np.lexsort(turned.T[::-1])]
+    np.testing.assert_array_equal(some, bound.cells)
+
+
+def test_hidden_and_missing_tables(tmp_path):
+    rows = table(6, 3000, (200, 7, 50))
+    missing = [pl.DataFrame({"i": [3, 4]}), pl.DataFrame({"j": [1, 1], "k": [2, 3]})]
+    relation = plait.Relation(rows, missing=missing, hidden=rows[:20].select("i", "j", "k"))
+    found = packs_like_memory(tmp_path, CP, {"v": relation})
+    assert set(found.relations["v"].missing) == {("i",), ("j", "k")}
+    assert len(found.relations["v"].hidden["i", "j", "k"]) == 20
+
+
+@pytest.mark.parametrize("model", [
+    "f[user, friend] = U[user, r] F[friend, r]\nfriend: user",
+    "f[user, friend] = U[user, r] U[friend, r]\nfriend: user",
+])  # fmt: skip
+@pytest.mark.parametrize("loops", [False, True])
+def test_relations_on_one_axis(tmp_path, model, loops):
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(0, 60, (2, 900))
+    keep = np.full(900, True) if loops else a != b
+    rows = pl.DataFrame({"user": a[keep], "friend": b[keep]}).unique(maintain_order=True)
+    packs_like_memory(tmp_path, model, {"f": rows})
+
+
+def test_coupled_relations_share_names(tmp_path):
+    model = "v[i, j, k] = A[i, r] B[j, r] C[k, r]\nw[i, m] = A[i, r] D[m, r]"
+    rows = table(8, 3000, (200, 7, 50))
+    other = pl.DataFrame({"i": [1, 500, 700], "m": ["x", "y", "x"]})
+    packs_like_memory(tmp_path, model, {"v": rows, "w": other})
+
+
+def test_files_and_tables_give_the_same_blocks(tmp_path):
+    rows = table(9, 20_000, (2000, 7, 50))
+    rows.write_parquet(tmp_path / "t.parquet", row_group_size=3000)
+    rows.write_csv(tmp_path / "t.csv")
+    rows[:7000].write_csv(tmp_path / "part1.csv")
+    rows[7000:].write_csv(tmp_path / "part2.csv")
+    prints = {
+        plait.pack(CP, {"v": source}, tmp_path / "x.blocks", memory=memory).fingerprint
+        for source in (rows, *(plait.scan(tmp_path / name) for name in ("t.parquet", "t.csv", "part*.csv")))
+        for memory in ("1MB", "1GB")
+    }
+    assert len(prints) == 1
+    assert Packed.open(tmp_path / "x.blocks").fingerprint in prints
+
+
+def test_a_column_of_text_that_turns_out_wider(tmp_path):
+    rows = [f"{n},{n % 7},1" for n in range(40_000)] + ["007,3,2", "x,1,1"]
+    (tmp_path / "t.csv").write_text("\n".join(["i,j,value", *rows]))
+    found = plait.pack(ORDERS[2], {"v": plait.scan(tmp_path / "t.csv")}, tmp_path / "x", memory="1MB")
+    assert found.labels["i"] == bind_in_memory(ORDERS[2], {"v": plait.read(tmp_path / "t.csv")}).labels["i"]
+
+
+def test_a_scan_is_a_table_to_a_fit(tmp_path):
+    rows = table(10, 300, (20, 7, 5))
+    rows.write_csv(tmp_path / "t.csv")
+    scan = plait.scan(tmp_path / "t.csv")
+    ours, theirs = (plait.fit(CP, {"v": one}, rank=2, sweeps=2, seed=0).bound for one in (scan, rows))
+    assert ours == theirs
+    assert "columns 'i', 'j', 'k', 'value'" in str(scan)
+
+
+def test_names_of_one_hash_are_still_told_apart(tmp_path, monkeypatch):
+    rows = table(11, 5000, (300, 7, 50)).with_columns(pl.format("name {}", "k").alias("k"))
+    monkeypatch.setattr(collecting, "hash_of", lambda labels: np.asarray(labels.str.len_bytes(), np.uint64))
+    packs_like_memory(tmp_path, CP, {"v": rows})
+
+
+def test_integers_beyond_63_bits(tmp_path):
+    rows = table(12, 5000, (300, 7, 50)).cast({"k": pl.UInt64})
+    last = pl.DataFrame({"i": [1, 2], "j": [1, 1], "k": [2**64 - 1, 2**63], "value": [1, 1]}, schema=rows.schema)
+    packs_like_memory(tmp_path, CP, {"v": pl.concat([rows, last])})
