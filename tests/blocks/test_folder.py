@@ -58,6 +58,18 @@ def test_a_stream_gives_all_blocks_in_reused_buffers(packed):
     assert seen == list(range(len(blocks)))
 
 
+def test_blocks_are_a_table_to_an_executor(packed):
+    blocks = packed.relations["v"].blocks
+    numbers, entries = [], 0
+    for piece in blocks.table.walk(1):
+        numbers.append(piece.number)
+        entries += piece.tree.length(piece.leaf)
+        piece.done()
+    assert numbers == list(range(1, len(blocks)))
+    assert entries == len(blocks.table) - len(blocks[0])
+    assert sum(len(tree) for tree in blocks.table.trees()) == blocks.entries == len(blocks.table)
+
+
 def test_a_stream_can_be_left(packed):
     stream = packed.relations["v"].blocks.stream()
     next(stream)

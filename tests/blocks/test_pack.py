@@ -12,11 +12,9 @@ import plait
 from plait.compile.plan import tree_order
 from plait.data.binding.bind import bind
 from plait.data.blocks import collecting
-from plait.data.blocks.file import row_type
 from plait.data.blocks.packed import Packed
-from plait.data.cells.leaves import cut_leaves, leaf_size
 from plait.data.cells.orders import packed_order
-from plait.data.cells.trees import grow
+from plait.data.cells.trees import grow, narrow
 
 CP = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 ORDERS = {1: "v[i] = A[i, r]", 2: "v[i, j] = A[i, r] B[j, r]", 3: CP}
@@ -27,38 +25,26 @@ def bind_in_memory(model, data, labels=None):
 
 
 def leaves_in_memory(relation):
-    """Rows, starts and entries of each leaf of the tree that binding leads to; its links are all that is listed."""
+    """Cells and entries of each leaf of the tree that binding leads to; its links are all that is listed."""
     sizes = dict(zip(relation.indices, relation.shape))
     order = packed_order(relation.indices, sizes)
-    tree = grow(relation.indices, sizes, relation.links, relation.values, order)
-    cells = tree.cells(np.arange(len(tree)))
-    firsts, children, below = [], None, None
-    if len(tree):
-        new = np.concatenate([[True], cells[1:, 0] != cells[:-1, 0]])
-        firsts = np.append(np.flatnonzero(new), len(tree))
-        if len(order) > 1:
-            deeper = new | np.concatenate([[True], cells[1:, 1] != cells[:-1, 1]])
-            below = np.append(np.flatnonzero(deeper), len(tree))
-            children = np.searchsorted(below, firsts)
-    size = leaf_size(len(tree), [sizes[index] for index in order])
-    found = []
-    for leaf in cut_leaves(np.array(firsts or [0]) if not len(tree) else firsts, children, below, size):
-        lo, hi = (
-            (firsts[leaf.lo], firsts[leaf.hi])
-            if leaf.inside is None
-            else (below[leaf.inside[0]], below[leaf.inside[1]])
-        )
-        found.append((order, cells[lo:hi], tree.entries[lo:hi]))
-    return found
+    tree = grow(relation.indices, sizes, relation.links, narrow(relation.values), order)
+    cells, found, at = tree.cells(np.arange(len(tree))), [], 0
+    for leaf in tree.leaves:
+        end = at + tree.length(leaf)
+        found.append((cells[at:end], tree.entries[at:end], leaf.inside is not None))
+        at = end
+    assert at == len(tree)
+    return tree, found
 
 
 def agree(packed, bound):
     """Whether all blocks are the leaves in memory, and all that is said of the relation is what binding says."""
-    leaves = leaves_in_memory(bound)
+    tree, leaves = leaves_in_memory(bound)
     assert len(packed.blocks) == len(leaves)
-    for block, (order, cells, entries) in zip(packed.blocks, leaves):
-        assert block.order == order
-        assert [rows.dtype for rows in block.rows] == [row_type(size) for size in block.sizes]
+    for block, said, (cells, entries, inside) in zip(packed.blocks, packed.blocks.files, leaves):
+        assert (block.order, block.sizes, said["inside"]) == (tree.order, tree.sizes, inside)
+        assert block.types == packed.blocks.types == tree.types
         np.testing.assert_array_equal(block.cells(np.arange(len(block))), cells)
         np.testing.assert_array_equal(block.entries, entries)
     assert (packed.shape, packed.links) == (bound.shape, len(bound.links))
@@ -123,9 +109,13 @@ def test_larger_tables_in_any_memory(tmp_path, memory, sizes):
 
 @pytest.mark.parametrize("memory", ["1MB", "1GB"])
 def test_a_giant_root_row_is_several_blocks(tmp_path, memory):
-    rows, giant = table(1, 24_000, (300, 200, 200)), table(2, 70_000, (1, 200, 200))
-    many = pl.concat([rows, giant.with_columns(i=pl.lit(7, pl.Int64))]).unique(["i", "j", "k"], maintain_order=True)
-    found = packs_like_memory(tmp_path, CP, {"v": many}, memory)
+    rng = np.random.default_rng(1)
+    giant = np.stack(np.unravel_index(np.sort(rng.permutation(27_000)[:26_000]), (30, 30, 30)), axis=1)
+    cells = np.concatenate(
+        [np.c_[rng.integers(0, 100, 24_000), rng.integers(0, 30, (24_000, 3))], np.c_[np.full(26_000, 7), giant]]
+    )
+    many = pl.DataFrame(dict(zip("hijk", cells.T))).unique(maintain_order=True)
+    found = packs_like_memory(tmp_path, "v[h, i, j, k] = A[h, r] B[i, r] C[j, r] D[k, r]", {"v": many}, memory)
     inside = [entry for entry in found.relations["v"].blocks.files if entry["inside"]]
     assert len(inside) > 1
     assert {entry["first"] for entry in inside} == {7}

@@ -19,11 +19,6 @@ TYPES = {word: np.dtype(name) for name, word in WORDS.items()}
 Bytes = NDArray[np.uint8]
 
 
-def row_type(size: int) -> np.dtype[Any]:
-    """The narrowest type of the row numbers of an axis."""
-    return next(np.dtype(kind) for kind in ("uint8", "uint16", "uint32", "uint64") if size - 1 <= np.iinfo(kind).max)
-
-
 def aligned(size: int) -> Bytes:
     """A buffer of so many bytes whose first one lies at a multiple of 64."""
     room = np.empty(size + ALIGNED, np.uint8)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from plait.data.blocks.file import Bytes, aligned, from_bytes
 from plait.data.blocks.folder import AGAIN, check_content, check_size, damaged, fill, read_manifest
-from plait.data.cells.trees import FibreTree
+from plait.data.cells.leaves import Leaf
+from plait.data.cells.trees import FibreTree, Piece
 from plait.data.labels.names import Labels
 from plait.errors import PlaitError, StoreError
 from plait.likelihood import Likelihood, Sums, from_words
@@ -27,12 +28,16 @@ BUFFERS = 4  # blocks in memory at a time while a pass reads ahead
 
 @dataclass(frozen=True, eq=False)
 class PackedBlocks(Sequence[FibreTree]):
-    """The leaves of a relation's tree, one a file; order and sizes: its indices and their sizes, root first."""
+    """The leaves of a relation's tree, one a file.
+
+    order and sizes: its indices and their sizes, root first. types: of starts, of the rows of every level, of entries.
+    """
 
     place: Path
     order: tuple[str, ...]
     sizes: tuple[int, ...]
     entries: int
+    types: tuple[np.dtype[Any], ...]
     files: tuple[Mapping[str, Any], ...]
 
     def __len__(self) -> int:
@@ -81,10 +86,20 @@ class PackedBlocks(Sequence[FibreTree]):
         beside = (arrays["weights"],) if "weights" in arrays else ()
         return FibreTree(self.order, self.sizes, rows, starts, entries, None, beside)
 
-    def stream(self, buffers: int = BUFFERS) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
-        """All blocks in order, read ahead by a thread; call the third when a block is done with, so that its buffer is
-        filled anew. At most so many blocks are held at a time."""
-        return _stream(self, buffers)
+    def stream(
+        self, buffers: int = BUFFERS, lo: int = 0, hi: int | None = None
+    ) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
+        """All blocks in order, or some of them, read ahead by a thread.
+
+        Call the third when a block is done with, so that its buffer is filled anew: at most so many blocks are held at
+        a time, and whoever keeps them all waits for ever.
+        """
+        return _stream(self, range(len(self))[lo:hi], buffers)
+
+    @property
+    def table(self) -> "PackedTable":
+        """The blocks as what an executor sums."""
+        return PackedTable(self)
 
     def verify(self) -> None:
         """Check that no block has changed: reads and hashes all of them."""
@@ -157,15 +172,15 @@ def find_in(tree: FibreTree, cells: NDArray[np.int64]) -> tuple[Array, NDArray[n
     return values, there
 
 
-def _stream(blocks: PackedBlocks, buffers: int) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
+def _stream(blocks: PackedBlocks, numbers: range, buffers: int) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
     free: queue.SimpleQueue[Bytes | None] = queue.SimpleQueue()
     ready: queue.SimpleQueue[tuple[int, FibreTree, Bytes] | BaseException | None] = queue.SimpleQueue()
-    for _ in range(min(buffers, len(blocks))):
+    for _ in range(min(buffers, len(numbers))):
         free.put(aligned(blocks.largest))
 
     def run() -> None:
         try:
-            for number in range(len(blocks)):
+            for number in numbers:
                 buffer = free.get()
                 if buffer is None:  # nobody reads on
                     return
@@ -203,6 +218,47 @@ def _once(free: "queue.SimpleQueue[Bytes | None]", buffer: Bytes) -> Callable[[]
             free.put(left.pop())
 
     return release
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTable:
+    """Blocks as a `cells.trees.Table`: each is a leaf, in memory only while it is summed."""
+
+    blocks: PackedBlocks
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The indices, root first."""
+        return self.blocks.order
+
+    @property
+    def types(self) -> tuple[np.dtype[Any], ...]:
+        """Those of starts, of the row numbers of every level, and of the entries, the same in all blocks."""
+        return self.blocks.types
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves there are."""
+        return len(self.blocks)
+
+    def __len__(self) -> int:
+        return self.blocks.entries
+
+    def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
+        """The leaves, or some of them, one after another, read ahead."""
+        for number, tree, release in self.blocks.stream(lo=lo, hi=hi):
+            yield Piece(number, tree, self._leaf(number, tree), release)
+
+    def _leaf(self, number: int, tree: FibreTree) -> Leaf:
+        """All of a block; a part of a giant as it would be cut in memory."""
+        inside = (0, len(tree.rows[1])) if self.blocks.files[number]["inside"] else None
+        return Leaf(0, len(tree.rows[0]), inside)
+
+    def trees(self) -> Iterator[FibreTree]:
+        """The blocks, one after another; a tree is valid until the next one is asked for."""
+        for _, tree, release in self.blocks.stream():
+            yield tree
+            release()
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,6 +394,13 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
         self_links=said["self_links"],
         observed_cells=said["observed_cells"],
         blocks=PackedBlocks(
-            place, order, tuple(sizes[index] for index in order), said["entries"], tuple(said["blocks"])
+            place,
+            order,
+            tuple(sizes[index] for index in order),
+            said["entries"],
+            tuple(
+                np.dtype(kind) for kind in (said["types"]["starts"], *said["types"]["rows"], said["types"]["entries"])
+            ),
+            tuple(said["blocks"]),
         ),
     )

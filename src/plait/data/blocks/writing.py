@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from plait.data.blocks.cutting import Cut
-from plait.data.blocks.file import row_type, to_bytes
+from plait.data.blocks.file import to_bytes
 from plait.data.blocks.folder import Draft
 from plait.data.blocks.loops import add_marginals
 from plait.data.blocks.records import Sorted
-from plait.data.cells.fibres import Fibres
+from plait.data.cells.fibres import Fibres, row_type
 from plait.data.cells.ranges import PIECE
 from plait.likelihood import Likelihood, Sums
 from plait.types import AnyArray, Array
@@ -60,8 +60,8 @@ class Writer:
     def write(self, cut: Cut, leaf: Sorted) -> None:
         """Write one block."""
         fibres = Fibres.of(self.order, self.sizes, leaf.coords)
-        arrays = {f"rows{k}": rows.astype(kind) for k, (rows, kind) in enumerate(zip(fibres.rows, self.rows))}
-        arrays |= {f"starts{k}": starts.astype(np.uint32) for k, starts in enumerate(fibres.starts)}
+        arrays: dict[str, AnyArray] = {f"rows{level}": rows for level, rows in enumerate(fibres.rows)}
+        arrays |= {f"starts{level}": starts for level, starts in enumerate(fibres.starts)}
         arrays["entries"] = leaf.values.astype(self.kind, copy=False)
         if leaf.weights is not None:
             arrays["weights"] = leaf.weights
