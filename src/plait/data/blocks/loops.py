@@ -40,13 +40,65 @@ def make_words(coords: Array, places: Array, shifts: Array, values: Array, words
 
 
 @kernel
-def split_words(words: Array, shifts: Array, masks: Array, mask: int, coords: Array, values: Array) -> None:
-    """Take them apart again, levels in tree order; mask: of the value."""
+def some_bits(words: Array, shift: int, mask: int, numbers: Array) -> None:
+    """Some bits of words, in a narrower type."""
+    for n in range(len(words)):
+        numbers[n] = (words[n] >> np.uint64(shift)) & np.uint64(mask)
+
+
+@kernel
+def look_at(values: Array, most: float) -> tuple[float, bool, bool]:
+    """The largest of some values and `most`, whether all are whole, and whether floats hold them all."""
+    fractions, wide = 0, 0
+    for n in range(len(values)):
+        value = values[n]
+        most = max(most, value)
+        if value != np.floor(value):
+            fractions += 1
+        if np.float64(np.float32(value)) != value:
+            wide += 1
+    return most, fractions == 0, wide == 0
+
+
+@kernel
+def count_repeats(words: Array, low: int) -> int:
+    """How many words equal the one before, but for their lowest bits."""
+    found = 0
+    for n in range(1, len(words)):
+        if (words[n] >> np.uint64(low)) == (words[n - 1] >> np.uint64(low)):
+            found += 1
+    return found
+
+
+@kernel
+def write_level(words: Array, shift: int, mask: int, below: int, rows: Array, starts: Array) -> int:
+    """Rows and starts of one level of sorted words, whose bits begin at shift, those of the next level at below.
+
+    How many fibres it has.
+    """
+    fibres, children = 0, 0
     for n in range(len(words)):
         word = words[n]
-        values[n] = word & np.uint64(mask)
-        for level in range(len(shifts)):
-            coords[n, level] = (word >> np.uint64(shifts[level])) & np.uint64(masks[level])
+        if n == 0 or (word >> np.uint64(shift)) != (words[n - 1] >> np.uint64(shift)):
+            rows[fibres] = (word >> np.uint64(shift)) & np.uint64(mask)
+            starts[fibres] = children
+            fibres += 1
+        if n == 0 or (word >> np.uint64(below)) != (words[n - 1] >> np.uint64(below)):
+            children += 1
+    starts[fibres] = children
+    return fibres
+
+
+@kernel
+def add_word_marginals(
+    words: Array, shift: int, mask: int, values: Array, weights: Array, value: Array, weight: Array
+) -> None:
+    """What `add_marginals` does, for rows that are some bits of words."""
+    for n in range(len(words)):
+        row = np.int64((words[n] >> np.uint64(shift)) & np.uint64(mask))
+        own = weights[n] if len(weights) > 1 else weights[0]
+        value[row] += own * values[n]
+        weight[row] += own
 
 
 @kernel

@@ -15,6 +15,7 @@ import numpy as np
 from plait.data.binding.entries import Entries, checked, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.blocks.collecting import Collected
+from plait.data.blocks.loops import look_at, look_up
 from plait.data.blocks.memory import batch_rows, table_room
 from plait.data.cells.keys import coordinate_type
 from plait.data.labels.columns import kind, number_array
@@ -44,10 +45,9 @@ class Values:
         """Look at some more; those that are no numbers ≥ 0 are refused elsewhere."""
         if len(values) == 0:
             return
-        self.most = max(self.most, float(values.max()))
-        self.whole = self.whole and bool((values == np.floor(values)).all())
-        with np.errstate(over="ignore"):
-            self.floats = self.floats and bool((values.astype(np.float32) == values).all())
+        some = values[:1] if values.strides == (0,) else values
+        self.most, whole, floats = look_at(np.ascontiguousarray(some), self.most)
+        self.whole, self.floats = self.whole and whole, self.floats and floats
 
     @property
     def type(self) -> "np.dtype[Any]":
@@ -265,8 +265,6 @@ class Reader:
         self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray]]"
     ) -> AnyArray:
         """The rows (n, order) of the labels of a batch."""
-        from plait.data.blocks.loops import look_up
-
         coords = np.empty(
             (len(batch), len(self.indices)), coordinate_type([len(names[index]) for index in self.indices])
         )

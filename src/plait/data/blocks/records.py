@@ -3,56 +3,175 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait.data.binding.entries import Entries
 from plait.data.blocks.spool import Records
+from plait.data.cells.fibres import Fibres, repeats, row_type, start_type
 from plait.data.cells.keys import coordinate_type
 from plait.data.cells.sorting import sort_cells, sort_words, taken
 from plait.types import AnyArray, Array
 
 
-@dataclass(frozen=True, eq=False)
-class Sorted:
+class Sorted(ABC):
     """Entries in tree order: coords (n, order), values (n,), weights (n,) or None, writing (n,) or None."""
 
+    coords: AnyArray
+    values: AnyArray
+    weights: Array | None
+    writing: AnyArray | None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @abstractmethod
+    def part(self, lo: int, hi: int) -> "Sorted":
+        """Some of them, as views."""
+
+    @abstractmethod
+    def joined(self, others: "Sequence[Sorted]") -> "Sorted":
+        """These and others behind them."""
+
+    @abstractmethod
+    def repeats(self) -> int:
+        """How many are about the same cell as the one before."""
+
+    @abstractmethod
+    def fibres(self) -> tuple[list[AnyArray], list[AnyArray]]:
+        """Rows and starts of every level, where cells are distinct."""
+
+    @abstractmethod
+    def ends(self) -> tuple[int, int]:
+        """The first and the last root row."""
+
+    @abstractmethod
+    def add_marginals(self, level: int, values: AnyArray, weights: Array, value: Array, weight: Array) -> None:
+        """Add M·x and M to the totals of the rows of a level; a single weight is everyone's."""
+
+
+@dataclass(frozen=True, eq=False)
+class SortedColumns(Sorted):
+    """The cells themselves; sizes: of the axes."""
+
+    sizes: tuple[int, ...]
     coords: AnyArray
     values: AnyArray
     weights: Array | None = None
     writing: AnyArray | None = None
 
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def part(self, lo: int, hi: int) -> "Sorted":
+    def part(self, lo: int, hi: int) -> "SortedColumns":
         """Some of them, as views."""
         own, way = self.weights, self.writing
-        return Sorted(
-            self.coords[lo:hi],
-            self.values[lo:hi],
-            None if own is None else own[lo:hi],
-            None if way is None else way[lo:hi],
+        return replace(
+            self,
+            coords=self.coords[lo:hi],
+            values=self.values[lo:hi],
+            weights=None if own is None else own[lo:hi],
+            writing=None if way is None else way[lo:hi],
         )
 
-    def chosen(self, which: AnyArray) -> "Sorted":
-        """Some of them, by mask or position."""
-        own, way = self.weights, self.writing
-        return Sorted(
-            self.coords[which],
-            self.values[which],
-            None if own is None else own[which],
-            None if way is None else way[which],
-        )
+    def joined(self, others: Sequence[Sorted]) -> "SortedColumns":
+        """These and others behind them."""
+        if not others:
+            return self
+        parts = [self, *others]
+        own = None if self.weights is None else np.concatenate([p.weights for p in parts if p.weights is not None])
+        coords, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("coords", "values"))
+        return SortedColumns(self.sizes, coords, values, own)
 
-    @classmethod
-    def joined(cls, parts: "Sequence[Sorted]") -> "Sorted":
-        """Several behind each other."""
-        if len(parts) == 1:
-            return parts[0]
-        own = None if parts[0].weights is None else np.concatenate([p.weights for p in parts if p.weights is not None])
-        coords = np.concatenate([part.coords for part in parts])
-        return cls(coords, np.concatenate([part.values for part in parts]), own)
+    def repeats(self) -> int:
+        """How many are about the same cell as the one before."""
+        return repeats(self.coords)
+
+    def fibres(self) -> tuple[list[AnyArray], list[AnyArray]]:
+        """As in memory."""
+        found = Fibres.of(tuple(map(str, range(len(self.sizes)))), self.sizes, self.coords)
+        return list(found.rows), list(found.starts)
+
+    def ends(self) -> tuple[int, int]:
+        """The first and the last root row."""
+        return int(self.coords[0, 0]), int(self.coords[-1, 0])
+
+    def add_marginals(self, level: int, values: AnyArray, weights: Array, value: Array, weight: Array) -> None:
+        """By the column of the level."""
+        from plait.data.blocks.loops import add_marginals
+
+        add_marginals(self.coords[:, level], values, weights, value, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class SortedWords(Sorted):
+    """Words of cell and value, and how they are made."""
+
+    how: "AsWords"
+    words: NDArray[np.uint64]
+    weights: None = None
+    writing: None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def values(self) -> AnyArray:  # type: ignore[override]
+        """The low bits of the words."""
+        from plait.data.blocks.loops import some_bits
+
+        low = self.how.low
+        values = np.empty(len(self.words), np.uint8 if low <= 8 else np.uint16)
+        some_bits(self.words, 0, (1 << low) - 1, values)
+        return values
+
+    @cached_property
+    def coords(self) -> AnyArray:  # type: ignore[override]
+        """The words taken apart."""
+        coords = np.empty((len(self.words), len(self.how.sizes)), coordinate_type(self.how.sizes))
+        for level in range(len(self.how.sizes)):
+            coords[:, level] = self.how.rows({"words": self.words}, level)
+        return coords
+
+    def part(self, lo: int, hi: int) -> "SortedWords":
+        """Some of them, as views."""
+        return SortedWords(self.how, self.words[lo:hi])
+
+    def joined(self, others: Sequence[Sorted]) -> "SortedWords":
+        """These and others behind them."""
+        more = [other.words for other in others if isinstance(other, SortedWords)]
+        return SortedWords(self.how, np.concatenate([self.words, *more])) if more else self
+
+    def repeats(self) -> int:
+        """How many are about the same cell as the one before."""
+        from plait.data.blocks.loops import count_repeats
+
+        return int(count_repeats(self.words, self.how.low))
+
+    def fibres(self) -> tuple[list[AnyArray], list[AnyArray]]:
+        """Read from the words: what has changed since the one before begins a fibre."""
+        from plait.data.blocks.loops import some_bits, write_level
+
+        count, last = len(self.words), len(self.how.sizes) - 1
+        rows = [np.empty(count, row_type(size)) for size in self.how.sizes]
+        starts = [np.empty(count + 1, start_type(count)) for _ in range(last)]
+        shifts, masks = self.how.shifts.tolist(), self.how.masks.tolist()
+        for level in range(last):
+            found = write_level(self.words, shifts[level], masks[level], shifts[level + 1], rows[level], starts[level])
+            rows[level], starts[level] = rows[level][:found], starts[level][: found + 1]
+        some_bits(self.words, shifts[last], masks[last], rows[last])
+        return rows, starts
+
+    def ends(self) -> tuple[int, int]:
+        """The first and the last root row."""
+        shift = int(self.how.shifts[0])
+        return int(self.words[0]) >> shift, int(self.words[-1]) >> shift
+
+    def add_marginals(self, level: int, values: AnyArray, weights: Array, value: Array, weight: Array) -> None:
+        """By the bits of the level."""
+        from plait.data.blocks.loops import add_word_marginals
+
+        shift, mask = int(self.how.shifts[level]), int(self.how.masks[level])
+        add_word_marginals(self.words, shift, mask, values, weights, value, weight)
 
 
 class Keeping(ABC):
@@ -64,10 +183,6 @@ class Keeping(ABC):
     @abstractmethod
     def keep(self, entries: Entries) -> Records:
         """Entries, their cells in the order of the relation, as records."""
-
-    @abstractmethod
-    def back(self, found: Sorted) -> Records:
-        """Sorted entries as records again."""
 
     @abstractmethod
     def rows(self, records: Records, level: int) -> AnyArray:
@@ -106,31 +221,17 @@ class AsWords(Keeping):
         make_words(entries.coords, np.array(self.places), self.shifts, entries.values, words)
         return {"words": words}
 
-    def back(self, found: Sorted) -> Records:
-        """One word each."""
-        from plait.data.blocks.loops import make_words
-
-        words = np.empty(len(found), np.uint64)
-        make_words(found.coords, np.arange(len(self.places)), self.shifts, found.values, words)
-        return {"words": words}
-
     def rows(self, records: Records, level: int) -> AnyArray:
         """Some bits of the words."""
         return (records["words"] >> np.uint64(self.shifts[level])) & np.uint64(self.masks[level])
 
     def sort(self, records: Records) -> Sorted:
         """By a radix sort of the words themselves."""
-        return self.read({"words": sort_words(records["words"], self.low, self.bits)})
+        return SortedWords(self, sort_words(records["words"], self.low, self.bits))
 
     def read(self, records: Records) -> Sorted:
-        """The words taken apart."""
-        from plait.data.blocks.loops import split_words
-
-        words = records["words"]
-        coords = np.empty((len(words), len(self.sizes)), coordinate_type(self.sizes))
-        values = np.empty(len(words), np.uint8 if self.low <= 8 else np.uint16 if self.low <= 16 else np.float64)
-        split_words(words, self.shifts, self.masks, (1 << self.low) - 1, coords, values)
-        return Sorted(coords, values)
+        """The words."""
+        return SortedWords(self, records["words"])
 
 
 class AsColumns(Keeping):
@@ -157,17 +258,18 @@ class AsColumns(Keeping):
     def sort(self, records: Records) -> Sorted:
         """By the sort of cells in memory."""
         order, coords = sort_cells(records["coords"], self.sizes)
-        found = replace(self.read(records), coords=coords)
+        own, way = records.get("weights"), records.get("writing")
         if order is None:
-            return found
-        own, way = found.weights, found.writing
-        return Sorted(
+            return SortedColumns(self.sizes, coords, records["values"], own, way)
+        return SortedColumns(
+            self.sizes,
             coords,
-            taken(found.values, order),
+            taken(records["values"], order),
             None if own is None else taken(own, order),
             None if way is None else taken(way, order),
         )
 
     def read(self, records: Records) -> Sorted:
         """The arrays."""
-        return Sorted(records["coords"], records["values"], records.get("weights"), records.get("writing"))
+        own, way = records.get("weights"), records.get("writing")
+        return SortedColumns(self.sizes, records["coords"], records["values"], own, way)

@@ -27,10 +27,10 @@ from plait.data.blocks.folder import Draft
 from plait.data.blocks.loops import count_parts, count_rows
 from plait.data.blocks.memory import MOST_PARTS, range_count, range_entries
 from plait.data.blocks.reader import Reader, Values
-from plait.data.blocks.records import AsColumns, AsWords, Keeping, Sorted
+from plait.data.blocks.records import AsColumns, AsWords, Keeping, Sorted, SortedColumns
 from plait.data.blocks.spool import Spool, dealt
 from plait.data.blocks.writing import Writer, leaves
-from plait.data.cells.fibres import Fibres, repeats
+from plait.data.cells.fibres import Fibres
 from plait.data.cells.orders import packed_order
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables
@@ -106,15 +106,17 @@ class Packing:
         table = np.repeat(np.arange(len(edges) - 1), np.diff(edges)).astype(np.uint16)
         self.spool = Spool(self.draft.spill, len(edges) - 1, self.memory // 4)
         self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
-        self.counts = np.zeros(self.sizes[0], np.int64)
         plain = not self.covered and not self.apart  # then all names are of rows that are kept
+        known = self._root_counts() if plain and not self.groups else None
+        self.counts = np.zeros(self.sizes[0], np.int64) if known is None else known
         kept = 0
         for entries, _, dropped in self.entries():
             self.self_links += dropped
             kept += len(entries)
             self._look(entries, plain)
             root = entries.coords[:, self.places[0]]
-            count_rows(root, self.counts)
+            if known is None:
+                count_rows(root, self.counts)
             records = self.keeping.keep(entries)
             if self.spool.parts == 1:
                 self.spool.put(0, records)
@@ -135,14 +137,21 @@ class Packing:
     def _edges(self) -> NDArray[np.int64]:
         """Root rows at which ranges end, with about equally many rows of the table each where that is known."""
         parts = min(range_count(self.reader.rows, self.memory), self.sizes[0])
-        found = self.reader.found[self.order[0]].counts
-        if parts <= 1 or found is None:
+        counts = self._root_counts()
+        if parts <= 1 or counts is None:
             return np.linspace(0, self.sizes[0], max(parts, 1) + 1).astype(np.int64)
-        counts = np.zeros(self.sizes[0], np.int64)
-        counts[self.names[self.order[0]].encode(found[0])] = found[1]
         goals = self.reader.rows * np.arange(1, parts) / parts
         inner = np.unique(np.searchsorted(np.cumsum(counts), goals) + 1)
         return np.array([0, *inner[(inner > 0) & (inner < self.sizes[0])], self.sizes[0]], np.int64)
+
+    def _root_counts(self) -> NDArray[np.int64] | None:
+        """How many rows of the table every root row has, where the first pass counted them."""
+        found = self.reader.found[self.order[0]].counts
+        if found is None:
+            return None
+        counts = np.zeros(self.sizes[0], np.int64)
+        counts[self.names[self.order[0]].encode(found[0])] = found[1]
+        return counts
 
     def _look(self, entries: Entries, plain: bool) -> None:
         """Remember who is there, and which self-links are."""
@@ -227,7 +236,7 @@ class Packing:
 
     def _settle(self, found: Sorted) -> Sorted:
         """Each cell once, or noted as a fault; values that the likelihood does not know are, too."""
-        if repeats(found.coords):
+        if found.repeats():
             found = self._each_once(found)
         bad = self.likelihood.bad(found.values)
         if bad.any():
@@ -248,7 +257,7 @@ class Packing:
                 return found
         once, summed = settled(entries, self.relation.duplicates)
         self.summed += summed
-        return Sorted(once.coords, once.values, once.weights)
+        return SortedColumns(tuple(self.sizes), once.coords, once.values, once.weights)
 
     def _note_unlike(self, found: Sorted, same: AnyArray) -> None:
         """Cells written in several ways that do not say the same, or twice in one."""

@@ -8,9 +8,8 @@ import numpy as np
 from plait.data.blocks.cutting import Cut
 from plait.data.blocks.file import to_bytes
 from plait.data.blocks.folder import Draft
-from plait.data.blocks.loops import add_marginals
 from plait.data.blocks.records import Sorted
-from plait.data.cells.fibres import Fibres, row_type
+from plait.data.cells.fibres import row_type
 from plait.data.cells.ranges import PIECE
 from plait.likelihood import Likelihood, Sums
 from plait.types import AnyArray, Array
@@ -25,7 +24,8 @@ def leaves(pieces: Iterator[Sorted], cuts: Sequence[Cut]) -> Iterator[tuple[Cut,
         at = 0
         while end is not None and passed + len(piece) >= end.end:
             upto = end.end - passed
-            yield end, Sorted.joined([*held, piece.part(at, upto)])
+            first, *others = [*held, piece.part(at, upto)]
+            yield end, first.joined(others)
             held, at, end = [], upto, next(ends, None)
         if at < len(piece):
             held.append(piece.part(at, len(piece)))
@@ -59,14 +59,14 @@ class Writer:
 
     def write(self, cut: Cut, leaf: Sorted) -> None:
         """Write one block."""
-        fibres = Fibres.of(self.order, self.sizes, leaf.coords)
-        arrays: dict[str, AnyArray] = {f"rows{level}": rows for level, rows in enumerate(fibres.rows)}
-        arrays |= {f"starts{level}": starts for level, starts in enumerate(fibres.starts)}
+        rows, starts = leaf.fibres()
+        arrays = {f"rows{level}": array for level, array in enumerate(rows)}
+        arrays |= {f"starts{level}": array for level, array in enumerate(starts)}
         arrays["entries"] = leaf.values.astype(self.kind, copy=False)
         if leaf.weights is not None:
             arrays["weights"] = leaf.weights
         entry = self.draft.put(f"{self.name}-{len(self.blocks):06d}.safetensors", to_bytes(arrays))
-        ends = {"first": int(leaf.coords[0, 0]), "last": int(leaf.coords[-1, 0])}
+        ends = dict(zip(("first", "last"), leaf.ends()))
         self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
         self._add_up(leaf, arrays["entries"])
 
@@ -83,7 +83,7 @@ class Writer:
         self.weightless += 0 if all_links else int(np.count_nonzero(own == 0))
         weights = own if leaf.weights is not None or own.strides != (0,) else own[:1]
         for level, index in enumerate(self.order):
-            add_marginals(leaf.coords[:, level], values, np.ascontiguousarray(weights), *self.marginals[index])
+            leaf.add_marginals(level, values, np.ascontiguousarray(weights), *self.marginals[index])
 
     def _own_weights(self, leaf: Sorted) -> Array:
         """M of every entry."""
