@@ -18,6 +18,7 @@ import plait
 from plait.data.blocks import folder as folders
 from plait.data.blocks.file import ALIGNED, aligned
 from plait.data.blocks.packed import Packed
+from plait.data.blocks.table import PackedTable
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 
@@ -61,13 +62,14 @@ def test_a_stream_gives_all_blocks_in_reused_buffers(packed):
 def test_blocks_are_a_table_to_an_executor(packed):
     blocks = packed.relations["v"].blocks
     numbers, entries = [], 0
-    for piece in blocks.table.walk(1):
+    table = PackedTable(blocks, blocks.types[-1])
+    for piece in table.walk(1):
         numbers.append(piece.number)
         entries += piece.tree.length(piece.leaf)
         piece.done()
     assert numbers == list(range(1, len(blocks)))
-    assert entries == len(blocks.table) - len(blocks[0])
-    assert sum(len(tree) for tree in blocks.table.trees()) == blocks.entries == len(blocks.table)
+    assert entries == len(table) - len(blocks[0])
+    assert sum(len(tree) for tree in table.trees()) == blocks.entries == len(table)
 
 
 def test_a_stream_can_be_left(packed):

@@ -18,7 +18,8 @@ from plait.data.cells.trees import Forest
 from plait.execute import Reference, Stats, Threads, calling, threads
 from plait.execute.threads import make_call
 from plait.infer import gamma
-from plait.infer.counts import Counts, Nonzeros, sum_values
+from plait.infer.counts import Counts
+from plait.infer.nonzeros import Nonzeros
 from plait.infer.rare import ImpossibleLinkError, rare_counts
 from plait.jit import TINY
 from tests.compile.cases import Case, Equation, assert_equal_stats, equations, seeded
@@ -447,7 +448,7 @@ def counted(equation, nonzeros, factors, kind, workers):
     """Counts (inside) from kernels and rare entries together, F, and the stats of the first pass."""
     exposed = tuple(term for term, V in enumerate(nonzeros.exposures) if V is not None)
     plan = equation.plan(kind, len(nonzeros.values), workers, exposed=exposed)
-    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+    relation = Counts(plan, nonzeros, Forest())
     found = relation(factors, {}, Threads(workers), list(factors), bound=True)
     counts = {}
     for name, factor in factors.items():

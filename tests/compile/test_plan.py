@@ -10,7 +10,8 @@ from plait.compile.plan import ALONE, tree_order
 from plait.data.cells.trees import Forest
 from plait.execute import Threads, threads
 from plait.infer import gamma
-from plait.infer.counts import Counts, Nonzeros, sum_values
+from plait.infer.counts import Counts
+from plait.infer.nonzeros import Nonzeros
 from tests.compile.cases import Equation, equations, seeded
 
 MATRIX = Equation.read("X[i,j] = A[i,r] B[j,r]")
@@ -87,7 +88,7 @@ def test_two_trees_give_the_counts_of_one_tree(kind, monkeypatch):
     monkeypatch.setattr(plan_module, "_too_large", lambda layout, entries: False)
     for workers, plan, trees in ((1, LONG.plan(kind, len(cells), 1), 1), (2, two, 2)):
         assert len(plan.passes) == trees
-        counts = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+        counts = Counts(plan, nonzeros, Forest())
         found.append(counts(factors, {}, Threads(workers), list(factors), bound=True))
     one, two = found
     assert two.value == pytest.approx(one.value, rel=1e-12)
@@ -112,7 +113,7 @@ def test_only_the_trees_of_the_wanted_factors_are_walked():
 
     executor = Recorded(2)
     plan = LONG.plan("poisson", len(cells), 2)
-    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+    relation = Counts(plan, nonzeros, Forest())
     relation(factors, {}, executor, ["Z1"], bound=False)
     assert executor.walked == [("j", "k", "i")]
     relation(factors, {}, executor, ["Z0", "Z1", "Z2"], bound=True)
@@ -186,6 +187,6 @@ def test_the_memory_that_a_plan_announces_is_at_most_a_quarter_off(name, kind):
     likelihood = "poisson" if kind == "poisson" else "bernoulli"
     plan = equation.plan(likelihood, len(cells), 2, exposed=(0,) if kind == "exposed" else ())
     nonzeros = Nonzeros(cells, np.ones(len(cells)), np.ones(len(cells)), (exposure,))
-    relation = Counts(plan, nonzeros, sum_values(plan.likelihood, nonzeros), Forest())
+    relation = Counts(plan, nonzeros, Forest())
     for number, tree in enumerate(relation.trees):
         assert plan.tree_bytes(number) == pytest.approx(tree.nbytes, rel=0.25)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from plait.cli.dialect import as_told, of_config
-from plait.cli.options import ConfigFile, Json
+from plait.cli.options import Blocks, ConfigFile, Json
 from plait.cli.output import emit, grid, out, pairs, size_words, to_stderr, working
 from plait.cli.runs import rank_words, weight_words
 from plait.cli.understood import Values, alone, as_document, diagonals, relations_table, warnings_about
@@ -36,6 +36,7 @@ def check(
     measure: Annotated[
         bool, typer.Option("--time/--no-time", help="Run two sweeps to measure the time that one takes.")
     ] = True,
+    blocks: Blocks = None,
     json: Json = False,
 ) -> None:
     """Say what was understood of the data, without fitting.
@@ -49,7 +50,7 @@ def check(
       plait check model.toml --plan --no-time
       plait check model.toml --json
     """
-    found = read_config(config)
+    found = read_config(config, blocks)
     with of_config(found), warnings.catch_warnings(record=True) as traps:
         warnings.simplefilter("always", PlaitWarning)
         with working("reading"):
@@ -153,7 +154,7 @@ def _held(data: "Data") -> int:
 def _trees(problem: "Problem", data: "Data") -> int:
     """Bytes that the trees hold besides what they share with the data."""
     relations = problem.relations
-    trees = [tree for r in relations for tree in ((r.counts.trees if r.counts else []) + r.tables)]
+    trees = [tree for r in relations for tree in (*(r.counts.trees if r.counts else ()), *r.tables)]
     arrays = [array for tree in trees for array in tree.arrays]
     return _bytes([*_arrays(data), *arrays]) - _held(data)
 

@@ -11,7 +11,7 @@ import typer
 
 import plait
 from plait.cli.dialect import as_told, of_config
-from plait.cli.options import ConfigFile, Json, RunFolder, fit_options, named_path
+from plait.cli.options import Blocks, ConfigFile, Json, RunFolder, fit_options, named_path
 from plait.cli.output import emit, out, pairs, working
 from plait.cli.program import say
 from plait.cli.runs import description, ending, members, rank_words, reached, weight_words
@@ -41,6 +41,7 @@ def fit(
         ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
+    blocks: Blocks = None,
     every: Every = 60.0,
     json: Json = False,
     **settings: Any,
@@ -55,6 +56,7 @@ def fit(
       plait fit model.toml -o run --seed 1 --rank 20 --sweeps 500
       plait fit model.toml -o run --restarts 5
       plait fit model.toml -o run --rank r=10 --rank s=4 --force
+      plait fit model.toml -o run --blocks visits.blocks
 
     \b
     The smallest config:
@@ -63,7 +65,7 @@ def fit(
       [relations.visits]
       source = "visits.csv"
     """
-    found = read_config(config).changed(**settings | {"rank": ranks(settings["rank"] or [])})
+    found = read_config(config, blocks).changed(**settings | {"rank": ranks(settings["rank"] or [])})
     refuse_other_run(run, force)
     _compute(found, run, every=every, force=force, as_json=json)
 

@@ -70,6 +70,10 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file: model, relations, settings.")]
+Blocks = Annotated[
+    Path | None,
+    typer.Option("--blocks", metavar="FOLDER", help="Relations that `plait pack` made blocks of, in place of tables."),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder or a .plait file that `plait fit` made.")]
 RelationName = Annotated[str, typer.Argument(metavar="RELATION", help="A relation of the model.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout instead of tables.")]

@@ -153,8 +153,12 @@ def plan_counts(
     *,
     exposed: tuple[int, ...] = (),
     terms: int = 1,
+    one_tree: bool = False,
 ) -> Plan:
-    """Choose trees for a relation: the longest axis at the root, then the others from short to long."""
+    """Choose trees for a relation: the longest axis at the root, then the others from short to long.
+
+    one_tree: whether there is only that, as of blocks on disk.
+    """
     indices = indices or (ALONE,)
     sizes = {ALONE: 1, **sizes}
     names = tuple(layout.name for layout in layouts)
@@ -168,7 +172,7 @@ def plan_counts(
     passes: list[Pass] = []
     while remaining or not passes:
         far = [p for p in remaining if root[0] not in operands[p].visible and _too_large(layouts[p], entries)]
-        far = [p for p in far if operands[p].visible]
+        far = [p for p in far if operands[p].visible and not one_tree]
         serves = tuple(p for p in remaining if p not in far)
         direct = tuple(p for p in serves if root[0] in operands[p].visible)
         passes.append(Pass(root, serves, direct, tuple(p for p in serves if p not in direct)))

@@ -16,17 +16,22 @@ from plait.saying import Argument, FilePlace, Key
 
 if TYPE_CHECKING:
     from plait.data import Relation
+    from plait.data.blocks.packed import Packed
 
 OF_RELATION = ("value", "observed", "likelihood", "universe", "weight", "duplicates", "diagonal")
 
 
 @dataclass(frozen=True)
 class Config:
-    """A checked file. path: as the user wrote it; text: all of it; changes: settings said elsewhere, which win."""
+    """A checked file. path: as the user wrote it; text: all of it; changes: settings said elsewhere, which win.
+
+    blocks: a folder in which relations are packed; the sources of these are not read.
+    """
 
     path: str
     text: str
     changes: Mapping[str, Any] = field(default_factory=dict)
+    blocks: str | None = None
 
     @cached_property
     def tables(self) -> Table:
@@ -65,9 +70,20 @@ class Config:
             found["adapt"] = [_ties(adapt) for adapt in found["adapt"]]
         return found
 
-    def data(self) -> "dict[str, Relation]":
-        """Every relation, its files read."""
-        return {name: self._relation(name, table) for name, table in self.tables["relations"].items()}
+    def data(self) -> "dict[str, Relation | Packed]":
+        """Every relation: its files read, or the blocks that it is in."""
+        packed = self._packed()
+        others = {name: table for name, table in self.tables["relations"].items() if name not in packed}
+        return packed | {name: self._relation(name, table) for name, table in others.items()}
+
+    def _packed(self) -> "dict[str, Packed]":
+        """The relations that are read from blocks."""
+        from plait.data.blocks.packed import Packed
+
+        if self.blocks is None:
+            return {}
+        folder = Packed.open(self.blocks)
+        return {name: folder for name in self.tables["relations"] if name in folder.relations}
 
     def scans(self) -> "dict[str, Relation]":
         """Every relation, its files described and not read; what cannot be is read."""
@@ -109,12 +125,13 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """What a run must remember to read the same data again; JSON-able. Passwords in URLs are left out."""
         text = re.sub(r"(://[^/\s:@]*):[^/\s@]*@", r"\1@", self.text)
-        return {"path": os.path.abspath(self.path), "text": text, "changes": dict(self.changes)}
+        blocks = {} if self.blocks is None else {"blocks": os.path.abspath(self.blocks)}
+        return {"path": os.path.abspath(self.path), "text": text, "changes": dict(self.changes), **blocks}
 
     @classmethod
     def from_dict(cls, remembered: Mapping[str, Any]) -> "Config":
         """The config that `to_dict` described; its sources are where they were."""
-        return cls(remembered["path"], remembered["text"], dict(remembered["changes"]))
+        return cls(remembered["path"], remembered["text"], dict(remembered["changes"]), remembered.get("blocks"))
 
     def _relation(self, name: str, table: Table, *, scan: bool = False) -> "Relation":
         from plait.data import Relation
@@ -227,8 +244,8 @@ class _Naming:
             error.spoken(Toml(self.config))
 
 
-def read_config(path: str | os.PathLike[str]) -> Config:
-    """Read and check a TOML file; the sources it names are not read yet."""
+def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | None = None) -> Config:
+    """Read and check a TOML file; the sources it names are not read yet. blocks: a folder that has some packed."""
     path = os.fspath(path)
     if fault := path_fault(path):
         raise SettingError(
@@ -255,7 +272,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
             where=FilePlace(path),
             cure="Give a TOML file with model and relations.",
         ) from None
-    config = Config(path, text)
+    config = Config(path, text, blocks=None if blocks is None else os.fspath(blocks))
     _check_names(config)
     return config
 

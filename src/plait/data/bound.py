@@ -90,6 +90,11 @@ class BoundRelation:
         """How many cells have M = 0."""
         return self.total_cells - self.observed_cells
 
+    @property
+    def _total(self) -> str:
+        """What values add up to; of links on disk it is not looked up."""
+        return "" if len(self.stored) < len(self.links) else f", values adding up to {self.values.sum():g}"
+
     def weighing(self, weight: float) -> "BoundRelation":
         """The relation with all its weights times a number over 0, which is then found."""
         return replace(
@@ -106,7 +111,7 @@ class BoundRelation:
         shape = " × ".join(f"{size:,}" for size in self.shape) or "one cell"
         cells = f", undirected: {self.total_cells:,}" if self.groups else f" = {self.total_cells:,}"
         lines = [f"{self.name}[{', '.join(self.indices)}]: {shape}{cells} cells"]
-        lines.append(f"observed links  {len(self.links):,}, values adding up to {self.values.sum():g}")
+        lines.append(f"observed links  {len(self.links):,}{self._total}")
         lines.append(f"observed zeros  {self.observed_zeros:,}")
         lines.append(f"missing cells   {self.missing_cells:,}")
         if self.diagonal:

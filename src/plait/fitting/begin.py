@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from plait.compile.layout import Layout
-from plait.data.binding.bind import bind
 from plait.data.binding.given import Exposures, bind_exposures
 from plait.data.binding.known import Known
 from plait.data.binding.resample import reweighed
+from plait.data.blocks.binding import bind_all, refuse_packed
 from plait.data.bound import Data
 from plait.data.cells.trees import Forest
 from plait.data.observing.pairs import Pairs, find_pairs
@@ -79,6 +79,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     checks.check_start(given.start, given.method, given.init, given.prune, free)
     executor: Executor = given.executor or Threads(given.threads)
     bound = bound_data(model, data, given.labels)
+    if given.bootstrap:
+        refuse_packed(bound, f"{Argument('bootstrap', True)}", f"Leave {Argument('bootstrap'):=} out.")
     pairs = pairs_of(bound, free)
     layouts = sizes.layouts(model, bound, ranks, pairs)
     check_joins(model, pairs)
@@ -97,6 +99,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     fixed = as_given(given.fixed or {}, given.method)
     known = given_factors(model, layouts, fixed)
     exposures = bind_exposures(bound, {name: fixed[name] for name in fixed if name not in known})
+    using = [e.relation for e in model.equations if any(o.factor in exposures.names for o in e.occurrences)]
+    refuse_packed(bound, "an exposure", "Leave it out, or fit in memory.", using)
     words = _words(given, ranks, loop, executor.threads)
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
@@ -198,13 +202,15 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}
+    using = [e.relation for e in data.model.equations if any(o.factor in open_pairs for o in e.occurrences)]
+    refuse_packed(data, f"a free factor over pairs, {open_pairs[0]},", "Give the factor, or fit in memory.", using)
     return find_pairs(data.model, {n: r.links for n, r in data.relations.items()}, data.sizes, open_pairs)
 
 
 def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
     """The data of a fit, bound to its model."""
     if not isinstance(data, Data):
-        return bind(model, data, labels)
+        return bind_all(model, data, labels)
     if data.model != model:
         raise SettingError("data was bound to another model.", cure="Bind it anew: model.bind(data).")
     if labels is not None:

@@ -7,6 +7,7 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.observing.undirected import count_cells
 from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoLinksWarning, RankWarning
 from plait.infer.loop import Outcome
+from plait.infer.nonzeros import PackedLinks
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop
@@ -132,5 +133,6 @@ def _comparable(problem: Problem) -> bool:
         return False
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
-    links = sum(len(part.nonzeros.values) for part in problem.parts)
-    return not given and max(ranks, default=1) > 1 and links >= FEWEST
+    on_disk = any(isinstance(p.nonzeros, PackedLinks) and p.likelihood.true_scale for p in problem.parts)
+    links = sum(part.nonzeros.links for part in problem.parts)
+    return not given and not on_disk and max(ranks, default=1) > 1 and links >= FEWEST

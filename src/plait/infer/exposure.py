@@ -16,7 +16,10 @@ import numpy as np
 from plait.compile.layout import Layout, PairRows
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
-from plait.data.cells.trees import FibreTree, Forest, narrow
+from plait.data.blocks.table import CellsOnDisk, weighed
+from plait.data.cells.trees import Forest, narrow
+from plait.data.cells.trees import Table as Grown
+from plait.data.observing.terms import Table as SparseTable
 from plait.data.observing.terms import Term
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
@@ -51,7 +54,7 @@ class ExposureSums:
         self.executor = executor
 
     @property
-    def trees(self) -> list[FibreTree]:
+    def trees(self) -> list[Grown]:
         """The trees of the tables in the weights."""
         return [term.tree for term in self.terms if isinstance(term, _TableTerm)]
 
@@ -220,11 +223,16 @@ class _TableTerm:
         self.executor = executor
         self.groups = _groups(members, table.indices, sizes)
         self._steps: dict[str, tuple[_Group, Step]] = {}
+        self.tree = self._grown(table, sizes, forest)
+
+    def _grown(self, table: SparseTable, sizes: Mapping[str, int], forest: Forest) -> Grown:
+        if isinstance(table.cells, CellsOnDisk):
+            return weighed(table.cells.packed.blocks, float(table.values[0]) * self.dense.coefficient)
         order = tree_order(table.indices, dict(sizes))
         entries = narrow(table.values * self.dense.coefficient)
         tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
         listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
-        self.tree = replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
+        return replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
         """The term's part of a factor's exposure."""

@@ -6,12 +6,13 @@ from typing import cast
 import numpy as np
 
 from plait.data.binding.given import Exposures
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.trees import Forest
 from plait.data.observing.undirected import each_once
 from plait.errors import DataError
 from plait.execute import Executor
-from plait.infer.counts import Nonzeros
+from plait.infer.nonzeros import Links, Nonzeros, PackedLinks
 from plait.infer.problem import Method, Part, Problem, Uses
 from plait.infer.state import State
 from plait.model import Summand
@@ -49,9 +50,15 @@ def part_of(data: Data, name: str, exposures: Exposures) -> Part:
         relation.indices,
         dict(zip(relation.indices, relation.shape)),
         tuple(_uses(term, exposures) for term in equation.terms),
-        Nonzeros(relation.links, relation.stored, relation.cell_weights, at_links),
+        _links_of(relation, at_links),
         tuple(M if V is None else M * V for V in given),
     )
+
+
+def _links_of(relation: BoundRelation, exposures: tuple[Array | None, ...]) -> Links:
+    if isinstance(relation.links, CellsOnDisk):
+        return PackedLinks(relation.links.packed, float(relation.cell_weights[0]), len(exposures))
+    return Nonzeros(relation.links, relation.stored, relation.cell_weights, exposures)
 
 
 def _uses(term: Summand, exposures: Exposures) -> Uses:

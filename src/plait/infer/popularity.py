@@ -7,6 +7,7 @@ event a link is a lower bound too, so what comes out is never too high.
 """
 
 from collections.abc import Collection
+from typing import cast
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -14,6 +15,7 @@ from scipy.special import gammaln, psi
 from plait.compile.layout import Layout
 from plait.infer.gamma import FactorState
 from plait.infer.hyper import SMALLEST, solve_concentration
+from plait.infer.nonzeros import Nonzeros
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Problem, RelationSums
 from plait.infer.state import State
@@ -96,11 +98,11 @@ class Popularity:
     def _constant(self, relation: RelationSums) -> float:
         """What F has besides the logarithms of the factors; where counts are not known, if each link is one event."""
         counts, likelihood = relation.counts, relation.part.likelihood
-        _, values, weights, (exposure,) = relation.part.nonzeros
         assert counts is not None
         state = self.learnt.get(relation.part.name, {})
         if not likelihood.true_scale:
             return counts.constant(state)
+        _, values, weights, (exposure,) = cast(Nonzeros, relation.part.nonzeros)
         low = np.full(len(values), LOW)
         own = likelihood.expect(values, low, state)[1] - low + (0.0 if exposure is None else np.log(exposure))
         return counts.constant(state) + float(weights @ own)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import product
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.compile.plan import Listed, Plan, plan_counts
 from plait.compile.step import Operand
-from plait.data.cells.trees import FibreTree, Forest
+from plait.data.blocks.table import PackedTable
+from plait.data.cells.trees import FibreTree, Forest, Table
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
-from plait.infer.counts import Counted, Counts, Nonzeros, sum_values
+from plait.infer.counts import Counted, Counts
 from plait.infer.exposure import ExposureSums
 from plait.infer.gamma import (
     FactorState,
@@ -34,9 +35,10 @@ from plait.infer.gamma import (
     update_vb,
 )
 from plait.infer.members import Indices, Use
+from plait.infer.nonzeros import Links, Nonzeros, PackedLinks
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
-from plait.likelihood import Likelihood
+from plait.likelihood import Likelihood, Sums
 from plait.likelihood import State as Learnt
 from plait.types import Array
 
@@ -53,7 +55,7 @@ class Part:
     indices: tuple[str, ...]
     sizes: dict[str, int]  # of its visible indices
     terms: tuple[Uses, ...]
-    nonzeros: Nonzeros
+    nonzeros: Links
     weights: tuple[Weights, ...]
 
 
@@ -110,20 +112,25 @@ class RelationSums:
             for number, (members, M) in enumerate(zip(self.members, part.weights))
             for own, weights in _parted(part, members, M)
         ]
-        self.sums = sum_values(part.likelihood, part.nonzeros)
-        self.counts = Counts(self._plan(part), part.nonzeros, self.sums, forest) if self.names else None
+        self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.names else None
+        self.sums = self._known_sums() if self.counts is None else self.counts.sums
+
+    def _known_sums(self) -> Sums:
+        """Those of the values of a relation that has no latent factor."""
+        nonzeros = cast(Nonzeros, self.part.nonzeros)
+        return self.part.likelihood.sums(nonzeros.values, nonzeros.weights)
 
     @property
     def plan(self) -> Plan | None:
         """How the sums are computed; None where nothing latent is left."""
         if self.counts is None:
             return None
-        own = {id(tree.rows) for tree in self.counts.trees}
-        tables = tuple(Listed(tree.order, len(tree), id(tree.rows) in own) for tree in self.tables)
+        own = {_cells_of(tree) for tree in self.counts.trees}
+        tables = tuple(Listed(tree.order, len(tree), _cells_of(tree) in own) for tree in self.tables)
         return replace(self.counts.plan, tables=tables)
 
     @property
-    def tables(self) -> list[FibreTree]:
+    def tables(self) -> list[Table]:
         """The trees of the tables in the weights."""
         return [tree for term in self.terms for tree in term.exposure.trees]
 
@@ -135,8 +142,9 @@ class RelationSums:
         # Of a single term the exposure cancels in the counts, unless the true scale matters.
         exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
         return plan_counts(
-            part.name, part.likelihood, part.indices, part.sizes, operands, layouts, len(part.nonzeros.values),
+            part.name, part.likelihood, part.indices, part.sizes, operands, layouts, part.nonzeros.links,
             self.executor.threads, exposed=exposed, terms=len(part.terms),
+            one_tree=isinstance(part.nonzeros, PackedLinks),
         )  # fmt: skip
 
     def count(
@@ -149,9 +157,12 @@ class RelationSums:
 
     def choose(self, factors: Mapping[str, FactorState], state: Learnt) -> dict[str, float]:
         """The state that the likelihood takes after a look at the rate of every nonzero."""
-        nonzeros = self.part.nonzeros
-        logs = self._log_known() if self.counts is None else self.counts.log_rates(nonzeros, factors)
-        return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, logs)
+        if self.counts is None:
+            nonzeros = cast(Nonzeros, self.part.nonzeros)
+            return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, self._log_known())
+        plan = self.counts.plan
+        looked = self.part.nonzeros.look(plan, [factors[name] for name in plan.names])
+        return self.part.likelihood.choose(state, *looked)
 
     def start(self) -> dict[str, float]:
         """The state that the likelihood begins with."""
@@ -168,9 +179,8 @@ class RelationSums:
         """
         if self.counts is None:
             return {}
-        cells, _, weights, _ = self.part.nonzeros
         known, plan = not self.part.likelihood.true_scale, self.counts.plan
-        found = self.counts.marginals if known else self.counts.marginals_of(cells, weights)
+        found = self.counts.marginals if known else self.counts.weights()
         distinct = {(name, o.visible): m for name, o, m in zip(plan.names, plan.operands, found)}
         result: dict[str, Array] = {}
         for (name, _), marginal in distinct.items():
@@ -179,14 +189,19 @@ class RelationSums:
 
     def _known(self, state: Learnt) -> Counted:
         """F of a relation whose factors are all exposures: nothing latent is left."""
-        likelihood, nonzeros = self.part.likelihood, self.part.nonzeros
+        likelihood, nonzeros = self.part.likelihood, cast(Nonzeros, self.part.nonzeros)
         expected, term = likelihood.expect(nonzeros.values, self._log_known(), state)
         value = float(nonzeros.weights @ term) + likelihood.constant(self.sums, state)
         return Counted({}, {}, value, float(nonzeros.weights @ expected))
 
     def _log_known(self) -> Array:
-        exposures, count = self.part.nonzeros.exposures, len(self.part.nonzeros.values)
+        exposures, count = self.part.nonzeros.exposures, self.part.nonzeros.links
         return np.log(sum((np.ones(1) if V is None else V for V in exposures), np.zeros(count)))
+
+
+def _cells_of(table: Table) -> int:
+    """What tells tables of the same cells from others."""
+    return id(table.rows) if isinstance(table, FibreTree) else id(cast(PackedTable, table).blocks)
 
 
 def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Use]:

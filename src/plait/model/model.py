@@ -267,14 +267,15 @@ class Model:
         exact = [e for e in self.equations if len(e.terms) > 1 or likelihoods[e.relation].true_scale]
         return frozenset(name for equation in exact for name in equation.factors)
 
-    def bind(self, data: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> "Data":
+    def bind(self, data: Any, labels: Mapping[str, Any] | None = None) -> "Data":
         """Check data against the model: labels, sizes and weights of every relation.
 
-        Gives `Data`; print it to see what was understood. labels: entities beyond those seen, by axis.
+        data: relation -> table, or a folder of blocks (`plait.pack`) for all or some. Gives `Data`; print it to see
+        what was understood. labels: entities beyond those seen, by axis.
         """
-        from plait.data.binding.bind import bind
+        from plait.data.blocks.binding import bind_all
 
-        return bind(self, data, labels=labels)
+        return bind_all(self, data, labels=labels)
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.equations), *(f"{index}: {axis}" for index, axis in self._declared)])

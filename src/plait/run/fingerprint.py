@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.given import Exposures
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import Data
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
@@ -62,6 +63,8 @@ def _parts(
 def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:
     """All levels as earlier versions kept them, so that their runs can go on."""
     yield f"cells {len(cells)}", b""
+    if isinstance(cells, CellsOnDisk):
+        yield f"blocks {cells.packed.fingerprint}", b""
     for rows in cells.rows:
         yield _bytes(rows, np.dtype(np.uint32 if max(cells.sizes) <= 1 << 32 else np.uint64))
     for starts in cells.starts:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
+from plait.data.blocks.packed import Packed
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.keys import coordinate_type
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Closed
@@ -59,8 +61,11 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
     known = {}
     for n, equation in enumerate(model.equations):
-        file = intact(place, header, f"known-{n}-{equation.relation}")
-        links = _known(file, equation, tuple(len(labels[i]) for i in equation.indices))
+        shape = tuple(len(labels[i]) for i in equation.indices)
+        if blocks := header.get("relations", {}).get(equation.relation, {}).get("blocks"):
+            links = _on_disk(Path(blocks), place, equation, shape)
+        else:
+            links = _known(intact(place, header, f"known-{n}-{equation.relation}"), equation, shape)
         known[equation.relation] = _with_rules(links, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
@@ -134,6 +139,20 @@ def _known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Kn
         cells[:, k] = table[index].to_numpy()
     values, weights = table["value"].to_numpy(), table["weight"].to_numpy()
     return Known(shape, cells, values, weights, groups=groups_of(equation))
+
+
+def _on_disk(blocks: Path, place: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
+    """Known links in the blocks that the fit was made from: where they were, or beside the run."""
+    found = next((path for path in (blocks, place.parent / blocks.name) if path.is_dir()), None)
+    if found is None:
+        raise StoreError(
+            f"the blocks that this run was made from are not there: {blocks}.",
+            where=FilePlace(place),
+            cure=f"Put the folder {blocks.name} back, or beside the run.",
+        )
+    packed = Packed.open(found).relations[equation.relation].sized(shape)
+    weights = np.broadcast_to(packed.weight, packed.links)
+    return Known(shape, CellsOnDisk.of_packed(packed), np.zeros(0), weights, groups=groups_of(equation))
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:

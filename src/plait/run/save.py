@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.labels.names import Labels
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.weights import Weights
@@ -123,7 +124,9 @@ def _course(member: Member) -> dict[str, Any]:
 
 def _remembered(known: Known) -> dict[str, Any]:
     """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
+    blocks = {"blocks": str(known.links.packed.blocks.place.resolve())} if isinstance(known.links, CellsOnDisk) else {}
     return {
+        **blocks,
         "columns": dict(known.columns),
         "value": known.value,
         "kind": known.kind,
@@ -153,6 +156,8 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.labels[axis])))
     for n, equation in enumerate(origin.model.equations):
         known = origin.known[equation.relation]
+        if isinstance(known.links, CellsOnDisk):
+            continue  # the run says where its blocks are
         write = partial(_write_known, known, equation.indices)
         files.append(File(f"known-{n}-{equation.relation}", ".parquet", key, write))
     return files

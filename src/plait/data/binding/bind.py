@@ -1,8 +1,8 @@
 """Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,28 +40,62 @@ if TYPE_CHECKING:
     from plait.likelihood import Likelihood
 
 
+class Elsewhere(Protocol):
+    """A relation that is not in memory, and never will be as a whole."""
+
+    @property
+    def labels(self) -> Mapping[str, Labels]:
+        """The names of its axes, whose rows it knows by number."""
+
+    def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
+        """The relation as a fit needs it; names: those of its axes first, perhaps others after them."""
+
+
 def bind(
-    model: Model, data: Mapping[str, Any], labels: Mapping[str, Sequence[Any]] | None = None, *, warn: bool = True
+    model: Model,
+    data: Mapping[str, Any],
+    labels: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    warn: bool = True,
+    elsewhere: Mapping[str, Elsewhere] | None = None,
 ) -> Data:
     """Read and check all data of a model; ``labels`` declares entities by axis.
 
-    warn: of what is likely a mistake (`plait.data.traps.doubts`).
+    warn: of what is likely a mistake (`plait.data.traps.doubts`). elsewhere: relations that are not in `data`.
     """
-    relations = relations_of(model, data)
+    elsewhere = elsewhere or {}
+    relations = relations_of(model, data, elsewhere)
     equations = {name: model.equation(name) for name in relations}
     sources = {name: r.read(name, equations[name].indices, groups_of(equations[name])) for name, r in relations.items()}
     declared = declared_names(model, labels or {})
-    names = labels_of(model, sources, declared)
+    names = labels_of(model, sources, declared, _kept(elsewhere))
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {name: _bound(relations[name], sources[name], equations[name], names) for name in relations}
+    bound |= {name: one.bound(model.equation(name), names) for name, one in elsewhere.items()}
+    bound = {name: bound[name] for name in model.relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
     if warn and not is_lost():  # names are looked at by polars
         warn_of(data_traps(result, relations, sources))
     return result
 
 
-def relations_of(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
-    """The data of every relation of a model; refuse what is missing, and what is none."""
+def _kept(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
+    """The names of axes whose rows are numbered already."""
+    kept: dict[str, Labels] = {}
+    for name, one in elsewhere.items():
+        for axis, labels in one.labels.items():
+            if axis in kept and kept[axis] != labels:
+                raise DataError(
+                    f"axis {axis} has other entities than another packed relation.",
+                    where=Place(name),
+                    cure="Pack both into one folder: plait.pack(model, data, …).",
+                )
+            kept[axis] = labels
+    return kept
+
+
+def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[str] = ()) -> dict[str, Relation]:
+    """The relations of a model that are given as data; the others must be elsewhere."""
     if not isinstance(data, Mapping):
         raise DataError(
             f"data is {type(data).__name__}.",
@@ -75,12 +109,12 @@ def relations_of(model: Model, data: Mapping[str, Any]) -> dict[str, Relation]:
                 cure=f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}.",
             )
     for name in model.relations:
-        if name not in data:
+        if name not in data and name not in elsewhere:
             raise DataError(
                 f"relation {name} has no data.",
                 cure=f"Add {name!r} to the data, or remove its equation.",
             )
-    return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations}
+    return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations if name in data}
 
 
 LABELS = Argument("labels", of="labels")
@@ -113,8 +147,13 @@ def declared_names(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[st
     return declared
 
 
-def labels_of(model: Model, sources: Mapping[str, Source], declared: Mapping[str, Any]) -> dict[str, Labels]:
-    """Labels by axis, and by every index on it."""
+def labels_of(
+    model: Model,
+    sources: Mapping[str, Source],
+    declared: Mapping[str, Any],
+    kept: Mapping[str, Labels] | None = None,
+) -> dict[str, Labels]:
+    """Labels by axis, and by every index on it; kept: those whose rows are numbered already, to which others add."""
     mentions: dict[str, list[Seen | Tallied]] = {axis: [] for axis in model.axes}
     for name, source in sources.items():
         for k, index in enumerate(model.equation(name).indices):
@@ -125,7 +164,7 @@ def labels_of(model: Model, sources: Mapping[str, Source], declared: Mapping[str
                 where.append(Seen(Place(name, source.columns[index]), source.labels[index]))
                 if index in source.entities:
                     where.append(Seen(Place(name, part="nodes"), source.entities[index]))
-    names = {axis: build(axis, mentions[axis], declared.get(axis)) for axis in model.axes}
+    names = {axis: build(axis, mentions[axis], declared.get(axis), (kept or {}).get(axis)) for axis in model.axes}
     return {**names, **{index: names[model.axis(index)] for index in model.visible}}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres
+from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.keys import Lookup
 from plait.data.observing.closed import Closed
 from plait.data.observing.undirected import Groups, canonical, written
@@ -47,24 +47,36 @@ class Known:
         )  # fmt: skip
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self.links)
 
     @cached_property
+    def _read(self) -> tuple[AnyArray, Array]:
+        """Cells and values; those on disk are read as a whole."""
+        if isinstance(self.links, FoundElsewhere):
+            return self.links.read()
+        cells = self.links.cells() if isinstance(self.links, Fibres) else self.links
+        return cells, self.stored.astype(np.float64, copy=False)
+
+    @property
     def cells(self) -> AnyArray:
         """Coordinates (n, order) in lexicographic order."""
-        return self.links.cells() if isinstance(self.links, Fibres) else self.links
+        return self._read[0]
 
-    @cached_property
+    @property
     def values(self) -> Array:
         """X at the cells, (n,)."""
-        return self.stored.astype(np.float64, copy=False)
+        return self._read[1]
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are known links."""
+        if isinstance(self.links, FoundElsewhere):
+            return self.values_at(cells) > 0
         return self._lookup.contain(self.canonical(cells))
 
     def values_at(self, cells: AnyArray) -> Array:
         """X at some cells (m, order), 0 where there is no known link."""
+        if isinstance(self.links, FoundElsewhere):
+            return self.links.find(self.canonical(cells))
         at, known = self._lookup.find(self.canonical(cells))
         return np.where(known, self.values[at], 0.0) if len(self) else np.zeros(len(cells))
 

@@ -1,10 +1,11 @@
 """A folder of blocks, open for reading: labels, what is known of every relation, and its blocks as fibre trees."""
 
+import hashlib
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,8 +16,7 @@ from numpy.typing import NDArray
 
 from plait.data.blocks.file import Bytes, aligned, from_bytes
 from plait.data.blocks.folder import AGAIN, check_content, check_size, damaged, fill, read_manifest
-from plait.data.cells.leaves import Leaf
-from plait.data.cells.trees import FibreTree, Piece
+from plait.data.cells.trees import FibreTree
 from plait.data.labels.names import Labels
 from plait.errors import PlaitError, StoreError
 from plait.likelihood import Likelihood, Sums, from_words
@@ -95,11 +95,6 @@ class PackedBlocks(Sequence[FibreTree]):
         a time, and whoever keeps them all waits for ever.
         """
         return _stream(self, range(len(self))[lo:hi], buffers)
-
-    @property
-    def table(self) -> "PackedTable":
-        """The blocks as what an executor sums."""
-        return PackedTable(self)
 
     def verify(self) -> None:
         """Check that no block has changed: reads and hashes all of them."""
@@ -221,47 +216,6 @@ def _once(free: "queue.SimpleQueue[Bytes | None]", buffer: Bytes) -> Callable[[]
 
 
 @dataclass(frozen=True, eq=False)
-class PackedTable:
-    """Blocks as a `cells.trees.Table`: each is a leaf, in memory only while it is summed."""
-
-    blocks: PackedBlocks
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The indices, root first."""
-        return self.blocks.order
-
-    @property
-    def types(self) -> tuple[np.dtype[Any], ...]:
-        """Those of starts, of the row numbers of every level, and of the entries, the same in all blocks."""
-        return self.blocks.types
-
-    @property
-    def leaf_count(self) -> int:
-        """How many leaves there are."""
-        return len(self.blocks)
-
-    def __len__(self) -> int:
-        return self.blocks.entries
-
-    def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
-        """The leaves, or some of them, one after another, read ahead."""
-        for number, tree, release in self.blocks.stream(lo=lo, hi=hi):
-            yield Piece(number, tree, self._leaf(number, tree), release)
-
-    def _leaf(self, number: int, tree: FibreTree) -> Leaf:
-        """All of a block; a part of a giant as it would be cut in memory."""
-        inside = (0, len(tree.rows[1])) if self.blocks.files[number]["inside"] else None
-        return Leaf(0, len(tree.rows[0]), inside)
-
-    def trees(self) -> Iterator[FibreTree]:
-        """The blocks, one after another; a tree is valid until the next one is asked for."""
-        for _, tree, release in self.blocks.stream():
-            yield tree
-            release()
-
-
-@dataclass(frozen=True, eq=False)
 class PackedRelation:
     """What a manifest says of one relation.
 
@@ -290,7 +244,33 @@ class PackedRelation:
     summed: int
     self_links: int
     observed_cells: int
+    has_weights: bool
     blocks: PackedBlocks
+
+    def sized(self, shape: tuple[int, ...]) -> "PackedRelation":
+        """The same among more entities, which come after those that it knows."""
+        if shape == self.shape:
+            return self
+        sizes = dict(zip(self.indices, shape))
+        marginals = {
+            index: (_longer(value, sizes[index]), _longer(weight, sizes[index]))
+            for index, (value, weight) in self.marginals.items()
+        }
+        seen = {index: _longer(vector, sizes[index]) for index, vector in self.seen.items()}
+        blocks = replace(self.blocks, sizes=tuple(sizes[index] for index in self.order))
+        return replace(self, shape=shape, marginals=marginals, seen=seen, blocks=blocks)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the hashes of all blocks."""
+        hashes = "\n".join(str(entry["sha256"]) for entry in self.blocks.files)
+        return hashlib.sha256(hashes.encode()).hexdigest()
+
+    @property
+    def weight(self) -> float:
+        """What its links weighed when they were packed."""
+        given = self.options["weight"]
+        return 1.0 if isinstance(given, str) else float(given)
 
     def find(self, cells: AnyArray) -> Array:
         """The values of some cells (m, order of indices); 0 where none is listed."""
@@ -357,6 +337,11 @@ class Packed:
         return "\n  ".join(lines)
 
 
+def _longer(array: AnyArray, size: int) -> AnyArray:
+    """An array with zeros after it."""
+    return np.concatenate([array, np.zeros(size - len(array), array.dtype)])
+
+
 def _labels(place: Path, axis: str, entry: Mapping[str, Any]) -> Labels:
     import polars as pl
 
@@ -393,6 +378,7 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
         summed=said["summed"],
         self_links=said["self_links"],
         observed_cells=said["observed_cells"],
+        has_weights=said["types"]["weights"],
         blocks=PackedBlocks(
             place,
             order,

@@ -76,7 +76,8 @@ class Writer:
         links = slice(None) if all_links else (values > 0) & (own > 0)
         x, M = values[links], own[links]
         for at in range(0, len(x), PIECE):  # its scratch memory stays in the cache
-            self.sums = self.sums + self.likelihood.sums(x[at : at + PIECE], M[at : at + PIECE])
+            some = x[at : at + PIECE].astype(np.float64)  # logarithms of bytes are rounded to two
+            self.sums = self.sums + self.likelihood.sums(some, M[at : at + PIECE])
         self.entries += len(leaf)
         self.links += len(x)
         self.zeros += int(np.count_nonzero(values == 0)) if not all_links else 0

@@ -76,6 +76,18 @@ class Fibres:
         return cells
 
 
+class FoundElsewhere(Fibres):
+    """Cells that are not in memory: how many there are is known, some can be looked up, and all be read."""
+
+    def find(self, cells: AnyArray) -> NDArray[np.float64]:
+        """The values of some cells (m, order), 0 where there is none."""
+        raise NotImplementedError
+
+    def read(self) -> tuple[AnyArray, NDArray[np.float64]]:
+        """All cells, (n, order) in lexicographic order, and their values."""
+        raise NotImplementedError
+
+
 def _plainly(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:
     """Rows and starts of all levels but the last."""
     new = np.zeros(len(cells), bool)

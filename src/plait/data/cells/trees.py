@@ -147,6 +147,10 @@ class Table(Protocol):
         """Those of starts, of the row numbers of every level, and of the entries: a kernel is compiled for them."""
 
     @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """All arrays that it holds in memory."""
+
+    @property
     def leaf_count(self) -> int:
         """How many leaves there are."""
 

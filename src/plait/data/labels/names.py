@@ -191,8 +191,13 @@ class Tallied:
     size: int
 
 
-def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None) -> Labels:
-    """The labels of an axis from all that mentions it; sources as read, declared names in the user's order."""
+def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, kept: Labels | None = None) -> Labels:
+    """The labels of an axis from all that mentions it; sources as read, declared names in the user's order.
+
+    kept: names whose rows are numbered already; others come after them.
+    """
+    if kept is not None:
+        return _beside(kept, sources, declared)
     columns = [source for source in sources if isinstance(source, Seen)]
     arrays = [source for source in sources if isinstance(source, Tallied)]
     if arrays:
@@ -208,6 +213,16 @@ def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None) ->
             cure=f"Give at least one row, or declare the entities with {declaring(axis)}.",
         )
     return labels
+
+
+def _beside(kept: Labels, sources: Sequence[Seen | Tallied], declared: Any) -> Labels:
+    """Names whose rows are numbered already, and after them those that are not among them."""
+    import polars as pl
+
+    if not sources and declared is None:
+        return kept
+    others = build(kept.axis, [Seen(Place(kept.axis), kept.names), *sources], declared).names
+    return Labels(kept.axis, pl.concat([kept.names, others.filter(~others.is_in(kept.names.implode()))]))
 
 
 def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:

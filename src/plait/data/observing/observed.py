@@ -53,7 +53,7 @@ def observe(
     groups: places whose order says nothing: cells are listed in one writing and counted once, M has all of them, as
     seen and hidden do.
     """
-    open_cells = _open_cells(indices, shape, seen, hidden) if unlisted > 0 else None
+    open_cells = open_weights(indices, shape, seen, hidden) if unlisted > 0 else None
     # Links that weigh what all other cells do leave no trace in M.
     plain = is_uniform(own) and own[0] == unlisted
     everywhere = (listed, own) if plain else in_all_ways(listed, own, groups)
@@ -76,7 +76,7 @@ def times(numbers: Array, factor: float) -> Array:
     return np.broadcast_to(numbers[0] * factor, len(numbers)) if is_uniform(numbers) else numbers * factor
 
 
-def _open_cells(
+def open_weights(
     indices: Sequence[str],
     shape: Sequence[int],
     seen: Mapping[str, NDArray[np.bool_]],

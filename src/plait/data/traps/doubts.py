@@ -37,7 +37,8 @@ def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping
     for axis in data.model.axes:
         yield from _spelling(data.labels[axis])
     yield from _no_common_names(data)
-    for name, relation in data.relations.items():
+    for name in relations:
+        relation = data.relations[name]
         if relations[name].observed == "listed" and len(relation.links) >= SEVERAL:
             yield from _no_zeros(relation)
         if isinstance(source := sources[name], TableSource):

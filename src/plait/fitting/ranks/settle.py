@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from plait.data.blocks.binding import refuse_packed
 from plait.data.bound import Data
 from plait.errors import SettingError, suggestion
 from plait.fitting.begin import bound_data, prepare
@@ -41,6 +42,7 @@ def settle(model: Model, data: Mapping[str, Any] | Data, given: Options, say: Sa
     if not open_rank and not asks_for_weights(data):
         return data, given
     bound, given = bound_data(model, data, given.labels), replace(given, labels=None)
+    refuse_packed(bound, "finding a rank", f"Say how large: {Argument('rank', 20)}.")
     if bound.open_weights:
         check_target(bound, given.fixed)
     if open_rank:

@@ -1,0 +1,161 @@
+"""Blocks on disk as data of a model: alone, or beside tables in memory."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plait.data.binding.bind import bind, together
+from plait.data.blocks.packed import Packed, PackedRelation
+from plait.data.blocks.table import CellsOnDisk
+from plait.data.bound import BoundRelation, Data
+from plait.data.labels.names import Labels
+from plait.data.observing.closed import close
+from plait.data.observing.observed import open_weights
+from plait.data.observing.terms import Table, Term
+from plait.data.observing.undirected import groups_of
+from plait.data.observing.weights import Weights
+from plait.errors import DataError, SettingError
+from plait.model.model import Equation, Model
+from plait.saying import Place
+from plait.types import AnyArray
+
+
+def bind_all(
+    model: Model,
+    data: Any,
+    labels: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    warn: bool = True,
+) -> Data:
+    """Data of a model, some or all of it in blocks: a folder, or relation -> table or folder."""
+    if isinstance(data, (str, PathLike, Packed)):
+        folder = data if isinstance(data, Packed) else Packed.open(data)
+        _check_relations(model, folder)
+        data = dict.fromkeys(model.relations, folder)
+    if not isinstance(data, Mapping):
+        return bind(model, data, labels, warn=warn)
+    folders = {name: _opened(given) for name, given in data.items() if _is_folder(given)}
+    elsewhere = {name: _OnDisk(folder, name) for name, folder in folders.items() if name in model.relations}
+    for name, one in elsewhere.items():
+        one.check(model.equation(name), model)
+    others = {name: given for name, given in data.items() if name not in elsewhere}
+    return bind(model, others, labels, warn=warn, elsewhere=elsewhere)
+
+
+def _is_folder(given: Any) -> bool:
+    return isinstance(given, Packed) or (isinstance(given, (str, PathLike)) and Path(given).is_dir())
+
+
+def _opened(given: Any) -> Packed:
+    return given if isinstance(given, Packed) else Packed.open(given)
+
+
+def _check_relations(model: Model, folder: Packed) -> None:
+    for name in model.relations:
+        if name not in folder.relations:
+            one = next(iter(folder.relations))
+            raise DataError(
+                f"the blocks in {folder.path} are of {', '.join(folder.relations)}; there is no relation {name}.",
+                cure=f"Give its data beside them: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
+            )
+
+
+@dataclass(frozen=True)
+class _OnDisk:
+    """One relation of a folder of blocks."""
+
+    folder: Packed
+    name: str
+
+    @property
+    def packed(self) -> PackedRelation:
+        """What its manifest says."""
+        return self.folder.relations[self.name]
+
+    @property
+    def labels(self) -> Mapping[str, Labels]:
+        """The names of its axes."""
+        axes = Model(self.folder.model).axes
+        used = {Model(self.folder.model).axis(index) for index in self.packed.indices}
+        return {axis: self.folder.labels[axis] for axis in axes if axis in used}
+
+    def check(self, equation: Equation, model: Model) -> None:
+        """Refuse blocks of another relation, and what cannot be summed from a disk."""
+        if self.name not in self.folder.relations:
+            _check_relations(model, self.folder)
+        packed, place = self.packed, Place(self.name)
+        then = Model(self.folder.model)
+        axes, before = [model.axis(i) for i in equation.indices], [then.axis(i) for i in packed.indices]
+        if (equation.indices, axes) != (packed.indices, before):
+            raise DataError(
+                f"the blocks in {self.folder.path} are of {self.name}[{', '.join(packed.indices)}].",
+                where=place,
+                cure="Write the equation with these indices and axes, or pack again for this model.",
+            )
+        if packed.has_weights:
+            raise DataError(
+                "the blocks have a weight for every cell, and only links of one weight are summed from a disk.",
+                where=place,
+                cure="Pack without a weight column, or fit in memory.",
+            )
+        if packed.zeros and not isinstance(packed.options["observed"], str):
+            raise DataError(
+                f"{packed.zeros:,} zeros are listed, and zeros that are not listed weigh {packed.options['observed']}.",
+                where=place,
+                cure="Leave listed zeros out and pack again.",
+            )
+
+    def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
+        """The relation as a fit needs it."""
+        indices, groups = equation.indices, groups_of(equation)
+        shape = tuple(len(names[index]) for index in indices)
+        packed = self.packed.sized(shape)
+        cells, missing, aside = CellsOnDisk.of_packed(packed), dict(packed.missing), dict(packed.hidden)
+        weights = _observed(packed, cells, together(missing, aside, names))
+        axes = [names[index].axis for index in indices]
+        return BoundRelation(
+            name=self.name,
+            indices=indices,
+            shape=shape,
+            links=cells,
+            stored=np.zeros(0, np.float32),
+            cell_weights=np.broadcast_to(packed.weight, packed.links),
+            weights=weights,
+            likelihood=packed.likelihood,
+            observed_cells=packed.observed_cells,
+            seen=packed.seen,
+            summed=packed.summed,
+            closed=close(weights, axes, missing, aside),
+            columns=dict(packed.columns),
+            value=packed.options["value"],
+            diagonal=packed.diagonal,
+            groups=groups,
+            self_links=packed.self_links,
+        )
+
+
+def _observed(packed: PackedRelation, cells: CellsOnDisk, hidden: dict[tuple[str, ...], AnyArray]) -> Weights:
+    """M everywhere: what listed cells have besides others is a table on disk."""
+    observed, indices, shape = packed.options["observed"], packed.indices, packed.shape
+    unlisted = {"all": 1.0, "listed": 0.0}[observed] if isinstance(observed, str) else float(observed)
+    universe = packed.seen if packed.options["universe"] == "relation" else {}
+    listed = Table(indices, cells, np.broadcast_to(1.0, packed.entries))
+    terms: tuple[Term, ...] = ()
+    if unlisted > 0:
+        terms = (open_weights(indices, shape, universe, hidden) * (unlisted * packed.weight)).terms
+    if unlisted < 1:
+        terms += (Term((1.0 - unlisted) * packed.weight, {}, listed),)
+    return Weights(indices, shape, terms)
+
+
+def refuse_packed(data: Data, what: object, cure: str, relations: Collection[str] | None = None) -> None:
+    """Refuse what would need all links in memory; relations: those that it is about, if not all."""
+    for name, relation in data.relations.items():
+        if isinstance(relation.links, CellsOnDisk) and (relations is None or name in relations):
+            raise SettingError(
+                f"{what} needs all links in memory, and those of {name} are on disk.", where=Place(name), cure=cure
+            )

@@ -1,0 +1,140 @@
+"""A packed relation as executors and binding know data: a table whose leaves are read ahead, and its cells."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from plait.data.blocks.packed import PackedBlocks, PackedRelation
+from plait.data.cells.fibres import Fibres, FoundElsewhere
+from plait.data.cells.leaves import Leaf
+from plait.data.cells.sorting import sort_cells
+from plait.data.cells.trees import FibreTree, Piece
+from plait.types import AnyArray, Array
+
+Dress = Callable[[FibreTree], FibreTree]
+
+
+def as_stored(tree: FibreTree) -> FibreTree:
+    """A block as it is: its entries are the values."""
+    return tree
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTable:
+    """Blocks on disk, to be summed; dress: the entries that a kernel is to see in place of the values; kind: theirs."""
+
+    blocks: PackedBlocks
+    kind: np.dtype[Any]
+    dress: Dress = as_stored
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The indices, root first."""
+        return self.blocks.order
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Their sizes."""
+        return self.blocks.sizes
+
+    @property
+    def types(self) -> tuple[np.dtype[Any], ...]:
+        """Those of starts, of the row numbers of every level, and of the entries."""
+        return *self.blocks.types[:-1], self.kind
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """None: all is on disk."""
+        return []
+
+    @property
+    def leaf_count(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    def __len__(self) -> int:
+        return self.blocks.entries
+
+    def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
+        """The blocks, or some of them, one after another, read ahead."""
+        for number, tree, release in self.blocks.stream(lo=lo, hi=hi):
+            yield Piece(number, self.dress(tree), self._leaf(number, tree), release)
+
+    def _leaf(self, number: int, tree: FibreTree) -> Leaf:
+        inside = (0, len(tree.rows[1])) if self.blocks.files[number]["inside"] else None
+        return Leaf(0, len(tree.rows[0]), inside)
+
+    def trees(self) -> Iterable[FibreTree]:
+        """The blocks, one after another; a tree is valid until the next one is asked for."""
+        for _, tree, release in self.blocks.stream():
+            yield self.dress(tree)
+            release()
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Entries that are all one number, whatever the values."""
+
+    number: float
+    kind: np.dtype[Any]
+
+    def __call__(self, tree: FibreTree) -> FibreTree:
+        """The block with these entries."""
+        return replace(tree, entries=np.full(len(tree), self.number, self.kind), beside=())
+
+
+def weighed(blocks: PackedBlocks, number: float) -> PackedTable:
+    """The blocks as a table that is one number at every listed cell."""
+    kind = np.dtype(np.uint8 if number == 1.0 else np.float64)
+    return PackedTable(blocks, kind, Weighed(number, kind))
+
+
+class CellsOnDisk(FoundElsewhere):
+    """The cells of a packed relation where sorted cells are wanted. Most questions need no more than how many; a
+    column, or all cells, are read into memory."""
+
+    packed: PackedRelation
+
+    @classmethod
+    def of_packed(cls, packed: PackedRelation) -> "CellsOnDisk":
+        """Those of a relation."""
+        cells = cls(packed.indices, packed.shape, (), (), packed.links)
+        object.__setattr__(cells, "packed", packed)
+        return cells
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return 0
+
+    def equals(self, other: Fibres) -> bool:
+        """Whether these are the same cells: those of the same folder."""
+        return isinstance(other, CellsOnDisk) and other.packed.blocks.place == self.packed.blocks.place
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        return self.cells()[:, self.indices.index(index)]
+
+    def cells(self) -> AnyArray:
+        """All links, (n, order)."""
+        return self.read()[0]
+
+    def find(self, cells: AnyArray) -> Array:
+        """The values of some cells (m, order), 0 where there is none."""
+        return self.packed.find(cells)
+
+    def read(self) -> tuple[AnyArray, Array]:
+        """All links into memory: cells (n, order) in lexicographic order, and their values."""
+        cells, values = [np.zeros((0, len(self.indices)), np.uint32)], [np.zeros(0)]
+        places = [self.packed.order.index(index) for index in self.indices]
+        for tree in self.packed.blocks:
+            there = np.flatnonzero(tree.entries > 0)
+            kind = np.uint32 if max(self.sizes) <= 1 << 32 else np.int64
+            cells.append(tree.cells(there)[:, places].astype(kind))
+            values.append(tree.entries[there].astype(np.float64))
+        found = np.concatenate(cells)
+        order, ordered = sort_cells(found, self.sizes)
+        joined = np.concatenate(values)
+        return ordered, joined if order is None else joined[order]

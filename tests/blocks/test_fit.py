@@ -1,0 +1,214 @@
+"""A fit of blocks on disk is that of the same tables in memory, to the last bit; and answers as it does."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import plait
+from plait.cli import app
+from plait.data.blocks.packed import Packed
+from plait.execute import Reference, Threads
+from tests.cases import bits
+from tests.finely import cut_finely
+
+CP3 = "visits[user, act, place] = U[user, r] A[act, r] P[place, r]"
+SUM = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] + b[user] c[place]"
+COUPLED = f"{CP3}\ntags[place, tag] = P[place, r] T[tag, r]"
+pytestmark = pytest.mark.filterwarnings("ignore::plait.NoZerosWarning")
+
+
+def visits(seed=0, count=1500, sizes=(60, 6, 25), value=True):
+    rng = np.random.default_rng(seed)
+    cells = np.unique(np.stack([(rng.random(count) ** 2 * size).astype(int) for size in sizes], axis=1), axis=0)
+    table = pl.DataFrame(dict(zip(("user", "act", "place"), cells.T)))
+    return table.with_columns(value=pl.Series(rng.poisson(1.0, len(table)) + 1)) if value else table
+
+
+def tags(seed=1):
+    rng = np.random.default_rng(seed)
+    cells = np.unique(rng.integers(0, (25, 9), (90, 2)), axis=0)
+    return pl.DataFrame({"place": cells[:, 0], "tag": [f"t{n}" for n in cells[:, 1]]})
+
+
+@pytest.fixture(autouse=True)
+def finely(monkeypatch):
+    cut_finely(monkeypatch, 90)
+
+
+HOW = {"rank": 3, "seed": 5, "sweeps": 6}
+WAYS = {
+    "counts": {},
+    "links": {"likelihood": "bernoulli"},
+    "bursts": {"likelihood": "negbin"},
+    "amounts": {"likelihood": "amounts"},
+    "listed": {"observed": "listed"},
+    "weighed zeros": {"observed": 0.3},
+    "weight": {"weight": 2.5},
+    "missing": {"missing": pl.DataFrame({"user": [3, 4], "place": [1, 2]})},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", [CP3, SUM], ids=["product", "sum"])
+def test_a_fit_from_disk_has_the_bits_of_one_in_memory(tmp_path, model, way):
+    table = plait.Relation(visits(value=way != "links"), **WAYS[way])
+    plait.pack(model, {"visits": table}, tmp_path / "v.blocks", memory="1MB")
+    blocks = Packed.open(tmp_path / "v.blocks").relations["visits"].blocks
+    assert len(blocks) > 8
+    memory = plait.fit(model, {"visits": table}, threads=1, **HOW)
+    disk = plait.fit(model, tmp_path / "v.blocks", threads=3, **HOW)
+    assert bits(disk) == bits(memory)
+    assert disk.bound == memory.bound
+
+
+METHODS = [
+    {"method": "em"},
+    {"method": "map", "prior": plait.Gamma(1.5, 1.0)},
+    {"dtype": "float32"},
+    {"order": "per-factor"},
+    {"accelerate": True, "sweeps": 26},
+    {"restarts": 2},
+    {"prune": True, "adapt": "component", "sweeps": 15},
+]
+
+
+@pytest.mark.parametrize("how", METHODS, ids=str)
+def test_every_method_has_the_bits_of_memory(tmp_path, how):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    memory = plait.fit(CP3, {"visits": visits()}, threads=2, **HOW | how)
+    assert bits(plait.fit(CP3, tmp_path / "v.blocks", threads=2, **HOW | how)) == bits(memory)
+
+
+def test_tables_in_memory_go_beside_blocks(tmp_path):
+    data = {"visits": visits(), "tags": tags()}
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    memory = plait.fit(COUPLED, data, **HOW)
+    mixed = plait.fit(COUPLED, {"visits": tmp_path / "v.blocks", "tags": tags()}, **HOW)
+    assert bits(mixed) == bits(memory)
+    plait.pack(COUPLED, data, tmp_path / "both.blocks")
+    assert bits(plait.fit(COUPLED, tmp_path / "both.blocks", **HOW)) == bits(memory)
+
+
+def test_entities_that_only_a_table_in_memory_has_come_after_those_of_the_blocks(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    more = pl.concat([tags(), pl.DataFrame({"place": [-7, 900], "tag": ["t1", "t2"]})])
+    fit = plait.fit(COUPLED, {"visits": str(tmp_path / "v.blocks"), "tags": more}, **HOW)
+    names = list(fit.labels["place"])
+    assert names[-2:] == [-7, 900]
+    assert names[:-2] == sorted(names[:-2])
+    found = fit.predict("visits", {"user": [0], "act": [1], "place": [900]})
+    assert np.isfinite(float(found["mean"][0]))
+
+
+def test_the_executor_of_tests_reads_blocks_too(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    kernels = plait.fit(CP3, tmp_path / "v.blocks", executor=Threads(2), **HOW)
+    dense = plait.fit(CP3, tmp_path / "v.blocks", executor=Reference(), **HOW)
+    assert kernels.bound == pytest.approx(dense.bound, rel=1e-10)
+
+
+def test_a_saved_run_answers_from_its_blocks_as_one_in_memory_does(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    memory = plait.fit(CP3, {"visits": visits()}, **HOW)
+    plait.fit(CP3, tmp_path / "v.blocks", **HOW).save(tmp_path / "run")
+    assert not list((tmp_path / "run").glob("known*"))
+    loaded = plait.load(tmp_path / "run")
+    cells = visits(3).drop("value").unique().sort("user", "act", "place")
+    assert loaded.predict("visits", cells).equals(memory.predict("visits", cells))
+    assert loaded.top("visits", 5).equals(memory.top("visits", 5))
+    assert loaded.top("visits", 2, each="user").equals(memory.top("visits", 2, each="user"))
+    cell = {"user": 1, "act": 2, "place": 3}
+    assert str(loaded.explain("visits", cell)) == str(memory.explain("visits", cell))
+    known = loaded.known["visits"]
+    assert len(known) == len(visits())
+    rows = visits().to_numpy()
+    assert known.values_at(rows[:, :3]).tolist() == rows[:, 3].tolist()
+    assert loaded.coupling().equals(memory.coupling())
+
+
+def test_a_run_finds_its_blocks_beside_itself_and_says_where_they_were(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "a" / "v.blocks")
+    plait.fit(CP3, tmp_path / "a" / "v.blocks", **HOW).save(tmp_path / "b" / "run")
+    (tmp_path / "a" / "v.blocks").rename(tmp_path / "b" / "v.blocks")
+    assert len(plait.load(tmp_path / "b" / "run").known["visits"]) == len(visits())
+    (tmp_path / "b" / "v.blocks").rename(tmp_path / "elsewhere")
+    with pytest.raises(plait.StoreError, match=r"the blocks that this run was made from are not there.*v\.blocks"):
+        plait.load(tmp_path / "b" / "run")
+
+
+def test_a_resumed_fit_has_the_bits_of_one_that_was_not_interrupted(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    short = plait.fit(CP3, tmp_path / "v.blocks", **HOW | {"sweeps": 3})
+    short.save(tmp_path / "run")
+    on = plait.fit(CP3, tmp_path / "v.blocks", init=tmp_path / "run", threads=3, rank=3, sweeps=6)
+    assert bits(on) == bits(plait.fit(CP3, {"visits": visits()}, **HOW))
+
+
+def test_what_needs_all_links_in_memory_is_refused_with_a_cure(tmp_path):
+    path = tmp_path / "v.blocks"
+    plait.pack(CP3, {"visits": visits()}, path)
+    with pytest.raises(plait.SettingError, match=r"finding a rank needs all links in memory[^$]*rank=20"):
+        plait.fit(CP3, path)
+    with pytest.raises(plait.SettingError, match="bootstrap=True needs all links"):
+        plait.fit(CP3, path, restarts=2, bootstrap=True, **HOW)
+    exposed = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] V[user]"
+    with pytest.raises(plait.SettingError, match="an exposure needs all links"):
+        plait.fit(exposed, path, fixed={"V": np.ones(60)}, **HOW)
+    with pytest.raises(plait.SettingError, match="a free factor over pairs"):
+        plait.fit("visits[user, act, place] = U[user, r] A[act, r] P[place, r] + M[user, place]", path, **HOW)
+    with pytest.raises(plait.DataError, match=r"the blocks in .* are of visits\[user, act, place\]"):
+        plait.fit("visits[user, place] = U[user, r] P[place, r]", path, **HOW)
+    with pytest.raises(plait.DataError, match="are of visits; there is no relation tags"):
+        plait.fit(COUPLED, path, **HOW)
+
+
+def test_a_block_that_vanishes_or_is_cut_short_during_a_fit_is_named(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    blocks = Packed.open(tmp_path / "v.blocks").relations["visits"].blocks
+    victim = tmp_path / "v.blocks" / str(blocks.files[3]["file"])
+    kept = victim.read_bytes()
+
+    def spoil(record):
+        if record.sweep == 2:
+            victim.write_bytes(kept[: len(kept) // 2])
+
+    with pytest.raises(plait.StoreError, match=victim.name):
+        plait.fit(CP3, tmp_path / "v.blocks", progress=spoil, start="random", **HOW)
+    victim.unlink()
+    with pytest.raises(plait.StoreError, match=victim.name):
+        plait.fit(CP3, tmp_path / "v.blocks", **HOW)
+    victim.write_bytes(kept)
+    assert np.isfinite(plait.fit(CP3, tmp_path / "v.blocks", **HOW).bound)
+
+
+def test_evaluate_asks_a_fit_of_blocks(tmp_path):
+    split = plait.hide({"visits": visits()}, "visits", fraction=0.2, model=CP3, seed=0)
+    plait.pack(CP3, split.train, tmp_path / "v.blocks")
+    disk, memory = (plait.fit(CP3, data, **HOW) for data in (tmp_path / "v.blocks", split.train))
+    a, b = (plait.evaluate(fit, "visits", split.test) for fit in (disk, memory))
+    assert str(a) == str(b)
+
+
+def test_the_command_fits_from_blocks(tmp_path):
+    visits().write_csv(tmp_path / "visits.csv")
+    config = tmp_path / "model.toml"
+    config.write_text(
+        f'model = "{CP3}"\nrank = 3\n[relations.visits]\nsource = "visits.csv"\n[fit]\nseed = 5\nsweeps = 6\n'
+    )
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    run("pack", config, "-o", tmp_path / "v.blocks")
+    run("fit", config, "-o", tmp_path / "one", "--blocks", tmp_path / "v.blocks")
+    run("fit", config, "-o", tmp_path / "two")
+    (tmp_path / "visits.csv").unlink()
+    assert bits(plait.load(tmp_path / "one")) == bits(plait.load(tmp_path / "two"))
+    run("resume", tmp_path / "one", "--sweeps", "8")
+    assert plait.load(tmp_path / "one").history[-1].sweep == 8
+    assert json.loads(run("check", config, "--blocks", tmp_path / "v.blocks", "--json"))["rank"] == {"r": 3}
