@@ -23,6 +23,7 @@ TABLES = (
     "evidence",
     "gaps",
     "intervals",
+    "large",
     "orders",
     "pack",
     "predict",
@@ -35,15 +36,17 @@ TABLES = (
     "worths",
 )
 
+OPTIONS = {"counts": ("nonzeros", "side"), "large": ("nonzeros",)}
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = command.parser("lab.bench", __doc__, HOME)
-    parser.add_argument("--nonzeros", type=lambda text: int(float(text)), default=1_250_000, help="of counts")
-    parser.add_argument("--side", type=int, default=500, help="of counts")
+    parser.add_argument("--nonzeros", type=lambda text: int(float(text)), help="of counts and large")
+    parser.add_argument("--side", type=int, help="of counts")
     given = command.parse(parser, arguments, (*PARTS, *TABLES))
     for name in [part for part in given.parts if part in TABLES]:
-        options = {"nonzeros": given.nonzeros, "side": given.side} if name == "counts" else {}
-        import_module(f"lab.bench.{name}").compare(**options)
+        asked = {word: getattr(given, word) for word in OPTIONS.get(name, ()) if getattr(given, word) is not None}
+        import_module(f"lab.bench.{name}").compare(**asked)
     kept = [part for part in given.parts or PARTS if part in PARTS]
     if not kept and "page" not in given.parts:
         return 0

@@ -75,6 +75,18 @@ METHODS = [
 ]
 
 
+@pytest.mark.parametrize("how", [{}, {"method": "em"}], ids=str)
+@pytest.mark.parametrize("sizes", [(25, 60, 6), (6, 25, 60)])
+def test_the_order_of_the_indices_does_not_matter(tmp_path, sizes, how):
+    """Trees of tables in memory are then sorted anew, and what is added up over links is so in the order of trees."""
+    table = visits(sizes=sizes)
+    plait.pack(CP3, {"visits": table}, tmp_path / "v.blocks")
+    memory = plait.fit(CP3, {"visits": table}, threads=2, **HOW | how)
+    disk = plait.fit(CP3, tmp_path / "v.blocks", threads=2, **HOW | how)
+    assert bits(disk) == bits(memory)
+    assert [r.bound for r in disk.history] == [r.bound for r in memory.history]
+
+
 @pytest.mark.parametrize("how", METHODS, ids=str)
 def test_every_method_has_the_bits_of_memory(tmp_path, how):
     plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")

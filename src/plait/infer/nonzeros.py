@@ -17,6 +17,7 @@ from plait.data.blocks.packed import PackedRelation
 from plait.data.blocks.table import PackedTable
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.ranges import PIECE
+from plait.data.cells.sorting import is_uniform, taken
 from plait.data.cells.trees import FibreTree, Forest, Table, as_fibres, narrow
 from plait.infer.gamma import FactorState
 from plait.infer.members import numbered
@@ -96,8 +97,8 @@ class Nonzeros(NamedTuple):
         """What a likelihood needs to know of all values."""
         tree, total = cast(FibreTree, table), NO_SUMS
         for part in _pieces(tree):
-            at = part if tree.permutation is None else tree.permutation[part]
-            total = total + plan.likelihood.sums(self.values[at], self.weights[at])
+            values, weights = (_ordered(numbers, tree.permutation, part) for numbers in (self.values, self.weights))
+            total = total + plan.likelihood.sums(values, weights)
         return total
 
     def marginals(self, plan: Plan, table: Table, *, valued: bool) -> list[Array]:
@@ -229,6 +230,12 @@ def _numbers(plan: Plan, tree: FibreTree) -> tuple[NDArray[np.uint32], ...]:
     """The rows of every factor over pairs at the fibres of a tree."""
     pairs = ((layout.pairs, operand.visible) for layout, operand in zip(plan.layouts, plan.operands))
     return tuple(numbered(tree, own, visible) for own, visible in pairs if own is not None)
+
+
+def _ordered(numbers: AnyArray, permutation: NDArray[np.integer] | None, part: slice) -> Array:
+    """Some numbers in the order of a tree; one seen many times stays that, for it is added up in another way."""
+    some = numbers[part] if permutation is None else taken(numbers, permutation[part])
+    return some if is_uniform(some) else np.ascontiguousarray(some, np.float64)
 
 
 def _pieces(tree: FibreTree) -> Iterator[slice]:
