@@ -1,5 +1,8 @@
 """What is wrong with tables is said in the words of data in memory, with file and row."""
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import polars as pl
 import pytest
@@ -111,3 +114,25 @@ def test_memory_is_a_number_of_bytes(tmp_path, memory):
 def test_what_cannot_be_packed_says_so(tmp_path):
     with pytest.raises(plait.DataError, match="an array cannot be packed"):
         plait.pack(MODEL, {"v": np.ones((3, 4))}, tmp_path / "x")
+
+
+def test_what_cannot_be_scanned_says_so(tmp_path):
+    with pytest.raises(plait.SettingError, match=r"there is no query for sqlite:///x\.db"):
+        plait.scan("sqlite:///x.db")
+    with pytest.raises(plait.DataError, match=r"plait\.scan cannot read from int"):
+        plait.scan(3)
+    (tmp_path / "t.npy").write_bytes(b"x")
+    with pytest.raises(plait.DataError, match="NumPy array cannot be scanned"):
+        plait.scan(tmp_path / "t.npy")
+
+
+def test_a_query_is_scanned_in_batches(tmp_path):
+    url = f"sqlite:///{tmp_path / 't.db'}"
+    with closing(sqlite3.connect(tmp_path / "t.db")) as base, base:
+        base.execute("create table v (i integer, j integer, value integer)")
+        base.executemany("insert into v values (?, ?, ?)", rows().rows())
+    asked = plait.scan("select i, j, value from v order by rowid", connection=url)
+    prints = {plait.pack(MODEL, {"v": one}, tmp_path / "x", memory="1MB").fingerprint for one in (asked, rows())}
+    assert len(prints) == 1
+    with pytest.raises(plait.DataError, match="the database says"):
+        plait.pack(MODEL, {"v": plait.scan("select nothing from nowhere", connection=url)}, tmp_path / "x")

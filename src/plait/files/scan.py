@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+CONNECTION, TABLE = Argument("connection", of="scan"), Argument("table", of="scan")
+
+
 def scan(
     source: Any,
     *,
@@ -78,8 +81,8 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
     if connection is None and "table" not in options:
         raise SettingError(
             f"there is no query for {shown(source)}.",
-            where=Argument("connection", of="scan"),
-            cure="Give the query first, and the URL as connection=…, or say which table=… it is.",
+            where=CONNECTION,
+            cure=f"Give the query first and the URL as {CONNECTION:=}, or say which {TABLE} it is.",
         )
     return QueryScan((), asked, place)
 
@@ -92,7 +95,7 @@ def _paths(source: Any) -> tuple[str, ...]:
         if not isinstance(one, (str, os.PathLike)):
             raise DataError(
                 f"plait.scan cannot read from {type(one).__name__}.",
-                cure="Give a path, a list of paths, or a query with connection=….",
+                cure=f"Give a path, a list of paths, or a query beside {CONNECTION:=}.",
             )
         path = os.path.expanduser(os.fspath(one))
         many = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
