@@ -205,6 +205,11 @@ class Fitted:
             self.settings, self.fingerprint,
         )  # fmt: skip
 
+    def knowing(self, known: dict[str, Known]) -> Self:
+        """The same fit, which remembers these links only."""
+        ensemble = tuple(replace(member, known=known) for member in self.ensemble)
+        return replace(self, known=known, ensemble=ensemble)
+
     def same_rows(self, data: Data, name: str) -> bool:
         """Whether a factor has the same entities in other data."""
         axes = {self.model.axis(index) for index in self.model.factor(name).visible}

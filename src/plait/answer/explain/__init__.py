@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait.answer.explain.bearing import Touching
 from plait.answer.explain.entities import characterise
@@ -19,7 +21,7 @@ from plait.errors import SettingError
 from plait.model import Equation
 from plait.run.record import Fitted
 from plait.saying import Argument
-from plait.types import Rows
+from plait.types import AnyArray, Rows
 
 __all__ = ["Explanation", "explain"]
 
@@ -49,6 +51,7 @@ def explain(
     equation = fit.model.equation(relation)
     row = row_of(fit, relation, cell)
     value = _value(fit, relation, row)
+    fit = _near(fit, equation, row)
     views = views_of(fit, equation, row, "mean" if value is None else "geomean", max(LISTED, int(top)))
     shares, remainder = joined_shares(views, equation, max(LISTED, int(top)))
     numbered, others, rest = _reasons(fit, views, relation, row, int(top))
@@ -60,6 +63,26 @@ def explain(
         sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
         tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
     )  # fmt: skip
+
+
+def _near(fit: Fitted, equation: Equation, row: Rows) -> Fitted:
+    """The fit with the known links of the cell's entities in memory, where they are on disk: no others bear on it."""
+    axes = {fit.model.axis(index): set[int]() for index in equation.indices}
+    for index, number in zip(equation.indices, row):
+        axes[fit.model.axis(index)].add(int(number))
+    known = {}
+    for name, own in fit.known.items():
+        places = [(k, axes.get(fit.model.axis(i), set())) for k, i in enumerate(fit.model.equation(name).indices)]
+        known[name] = own.among(partial(_mentions, [(k, sorted(rows)) for k, rows in places if rows]))
+    return fit if all(known[name] is own for name, own in fit.known.items()) else fit.knowing(known)
+
+
+def _mentions(places: Sequence[tuple[int, Sequence[int]]], cells: AnyArray) -> NDArray[np.bool_]:
+    """Which cells (n, order) have one of some rows at its place."""
+    found = np.zeros(len(cells), bool)
+    for k, rows in places:
+        found |= np.isin(cells[:, k], rows)
+    return found
 
 
 def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed]) -> tuple[Share, ...]:

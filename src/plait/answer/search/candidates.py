@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from plait.answer.search.form import Axis
+from plait.data.binding.known import Known
 from plait.data.observing.closed import Closed
 from plait.data.observing.terms import Term
 from plait.data.observing.undirected import orders, without
@@ -59,7 +60,11 @@ class Candidates:
     def refused(self) -> list[tuple[list[int], AnyArray]]:
         """Coordinates (n, k) of what does not count, by k places: known links, closed and excluded cells."""
         found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
-        return found if self.known is None else [(list(range(len(self.asked))), self.known.written), *found]
+        return found if self.known is None else [(list(range(len(self.asked))), self._among(self.known)), *found]
+
+    def _among(self, known: Known) -> AnyArray:
+        """Known links in all their writings; of those on disk only what is asked for."""
+        return known.written if known.groups else known.among(lambda cells: _inside(cells, self.asked)).written
 
     def rules(self) -> list[str]:
         """What closes cells among those asked for, in words."""
@@ -80,7 +85,7 @@ class Candidates:
 
     def _known_cells(self) -> int:
         """How many of the cells asked for do not count because they are known."""
-        return 0 if self.known is None else int(np.count_nonzero(_inside(self.known.written, self.asked)))
+        return 0 if self.known is None else int(np.count_nonzero(_inside(self._among(self.known), self.asked)))
 
 
 def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:

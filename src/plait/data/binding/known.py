@@ -1,14 +1,14 @@
 """What a fit remembers of a relation's data: its links, what rules close, and the names of its columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres, FoundElsewhere
+from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
 from plait.data.cells.keys import Lookup
 from plait.data.observing.closed import Closed
 from plait.data.observing.undirected import Groups, canonical, written
@@ -83,6 +83,13 @@ class Known:
     def canonical(self, cells: AnyArray) -> AnyArray:
         """Cells (m, order), as row numbers, in the writing in which known ones are kept."""
         return canonical(cells, self.groups)
+
+    def among(self, keep: Keep) -> "Known":
+        """Where links are on disk, those of them that are wanted, in memory; else all, as they are."""
+        if not isinstance(self.links, FoundElsewhere):
+            return self
+        cells, values = self.links.read(keep)
+        return replace(self, links=cells, stored=values, weights=self.weights[: len(values)])
 
     @property
     def written(self) -> AnyArray:

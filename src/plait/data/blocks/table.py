@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
-from plait.data.cells.fibres import Fibres, FoundElsewhere
+from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
+from plait.data.cells.keys import coordinate_type
 from plait.data.cells.leaves import Leaf
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import FibreTree, Piece
@@ -125,14 +126,18 @@ class CellsOnDisk(FoundElsewhere):
         """The values of some cells (m, order), 0 where there is none."""
         return self.packed.find(cells)
 
-    def read(self) -> tuple[AnyArray, Array]:
-        """All links into memory: cells (n, order) in lexicographic order, and their values."""
-        cells, values = [np.zeros((0, len(self.indices)), np.uint32)], [np.zeros(0)]
-        places = [self.packed.order.index(index) for index in self.indices]
-        for tree in self.packed.blocks:
-            there = np.flatnonzero(tree.entries > 0)
-            kind = np.uint32 if max(self.sizes) <= 1 << 32 else np.int64
-            cells.append(tree.cells(there)[:, places].astype(kind))
+    def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
+        """Links into memory, all or some: cells (n, order) in lexicographic order, and their values."""
+        kind = coordinate_type(self.sizes)
+        cells: list[AnyArray] = [np.zeros((0, len(self.indices)), kind)]
+        values = [np.zeros(0)]
+        for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
+            last = len(tree.order) - 1
+            here = np.stack([tree.column(index, last) for index in self.indices], axis=1).astype(kind, copy=False)
+            there = np.asarray(tree.entries > 0)
+            if keep is not None:
+                there &= keep(here)
+            cells.append(here[there])
             values.append(tree.entries[there].astype(np.float64))
         found = np.concatenate(cells)
         order, ordered = sort_cells(found, self.sizes)

@@ -5,7 +5,7 @@ of level l + 1. The last level holds one row number a cell. All of them are as n
 allow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -76,6 +76,9 @@ class Fibres:
         return cells
 
 
+Keep = Callable[[AnyArray], NDArray[np.bool_]]
+
+
 class FoundElsewhere(Fibres):
     """Cells that are not in memory: how many there are is known, some can be looked up, and all be read."""
 
@@ -83,8 +86,8 @@ class FoundElsewhere(Fibres):
         """The values of some cells (m, order), 0 where there is none."""
         raise NotImplementedError
 
-    def read(self) -> tuple[AnyArray, NDArray[np.float64]]:
-        """All cells, (n, order) in lexicographic order, and their values."""
+    def read(self, keep: Keep | None = None) -> tuple[AnyArray, NDArray[np.float64]]:
+        """All cells, (n, order) in lexicographic order, and their values; keep: which of some cells are wanted."""
         raise NotImplementedError
 
 
