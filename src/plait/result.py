@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from plait.data.bound import Data
 from plait.run.record import Fitted, Member
@@ -37,16 +37,23 @@ class Fit(Fitted):
     """
 
     @overload
-    def predict(self, relation: str, cells: dict[str, Any], *, unknown: str = "error") -> "pl.DataFrame": ...
+    def predict(
+        self, relation: str, cells: dict[str, Any], *, unknown: str = "error", new: Mapping[str, Any] | None = None
+    ) -> "pl.DataFrame": ...
 
     @overload
-    def predict(self, relation: str, cells: Table, *, unknown: str = "error") -> Table: ...
+    def predict(
+        self, relation: str, cells: Table, *, unknown: str = "error", new: Mapping[str, Any] | None = None
+    ) -> Table: ...
 
-    def predict(self, relation: str, cells: Any, *, unknown: str = "error") -> Any:
+    def predict(
+        self, relation: str, cells: Any, *, unknown: str = "error", new: Mapping[str, Any] | None = None
+    ) -> Any:
         """What is expected at some cells: the same kind of table, with the columns mean, sd, probability, low, high.
 
         cells: a table (or a dict of columns) with a column for each index of the relation, by outside names. unknown: a
-        name that the fit has not seen is an "error", or has the "prior".
+        name that the fit has not seen is an "error", or has the "prior". new: rows of guests by relation, as for
+        `fold_in`, whom the cells may name; nothing is stored of them.
 
         probability: of a link, P(x > 0). mean: the expected count. sd: of its rate, from the uncertainty of the
         factors. low, high: a 90 % predictive interval of the count.
@@ -64,11 +71,12 @@ class Fit(Fitted):
         """
         from plait.answer.predict.prediction import predict
 
-        return predict(self, relation, cells, unknown=unknown)
+        return predict(self, relation, cells, unknown=unknown, new=new)
 
     def top(
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
         each: str | Sequence[str] | None = None, known: bool = False, exclude: Any = None, score: str = "mean",
+        new: Mapping[str, Any] | None = None,
     ) -> "IntoDataFrame":  # fmt: skip
         """The k most probable links of a relation, best first: a table with the columns of `predict`.
 
@@ -79,7 +87,8 @@ class Fit(Fitted):
         given: some of the indices, each with a name or a list of names. each: an index, or several, for every entity of
         which k links are wanted, one entity after the other: `each="user"`. known: whether links of the data may be
         among them. exclude: what else is not to be proposed, a table or several (or dicts of columns) over some of the
-        indices: seen elsewhere, out of stock. score: the column to rank by, "mean", "probability" or "rate".
+        indices: seen elsewhere, out of stock. score: the column to rank by, "mean", "probability" or "rate". new: rows
+        of guests by relation, as for `fold_in`, who may be given; nothing is stored of them.
 
         What a rule makes unobservable is not proposed: pairs and slices of `missing=`, self-links where hardly any is
         observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
@@ -88,7 +97,7 @@ class Fit(Fitted):
         from plait.answer.search.top import top
         from plait.data.reading.tables import as_kind
 
-        table = top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score)
+        table = top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new)
         return as_kind(table, self.known[relation].kind)
 
     def explain(
@@ -140,6 +149,23 @@ class Fit(Fitted):
         from plait.answer.explain.allocate import allocate
 
         return allocate(self, relation, cells, most=most)
+
+    def fold_in(self, data: Mapping[str, Any], *, iterations: int = 10) -> Self:
+        """This fit with new entities beside the old ones; everything else is untouched, to the last bit.
+
+        data: rows by relation, as for `plait.fit`, each with at least one entity that the fit does not know; a relation
+        without new rows is left out. All rows of factors that there were are held. Those of new entities are a small
+        problem of their own: by the fit's method, under the factor's prior (where each entity has its own, under their
+        average), from their own cells. These are observed as all others are: where what is not listed is a 0, so it is
+        for a new entity and every known one of the relation. An entity that only other relations mention is missing
+        here, unless universe="model". iterations: ten are enough (see the docs).
+
+        The result answers every question, can be saved, and folded in again. What is learnt of new entities does not
+        change what others have taught: for that, see `update`.
+        """
+        from plait.fold.folding import fold_in
+
+        return fold_in(self, data, iterations=iterations)
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""

@@ -258,8 +258,8 @@ DAMAGE = {
         "{run}/manifest.json: this is not the manifest of a run of Plait.",
     ),
     "newer": (
-        lambda run: change(run / "manifest.json", version=5),
-        "{run}: the run has format version 5, but this Plait knows versions up to 4.\nUpgrade Plait",
+        lambda run: change(run / "manifest.json", version=6),
+        "{run}: the run has format version 6, but this Plait knows versions up to 5.\nUpgrade Plait",
     ),
     "entry gone": (
         lambda run: change(run / "manifest.json", files={}),

@@ -11,6 +11,7 @@ from plait.data.cells.fibres import Fibres
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Closed
 from plait.data.observing.observed import times
+from plait.data.observing.rule import Rule
 from plait.data.observing.undirected import Groups, count_cells
 from plait.data.observing.weights import Weights
 from plait.model.model import Model
@@ -36,8 +37,8 @@ class BoundRelation:
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
     "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
     indices whose order says nothing (`observing.undirected`): links are there in their canonical writing, and a cell
-    counts once, but M has all writings. kind: whose table the data were. The rest is counts for people: observed_cells
-    have M > 0, self_links are listed ones that were dropped.
+    counts once, but M has all writings. rule: how cells of new entities would be observed. kind: whose table the data
+    were. The rest is counts for people: observed_cells have M > 0, self_links are listed ones that were dropped.
     """
 
     name: str
@@ -52,6 +53,7 @@ class BoundRelation:
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
     closed: Closed
+    rule: Rule
     columns: Mapping[str, str]
     value: str | None
     diagonal: str
@@ -101,6 +103,7 @@ class BoundRelation:
             self,
             weights=self.weights * weight,
             cell_weights=times(self.cell_weights, weight),
+            rule=replace(self.rule, weight=self.rule.weight * weight),
             open_weight=False,
         )
 

@@ -81,7 +81,8 @@ class State:
     """A loop between two sweeps. The arrays are those of the fit itself: valid until its next update.
 
     rates: G of every relation; divergences: −KL of every free factor; exposed: rows that any observed cell depends on;
-    pause: sweeps until components are tried for removal again; learnt: by relation its likelihood's own numbers.
+    pause: sweeps until components are tried for removal again; learnt: by relation its likelihood's own numbers; gauge:
+    the log-scales that a fit shows its factors with, once it is one.
     """
 
     factors: Mapping[str, Kept]
@@ -93,6 +94,7 @@ class State:
     pause: int
     trail: Trail
     learnt: Mapping[str, dict[str, float]] = field(default_factory=dict)
+    gauge: Mapping[str, float] | None = None
 
     def copy(self) -> "State":
         """The same in arrays of its own, which no update changes."""

@@ -23,8 +23,9 @@ from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
 from plait.saying import FilePlace
 
 MANIFEST = "manifest.json"
-# 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason.
-FORMAT, VERSION = "plait-run", 4
+# 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason;
+# 5: how cells are observed, for what is folded in or learnt later.
+FORMAT, VERSION = "plait-run", 5
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json)")  # what a save that was cut off may leave behind
 NOT_OURS = "Name a run that plait made, or another folder."
 AGAIN = "Fetch a copy, or fit again."

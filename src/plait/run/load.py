@@ -19,7 +19,6 @@ from plait.data.cells.keys import coordinate_type
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Closed
 from plait.data.observing.pairs import Pairs
-from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import groups_of
 from plait.data.observing.weights import Weights
 from plait.errors import PlaitError, SettingError, StoreError
@@ -31,6 +30,7 @@ from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 from plait.model.model import Equation
 from plait.run.folder import MANIFEST, intact, manifest
+from plait.run.observed import restored, weight_terms
 from plait.run.record import Member, Origin
 from plait.saying import FilePlace
 
@@ -165,7 +165,12 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
     tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
     closed = Closed(equation.indices, known.shape, tables)
     kind = outline.get("kind", "polars")  # earlier versions did not remember it
-    return replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
+    known = replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
+    if (said := outline.get("observed")) is None:  # neither did they say how cells are observed
+        return known
+    files = [name for name in ("observed", "rules") if name in header["files"]]
+    arrays = {key: array for name in files for key, array in _arrays(place, header, name).items()}
+    return restored(known, equation.relation, equation.indices, said, arrays)
 
 
 def _exposures(
@@ -176,21 +181,10 @@ def _exposures(
         return Exposures(frozenset(outline["names"]), {})
     arrays = _arrays(place, header, "exposures")
     found = {
-        key: Weights(*relations[relation_of(key)], _terms(key, terms, arrays))
+        key: Weights(*relations[relation_of(key)], weight_terms(key, terms, arrays))
         for key, terms in outline["relations"].items()
     }
     return Exposures(frozenset(outline["names"]), found)
-
-
-def _terms(name: str, outline: list[dict[str, Any]], arrays: Arrays) -> tuple[Term, ...]:
-    terms = []
-    for t, entry in enumerate(outline):
-        vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
-        table = None
-        if f"{name}/{t}/coords" in arrays:
-            table = Table(tuple(entry["table"]), arrays[f"{name}/{t}/coords"], arrays[f"{name}/{t}/values"])
-        terms.append(Term(entry["coefficient"], vectors, table))
-    return tuple(terms)
 
 
 def _state(
@@ -221,7 +215,10 @@ def _state(
     history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in course["history"]]
     trail = _trail(factors, arrays, loop)
     learnt = loop.get("learnt", {})  # runs of earlier versions have likelihoods without numbers of their own
-    return State(factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt)
+    return State(
+        factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt,
+        loop.get("gauge"),
+    )  # fmt: skip
 
 
 def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any]) -> Trail:

@@ -21,7 +21,7 @@ from plait.data.labels.names import Labels
 from plait.data.observing.pairs import Pairs
 from plait.infer.hyper import gauge
 from plait.infer.loop import ADAPT_AFTER
-from plait.infer.prior import Gamma
+from plait.infer.prior import Gamma, Prior
 from plait.infer.start import around
 from plait.infer.state import Kept, Record, State
 from plait.infer.stop import Reason, Stop
@@ -88,7 +88,7 @@ class Posterior:
         return posterior_html(self)
 
 
-def _posterior(kept: Kept, log_scale: float) -> Posterior:
+def posterior_of(kept: Kept, log_scale: float) -> Posterior:
     """The public view of a factor, in the gauge."""
     layout = kept.layout
     if kept.concentration is None or kept.scale is None or kept.log_geomean is None:
@@ -104,6 +104,11 @@ def _posterior(kept: Kept, log_scale: float) -> Posterior:
     pairs = cast(Pairs | None, layout.pairs)
     C, D, mean, geomean = arrays
     return Posterior(layout.indices if pairs is None else pairs.indices, C, D, mean, geomean, pairs)
+
+
+def prior_of(layout: Layout, prior: Prior, log_scale: float) -> Gamma:
+    """The public view of a factor's prior, in the gauge."""
+    return Gamma(_as_written(layout, prior.concentration), _as_written(layout, prior.mean) * np.exp(log_scale))
 
 
 def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int) -> dict[str, float]:
@@ -169,23 +174,30 @@ class Fitted:
     def _alone(cls, origin: Origin, member: Member) -> Self:
         state, settings = member.state, origin.settings
         last = state.history[-1]
-        scales = _log_scales(origin.model, state, list(settings["adapt"]), settings.get("adapt_after", ADAPT_AFTER))
+        scales = state.gauge
+        if scales is None:
+            after = settings.get("adapt_after", ADAPT_AFTER)
+            scales = _log_scales(origin.model, state, list(settings["adapt"]), after)
+            state = replace(state, gauge=scales)
         factors, priors = {}, {}
         for name in origin.model.factors:
             if name in state.factors:
                 kept = state.factors[name]
                 if last.warm_up and name in state.divergences:
                     kept = Kept.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
-                factors[name] = _posterior(kept, scales.get(name, 0.0))
+                factors[name] = posterior_of(kept, scales.get(name, 0.0))
             if name in state.priors:
-                layout, prior = state.factors[name].layout, state.priors[name]
-                mean = _as_written(layout, prior.mean) * np.exp(scales.get(name, 0.0))
-                priors[name] = Gamma(_as_written(layout, prior.concentration), mean)
+                priors[name] = prior_of(state.factors[name].layout, state.priors[name], scales.get(name, 0.0))
         return cls(
             origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
             list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
             origin.known, origin.settings, origin.fingerprint, state,
         )  # fmt: skip
+
+    @cached_property
+    def sums(self) -> dict[Any, Array]:
+        """Sums over the rows of factors that were needed so far (`plait.fold`), kept for the next time."""
+        return {}
 
     @property
     def members(self) -> tuple[Self, ...]:

@@ -14,7 +14,6 @@ from plait.data.binding.known import Known
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.labels.names import Labels
 from plait.data.observing.pairs import Pairs
-from plait.data.observing.weights import Weights
 from plait.errors import SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
@@ -22,6 +21,7 @@ from plait.infer.stop import Stop
 from plait.likelihood import Likelihood
 from plait.run.folder import File, holds_run, manifest, publish
 from plait.run.load import courses
+from plait.run.observed import observed_arrays, outline, rule_arrays, weight_arrays, words
 from plait.run.record import Member, Origin
 from plait.saying import Argument, FilePlace
 
@@ -92,7 +92,7 @@ def _header(
         "fingerprint": origin.fingerprint,
         "exposures": {
             "names": sorted(origin.exposures.names),
-            "relations": {name: _outline(weights) for name, weights in origin.exposures.terms.items()},
+            "relations": {name: outline(weights) for name, weights in origin.exposures.terms.items()},
         },
         "members": [_course(member) for member in members],
         "extra": dict(extra or {}),
@@ -118,6 +118,7 @@ def _course(member: Member) -> dict[str, Any]:
             "streak": state.trail.streak,
             "leapt": state.trail.leapt,
             "learnt": dict(state.learnt),
+            "gauge": None if state.gauge is None else dict(state.gauge),
         },
     }
 
@@ -131,6 +132,7 @@ def _remembered(known: Known) -> dict[str, Any]:
         "value": known.value,
         "kind": known.kind,
         "closed": [list(over) for over in known.closed.tables],
+        "observed": words(known),
     }
 
 
@@ -147,8 +149,12 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         for n, member in enumerate(members)
     ]
     if origin.exposures.terms:
-        arrays = _exposure_arrays(origin.exposures.terms)
+        arrays = {k: a for name, V in origin.exposures.terms.items() for k, a in weight_arrays(name, V).items()}
         files.append(File("exposures", ".safetensors", key, partial(_write_arrays, arrays)))
+    if arrays := observed_arrays(origin.known):
+        files.append(File("observed", ".safetensors", key, partial(_write_arrays, arrays)))
+    if arrays := rule_arrays(origin.known):
+        files.append(File("rules", ".safetensors", None, partial(_write_arrays, arrays)))
     if any(known.closed for known in origin.known.values()):
         # Which cells are closed is no part of the fingerprint: the same weights may come from other rules.
         files.append(File("closed", ".safetensors", None, partial(_write_arrays, _closed_arrays(origin.known))))
@@ -179,24 +185,6 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
         layout = state.factors[name].layout
         arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}
     return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
-
-
-def _outline(weights: Weights) -> list[dict[str, Any]]:
-    """The terms of weights without their arrays."""
-    return [
-        {"coefficient": term.coefficient, "vectors": list(term.vectors), "table": list(term.table_indices)}
-        for term in weights.terms
-    ]
-
-
-def _exposure_arrays(relations: Mapping[str, Weights]) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, weights in relations.items():
-        for t, term in enumerate(weights.terms):
-            arrays |= {f"{name}/{t}/vector/{index}": vector for index, vector in term.vectors.items()}
-            if term.table is not None:
-                arrays |= {f"{name}/{t}/coords": term.table.coords, f"{name}/{t}/values": term.table.values}
-    return arrays
 
 
 def _closed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.answer.predict import draws, independent, intervals, mixture
-from plait.answer.predict.lookup import rows_of
+from plait.answer.predict.lookup import as_frame, rows_of
 from plait.answer.predict.loops import closed_form
 from plait.answer.predict.moments import average, mean_rate, moments
 from plait.answer.predict.operands import RateTerm, apart, terms
@@ -124,8 +124,14 @@ def check_score(by: str) -> None:
         )
 
 
-def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error") -> Any:
-    """The table `cells` with the columns of a prediction behind its own; the same kind of table (of a dict: polars)."""
+def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", new: Any = None) -> Any:
+    """The table `cells` with the columns of a prediction behind its own; the same kind of table (of a dict: polars).
+
+    new: rows of guests, by relation.
+    """
+    if new is not None:
+        cells = as_frame(cells, Place("cells")).to_native()
+        fit = _hosting(fit, relation, cells, new)
     frame, rows = rows_of(fit, relation, cells, unknown=unknown)
     for name in names(fit, relation):
         if name in frame.columns:
@@ -139,6 +145,15 @@ def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error") -
     if not frame.columns and not len(frame):  # the one cell of a relation without indices
         return nw.from_dict(new, backend=backend).to_native()
     return frame.with_columns(*[nw.new_series(name, new[name], backend=backend) for name in new]).to_native()
+
+
+def _hosting(fit: Fitted, relation: str, cells: Any, new: Any) -> Fitted:
+    """The fit with guests that the cells ask for."""
+    from plait.fold.guests import host
+
+    frame = as_frame(cells, Place("cells"))
+    indices = [index for index in fit.model.equation(relation).indices if index in frame.columns]
+    return host(fit, relation, new, {index: frame.get_column(index) for index in indices})
 
 
 def _misses(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> Array:

@@ -41,6 +41,7 @@ def top(
     known: bool = False,
     exclude: Any = None,
     score: str = "mean",
+    new: Any = None,
 ) -> "pl.DataFrame":
     """The k most probable links: the relation's index columns, then those of `predict`; best first.
 
@@ -48,8 +49,8 @@ def top(
     entity (or combination) of which k links are wanted; the table goes through them in their order, those of each best
     first. known: whether links of the data may be among them; without, a cell given in full that is a known link leaves
     an empty table. exclude: a table or several, or dicts of columns, over some of the indices: such cells are not
-    proposed, and names that the fit does not know are passed over. score: the column to rank by. There are fewer than k
-    rows where there are fewer such cells.
+    proposed, and names that the fit does not know are passed over. score: the column to rank by. new: rows of guests
+    by relation, who may be given. There are fewer than k rows where there are fewer such cells.
 
     A cell of a relation without a direction is there once, in the order of its rows, unless only another writing of it
     was asked for; with each="user" a pair may be there for both of its entities.
@@ -73,6 +74,8 @@ def top(
             cure=f"{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}.",
         )
     places = _places(equation, each)
+    if new is not None:
+        fit = _hosting(fit, equation, given, new)
     axes = _axes(fit, equation, given)
     candidates = Candidates(fit, relation, axes, known, read_excluded(fit, relation, exclude), places)
     scored: Score | None = None
@@ -84,6 +87,14 @@ def top(
     if k and not len(rows):
         _explain_nothing(relation, candidates)
     return _table(fit, equation, rows, scores, score, places)
+
+
+def _hosting(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None, new: Any) -> Fitted:
+    """The fit with guests, alone where only they are given."""
+    from plait.fold.guests import host
+
+    names = given if isinstance(given, Mapping) else {}
+    return host(fit, equation.relation, new, {index: _several(own) for index, own in names.items()})
 
 
 def _found(
@@ -195,11 +206,16 @@ def _places(equation: Equation, each: Any) -> list[int]:
     return [equation.indices.index(name) for name in names]
 
 
+def _several(names: Any) -> list[Any]:
+    """A name or several as a list."""
+    several = isinstance(names, (list, tuple, set, frozenset)) or (hasattr(names, "__array__") and np.ndim(names) > 0)
+    return list(names) if several else [names]
+
+
 def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
     """Distinct rows of a name or several, ascending."""
     labels = fit.labels[index]
-    several = isinstance(names, (list, tuple, set, frozenset)) or (hasattr(names, "__array__") and np.ndim(names) > 0)
-    column = list(names) if several else [names]
+    column = _several(names)
     rows = labels.encode(column, where=Place("given", index, noun="index"), unknown="mark")
     if (rows < 0).any():
         name = column[int(np.argmax(rows < 0))]

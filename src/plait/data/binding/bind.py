@@ -24,6 +24,7 @@ from plait.data.cells.trees import compact
 from plait.data.labels.names import Labels, Seen, Tallied, build
 from plait.data.observing.closed import Tables, close
 from plait.data.observing.observed import observe
+from plait.data.observing.rule import Rule
 from plait.data.observing.undirected import groups_of, mirrored
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import AUTO, Relation, Source, as_relation
@@ -236,6 +237,16 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
         seen=seen,
         summed=summed,
         closed=close(m.weights, axes, missing, put_aside),
+        rule=Rule(
+            unlisted,
+            _zero_weight(relation),
+            weight,
+            relation.universe,
+            diagonal,
+            bool(apart),
+            {index: vector for index, vector in universe.items() if not vector.all()},
+            {over: coords for over, coords in hidden.items() if len(over) < len(indices)},
+        ),
         columns=dict(relation.columns or {}),
         value=relation.value,
         diagonal=diagonal,
@@ -319,11 +330,16 @@ def unlisted_weight(relation: Relation, source: Source) -> float:
     return float(relation.observed)
 
 
+def _zero_weight(relation: Relation) -> float:
+    """The weight of a listed 0: w where zeros weigh w."""
+    return 1.0 if isinstance(relation.observed, str) else float(relation.observed)
+
+
 def _own_weights(relation: Relation, entries: Entries) -> Array:
     """The weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
     if entries.weights is not None:
         return entries.weights
-    zero = 1.0 if isinstance(relation.observed, str) else float(relation.observed)
+    zero = _zero_weight(relation)
     if zero == 1 or _positive(entries.values):
         return np.broadcast_to(1.0, len(entries))
     return np.where(entries.values > 0, 1.0, zero)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
 from plait.data.cells.keys import Lookup
 from plait.data.observing.closed import Closed
+from plait.data.observing.rule import Box, Rule, together
 from plait.data.observing.undirected import Groups, canonical, written
+from plait.data.observing.weights import Weights
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Known:
     is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
     groups: places of indices whose order says nothing (`observing.undirected`); cells are in their canonical writing,
     and every question here may be asked in any. kind: whose table the data were, which is what `top` answers with.
+    rule, boxes: how cells of new entities would be observed, and M in boxes; none in runs of earlier versions.
     """
 
     shape: tuple[int, ...]
@@ -37,13 +40,16 @@ class Known:
     value: str | None = None
     groups: Groups = ()
     kind: str = "polars"
+    rule: Rule | None = None
+    boxes: tuple[Box, ...] = ()
 
     @classmethod
     def of(cls, relation: "BoundRelation") -> Self:
         """What is remembered of a bound relation."""
         return cls(
             relation.shape, relation.links, relation.stored, relation.cell_weights, relation.closed, relation.columns,
-            relation.value, relation.groups, relation.kind,
+            relation.value, relation.groups, relation.kind, relation.rule,
+            (Box((0,) * len(relation.shape), relation.weights),),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -90,6 +96,13 @@ class Known:
             return self
         cells, values = self.links.read(keep)
         return replace(self, links=cells, stored=values, weights=self.weights[: len(values)])
+
+    @cached_property
+    def observed(self) -> Weights:
+        """M of all cells; only where the rule is known."""
+        if len(self.boxes) == 1:
+            return self.boxes[0].weights
+        return together(self.boxes[0].weights.indices, self.shape, self.boxes, self.groups)
 
     @property
     def written(self) -> AnyArray:

@@ -39,6 +39,7 @@ class Labels:
 
     axis: str
     names: "pl.Series"
+    parts: "tuple[Labels, Labels] | None" = None  # those there were, whose tables can still be used, and new ones
 
     @classmethod
     def of(cls, axis: str, names: Any) -> "Labels":
@@ -60,6 +61,19 @@ class Labels:
         import polars as pl
 
         return cls(axis, pl.Series(np.arange(size, dtype=np.int64)))
+
+    def grown(self, new: "pl.Series") -> "Labels":
+        """These names and new ones behind them, in ascending order; new: distinct and of the same type."""
+        import polars as pl
+
+        if not len(new):
+            return self
+        first, more = (self, None) if self.parts is None else self.parts
+        behind = new.sort() if more is None else pl.concat([more.names, new.sort()])
+        names = pl.concat([first.names, behind])
+        if 2 * len(behind) > len(first):
+            return Labels(self.axis, names)
+        return Labels(self.axis, names, (first, Labels(self.axis, behind)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -111,6 +125,9 @@ class Labels:
     def _rows(self, series: "pl.Series") -> Rows:
         import polars as pl
 
+        if self.parts is not None:
+            first, more = (part._rows(series) for part in self.parts)
+            return np.where(first >= 0, first, np.where(more >= 0, more + len(self.parts[0]), -1))
         if self._near is None:
             refuse_in_fork(f"names of {self.axis}")
         if (table := self._table(series)) is not None:
@@ -135,9 +152,13 @@ class Labels:
 
     def _table(self, series: "pl.Series") -> "Near | Hashed | None":
         """What looks labels of the names' kind up; None where joining tables does, for a few or for another type."""
+        if self.parts is not None:
+            return None
         if self._near is not None:
             return self._near
-        return self._hashed if len(series) >= MANY and series.dtype == self.names.dtype else None
+        # A few are looked up among many in a table, too: it is made once, and joining would make one each time.
+        many = max(len(series), len(self)) >= MANY and series.dtype == self.names.dtype
+        return self._hashed if many else None
 
     def write(self, series: "pl.Series", rows: AnyArray, *, where: Named) -> None:
         """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""

@@ -1,0 +1,224 @@
+"""New rows as cells of a fit: its names with new ones behind them, and the rows checked as those of the fit were."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
+from plait.data.binding.self_links import Pairs, without_self_links
+from plait.data.cells.fibres import distinct
+from plait.data.labels.columns import widened
+from plait.data.labels.names import Labels
+from plait.data.observing.closed import Tables
+from plait.data.observing.rule import Rule
+from plait.data.observing.undirected import mirrored
+from plait.data.reading.arrays import is_array
+from plait.data.reading.relation import Relation, as_relation
+from plait.data.reading.tables import TableSource, column_names, is_table
+from plait.errors import DataError, SettingError, suggestion
+from plait.run.record import Fitted
+from plait.saying import Argument, Place, quoted
+from plait.types import Array, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The names of a fit with new ones behind them, by axis and by index; old: how many there were."""
+
+    labels: Mapping[str, Labels]
+    old: Mapping[str, int]
+
+    def new(self, index: str) -> int:
+        """How many names of an index are new."""
+        return len(self.labels[index]) - self.old[index]
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """New rows of a relation: listed cells (sorted, each once, by the grown names), their weights (n,), hidden ones.
+
+    mentioned: by index the rows that any of them names.
+    """
+
+    relation: str
+    entries: Entries
+    weights: Array
+    hidden: Tables
+    mentioned: Mapping[str, Rows]
+
+
+def read(fit: Fitted, data: Any, what: str) -> tuple[Growth, dict[str, Fresh]]:
+    """New rows by relation, checked; what: the call, for errors."""
+    relations = _relations(fit, data, what)
+    sources = {
+        name: relation.read(name, fit.model.equation(name).indices, fit.known[name].groups)
+        for name, relation in relations.items()
+    }
+    growth = _grown(fit, {name: source for name, source in sources.items() if isinstance(source, TableSource)})
+    found = {}
+    for name, source in sources.items():
+        assert isinstance(source, TableSource)
+        found[name] = _fresh(fit, growth, relations[name], source)
+    return growth, found
+
+
+def rule_of(fit: Fitted, name: str, what: str) -> Rule:
+    """How cells of new entities are observed."""
+    rule = fit.known[name].rule
+    if rule is None:
+        raise SettingError(
+            f"{what}: the run was saved by an earlier version, which did not keep how {name} is observed.",
+            cure="Fit again, and save that.",
+        )
+    return rule
+
+
+def _relations(fit: Fitted, data: Any, what: str) -> dict[str, Relation]:
+    if not isinstance(data, Mapping):
+        example = fit.model.relations[0]
+        raise DataError(
+            f"{what}: wanted rows by relation, got {type(data).__name__}.", cure=f"Give a dict, {{{example!r}: rows}}."
+        )
+    for name in data:
+        if name not in fit.model.relations:
+            raise DataError(
+                f"{what}: there are rows for {quoted(name)}, which is no relation of the model.",
+                cure=f"{suggestion(name, fit.model.relations)}Its relations are {', '.join(fit.model.relations)}.",
+            )
+    return {name: _relation(fit, name, given, what) for name, given in data.items()}
+
+
+def _relation(fit: Fitted, name: str, given: Any, what: str) -> Relation:
+    """The rows of a relation, read as those of the fit were."""
+    known = fit.known[name]
+    if isinstance(given, Relation):
+        relation = given
+        _check_alike(fit, name, relation, rule_of(fit, name, what))
+    elif isinstance(given, Mapping) or is_table(given):
+        table = _framed(name, given) if isinstance(given, Mapping) else given
+        there = column_names(table, name)
+        columns = {index: column for index, column in known.columns.items() if column in there}
+        relation = Relation(table, columns=columns, value=known.value if known.value in there else None)
+    else:
+        relation = as_relation(name, given)
+    relation = relation.tabled(fit.model, name)
+    if is_array(relation.data):
+        raise DataError(
+            "an array does not say which entities are new.",
+            where=Place(name),
+            cure=f"Give a table with the columns {', '.join(fit.model.equation(name).indices)}.",
+        )
+    return relation
+
+
+def _framed(name: str, columns: Mapping[str, Any]) -> "pl.DataFrame":
+    import polars as pl
+
+    try:
+        return pl.DataFrame(dict(columns))
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise DataError(
+            f"the dict is no table: {error}.",
+            where=Place(name),
+            cure="Give each index a list of names, all of one length.",
+        ) from None
+
+
+def _check_alike(fit: Fitted, name: str, relation: Relation, rule: Rule) -> None:
+    """Refuse what is said of new rows and differs from what holds for all others."""
+    observed: dict[Any, float] = {"all": 1.0, "listed": 0.0}
+    given = {
+        "observed": (relation.observed, "all", observed.get(relation.observed, relation.observed) == rule.unlisted),
+        "universe": (relation.universe, "relation", relation.universe == rule.universe),
+        "likelihood": (relation.likelihood, "poisson", relation.likelihood == fit.likelihood[name]),
+        "diagonal": (relation.diagonal, "auto", relation.diagonal == rule.diagonal),
+        "weight": (relation.weight, 1.0, relation.weight_column is not None or relation.weight == rule.weight),
+    }
+    for option, (value, default, same) in given.items():
+        if value != default and not same:
+            raise DataError(
+                f"{Argument(option, of='Relation')} is {value!s}, which is not what holds for the fit's own rows.",
+                where=Place(name),
+                got=str(value),
+                cure="Leave it out: new rows are observed as the others are.",
+            )
+
+
+def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Growth:
+    """The names of every axis, with those that only new rows mention behind them in ascending order."""
+    import polars as pl
+
+    labels = dict(fit.labels)
+    for axis in fit.model.axes:
+        new: list[pl.Series] = []
+        for name, source in sources.items():
+            for index in (i for i in fit.model.equation(name).indices if fit.model.axis(i) == axis):
+                where = Place(name, source.columns[index])
+                columns = [source.labels[index], *([source.entities[index]] if index in source.entities else [])]
+                for column in columns:
+                    rows = fit.labels[axis].encode(column, where=where, unknown="mark")
+                    if (rows < 0).any():
+                        new.append(_cast(column.filter(rows < 0), fit.labels[axis], where))
+        if new:
+            labels[axis] = fit.labels[axis].grown(pl.concat(new).unique())
+    by_index = {index: labels[fit.model.axis(index)] for index in fit.model.visible}
+    old = {index: len(fit.labels[index]) for index in (*fit.model.axes, *fit.model.visible)}
+    return Growth({**labels, **by_index}, old)
+
+
+def _cast(new: "pl.Series", labels: Labels, where: Place) -> "pl.Series":
+    """New names in the type of those there are."""
+    kept = widened(new).cast(labels.names.dtype, strict=False)
+    if kept.null_count():
+        raise DataError(
+            f"{quoted(new.filter(kept.is_null())[0])} is beyond what axis {labels.axis} holds ({labels.names.dtype}).",
+            where=where,
+            cure="Use other names for new entities.",
+        )
+    return kept.alias("")
+
+
+def _fresh(fit: Fitted, growth: Growth, relation: Relation, source: TableSource) -> Fresh:
+    """The rows of a relation by number, checked as `bind` checks those of a fit."""
+    name = source.name
+    equation, known, rule = fit.model.equation(name), fit.known[name], fit.known[name].rule
+    indices, names = equation.indices, growth.labels
+    shape = tuple(len(names[index]) for index in indices)
+    entries = entries_of(source, indices, names)
+    mentioned = _mentioned(fit, growth, source)
+    hidden = mirrored(_hidden(relation, source, indices, names), indices, shape, known.groups)
+    entries = without_hidden(entries, hidden)
+    apart: Pairs = equation.doubled or (((indices[0], indices[1]),) if rule is not None and rule.apart else ())
+    entries, _ = without_self_links(entries, apart)
+    entries = checked(entries).in_one_way(known.groups)
+    entries, summed = settled(entries, relation.duplicates)
+    refuse_values(entries, fit.likelihood[name], summed=summed > 0)
+    zero = 1.0 if rule is None else rule.zero
+    weights = np.where(entries.values > 0, 1.0, zero) if entries.weights is None else entries.weights
+    return Fresh(name, entries, weights, hidden, mentioned)
+
+
+def _mentioned(fit: Fitted, growth: Growth, source: TableSource) -> dict[str, Rows]:
+    """By index the rows that a source names, at any index of the same axis."""
+    indices = fit.model.equation(source.name).indices
+    by_axis: dict[str, list[Rows]] = {}
+    for index in indices:
+        named = [source.labels[index], *([source.entities[index]] if index in source.entities else [])]
+        rows = [growth.labels[index].encode(column) for column in named]
+        by_axis.setdefault(fit.model.axis(index), []).extend(rows)
+    return {index: np.unique(np.concatenate(by_axis[fit.model.axis(index)])) for index in indices}
+
+
+def _hidden(relation: Relation, source: TableSource, indices: tuple[str, ...], names: Mapping[str, Labels]) -> Tables:
+    """Coordinates of what is missing or put aside by name."""
+    found: dict[tuple[str, ...], list[Any]] = {}
+    tables = (*relation.read_missing(source.name, indices), *relation.read_hidden(source.name, indices))
+    for place, labels in tables:
+        ordered = {index: labels[index] for index in indices if index in labels}
+        found.setdefault(tuple(ordered), []).append(encode(ordered, names, relation.columns or {}, place))
+    return {over: distinct(np.concatenate(parts), [len(names[i]) for i in over]) for over, parts in found.items()}

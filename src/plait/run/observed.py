@@ -1,0 +1,96 @@
+"""How relations are observed, in a run: M and the rule that cells of new entities follow, as words and arrays."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.binding.known import Known
+from plait.data.cells.sorting import is_uniform
+from plait.data.observing.rule import Box, Rule
+from plait.data.observing.terms import Table, Term
+from plait.data.observing.weights import Weights
+
+Arrays = Mapping[str, NDArray[Any]]
+NUMBERS = ("unlisted", "zero", "weight", "universe", "diagonal", "apart")
+
+
+def outline(weights: Weights) -> list[dict[str, Any]]:
+    """The terms of weights without their arrays."""
+    return [
+        {"coefficient": term.coefficient, "vectors": list(term.vectors), "table": list(term.table_indices)}
+        for term in weights.terms
+    ]
+
+
+def weight_arrays(name: str, weights: Weights, known: Known | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of weights; known: the links whose cells need not be there again."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for t, term in enumerate(weights.terms):
+        arrays |= {f"{name}/{t}/vector/{index}": vector for index, vector in term.vectors.items()}
+        if term.table is not None:
+            values = term.table.values
+            arrays[f"{name}/{t}/values"] = values[:1].copy() if known is not None and is_uniform(values) else values
+            if known is None or not _is_of(term.table, known):
+                arrays[f"{name}/{t}/coords"] = term.table.coords
+    return arrays
+
+
+def _is_of(table: Table, known: Known) -> bool:
+    """Whether a table's cells are the known links."""
+    return table.cells is known.links or table.cells is known.__dict__.get("cells")
+
+
+def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: Known | None = None) -> tuple[Term, ...]:
+    """The terms of weights again."""
+    terms = []
+    for t, entry in enumerate(said):
+        vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
+        table = None
+        if f"{name}/{t}/values" in arrays:
+            coords, values = arrays.get(f"{name}/{t}/coords"), arrays[f"{name}/{t}/values"]
+            if coords is None and known is not None:
+                coords = known.cells
+            assert coords is not None
+            values = np.broadcast_to(values, len(coords)) if len(values) == 1 else values
+            table = Table(tuple(entry["table"]), coords, values)
+        terms.append(Term(entry["coefficient"], vectors, table))
+    return tuple(terms)
+
+
+def words(known: Known) -> dict[str, Any] | None:
+    """The rule and the terms of M without arrays; None where they are not known."""
+    rule = known.rule
+    if rule is None:
+        return None
+    said = {word: getattr(rule, word) for word in NUMBERS}
+    overs = [list(over) for over in rule.hidden]
+    return said | {"seen": list(rule.seen), "hidden": overs, "weights": outline(known.observed)}
+
+
+def rule_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
+    """The arrays of all rules."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, rule in ((name, one.rule) for name, one in known.items() if one.rule is not None):
+        arrays |= {f"{name}/seen/{index}": vector for index, vector in rule.seen.items()}
+        arrays |= {f"{name}/hidden/{n}": coords for n, coords in enumerate(rule.hidden.values())}
+    return arrays
+
+
+def observed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
+    """The arrays of M of all relations."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, one in known.items():
+        arrays |= weight_arrays(name, one.observed, one) if one.rule is not None else {}
+    return arrays
+
+
+def restored(known: Known, name: str, indices: tuple[str, ...], said: Mapping[str, Any], arrays: Arrays) -> Known:
+    """The same with what a run says of how it is observed."""
+    seen = {index: arrays[f"{name}/seen/{index}"] for index in said["seen"]}
+    hidden = {tuple(over): arrays[f"{name}/hidden/{n}"] for n, over in enumerate(said["hidden"])}
+    rule = Rule(**{word: said[word] for word in NUMBERS}, seen=seen, hidden=hidden)
+    weights = Weights(indices, known.shape, weight_terms(name, said["weights"], arrays, known))
+    return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))
