@@ -47,27 +47,47 @@ class Grown:
         return flags
 
 
-def grow(name, late, way="all", likelihood="poisson", text=None):
-    """The named model, some rows of whose axes come late: late is a number by axis."""
+def grow(name, late, way="all", likelihood="poisson", text=None, later=0.0):
+    """The named model, some rows of whose axes come late: late is a number by axis; later: a share of all other cells
+    that are listed.
+    """
     model = plait.Model(text or ALL[name])
     plain = oracle.from_model(model)
     rng = np.random.default_rng(zlib.crc32(f"{name} {way} {likelihood}".encode()))
     drawn = oracle.instance(plain, SIZES | RANKS, rng, likelihood=likelihood, missing=0.0)
     old = {index: SIZES[index] - late.get(model.axis(index), 0) for index in model.visible}
     X, M, data, rows = dict(drawn.X), {}, {}, {}
+    X0, M0 = {}, {}
     for equation in model.equations:
         relation = equation.relation
         X[relation], M[relation], told = _told(equation, X[relation], way, likelihood, rng, old)
         is_new = [pl.col(index) >= old[index] for index in equation.indices]
         table, options = told
         fresh = pl.any_horizontal(is_new) if is_new else pl.lit(False)
+        if later:
+            chosen = rng.random(len(table)) < later
+            fresh = fresh | pl.lit(pl.Series(chosen))
+        X0[relation], M0[relation] = _without(equation, X[relation], M[relation], way, table.filter(fresh))
         data[relation] = plait.Relation(table.filter(~fresh), universe="model", likelihood=likelihood, **options)
-        if any(late.get(model.axis(index)) for index in equation.indices):
+        if later or any(late.get(model.axis(index)) for index in equation.indices):
             rows[relation] = table.filter(fresh)
     after = replace(drawn, X=X, M=M)
-    before = replace(after, X=_cut(plain, X, old), M=_cut(plain, M, old))
+    before = replace(after, X=_cut(plain, X0, old), M=_cut(plain, M0, old))
     labels = {axis: range(old[axis]) for axis in model.axes}
     return Grown(model, before, after, data, rows, labels, old)
+
+
+def _without(equation, X, M, way, table):
+    """X and M before some cells were listed, in all their writings."""
+    X, M = X.copy(), M.copy()
+    places = [tuple(table[index].to_numpy() for index in equation.indices)]
+    for first, second in equation.exchanged:
+        swap = {first: second, second: first}
+        places.append(tuple(table[swap.get(index, index)].to_numpy() for index in equation.indices))
+    for place in places if equation.indices else []:
+        M[place] *= {"listed": 0.0, "zeros": 0.3}.get(way, 1.0) if way != "zeros" else np.where(X[place] > 0, 0.3, 1.0)
+        X[place] = 0.0
+    return X, M
 
 
 def _cut(plain, arrays, old):

@@ -1,14 +1,10 @@
 """New entities beside those of a fit: against dense inference from the mathematics alone, and what must not change."""
 
 import numpy as np
-import polars as pl
 import pytest
 
-import plait
-from plait.errors import DataError, SettingError
 from tests import oracle
 from tests.growing import grow, state_of, under
-from tests.models import SIZES
 
 LATE = {
     "matrix": {"i": 2},

@@ -167,6 +167,22 @@ class Fit(Fitted):
 
         return fold_in(self, data, iterations=iterations)
 
+    def update(self, data: Mapping[str, Any], *, iterations: int = 5) -> Self:
+        """A fit that has learnt new links without the old data: the posterior holds the counts of these.
+
+        data: rows by relation, as for `plait.fit`. Every factor is updated with the counts that it had and those of the
+        new links, which each iteration takes anew; priors and a likelihood's own numbers are held. A link between known
+        entities adds counts and no exposure where its cell was an observed zero, and is observed from now on where it
+        was not. New entities extend what is observed as they do in `fold_in`. A cell known already is added up under
+        Poisson, and refused under other likelihoods. What was folded in before is learnt, too.
+
+        Refused: an ensemble with bootstrap=True, whose weights are not kept, and runs of earlier versions. EM and MAP
+        hold the counts of a fit that has converged; of others they are approximate.
+        """
+        from plait.fold.updating import update
+
+        return update(self, data, iterations=iterations)
+
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
         from plait.answer.predict.samples import samples

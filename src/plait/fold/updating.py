@@ -1,0 +1,267 @@
+"""`fit.update`: new links learnt without the old data, whose counts the posterior holds (MATH.md)."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.compile.layout import Layout
+from plait.data.binding.given import Exposures
+from plait.data.binding.known import Known
+from plait.data.cells.fibres import Fibres, distinct
+from plait.data.cells.keys import columns_of
+from plait.data.cells.trees import Forest
+from plait.data.observing.pairs import Pairs
+from plait.data.observing.undirected import each_once
+from plait.data.observing.weights import Weights
+from plait.errors import SettingError
+from plait.execute import Executor, Threads
+from plait.fold.blocks import Block, blocks_of
+from plait.fold.folding import check
+from plait.fold.growing import grown_exposures, grown_state, mark_of
+from plait.fold.learning import Links, learn_rows
+from plait.fold.reading import Growth, read
+from plait.fold.solving import naming, solve
+from plait.infer.counts import Counted, Nonzeros
+from plait.infer.problem import Method, Part, Problem
+from plait.infer.state import Kept, Record, State, Trail
+from plait.infer.stop import Reason, Stop
+from plait.model.model import Equation, Model
+from plait.run.record import Fitted, Member, Origin
+from plait.saying import Argument, code
+from plait.types import Array
+
+Fit = TypeVar("Fit", bound=Fitted)
+
+WHAT = "update"
+
+
+def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
+    """The fit that has learnt new links; see `Fit.update`."""
+    check(fit, iterations, WHAT)
+    _refuse(fit)
+    growth, fresh = read(fit, data, WHAT)
+    blocks = blocks_of(fit, growth, fresh, WHAT)
+    settled = fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes}
+    known, links = dict[str, Known](), dict[str, Links]()
+    for name in fit.model.relations:
+        own = [block for block in blocks if block.equation.relation == name]
+        known[name], links[name] = learn_rows(fit, name, growth, fresh.get(name), own, settled)
+    exposures = grown_exposures(fit, growth)
+    settings = {word: value for word, value in fit.settings.items() if word != "folded"}
+    origin = Origin(
+        fit.model, fit.method, fit.seed, growth.labels, fit.likelihood, exposures, known, settings,
+        mark_of(fit, growth, fresh),
+    )  # fmt: skip
+    stop = Stop(Reason.SWEEPS, f"updated by {iterations} iterations over new links, after: {fit.stop.sentence}")
+    executor, forest = Threads(fit.settings.get("threads")), Forest()
+    members = [
+        Member(m.seed, _learnt(m, growth, blocks, known, links, exposures, settled, iterations, executor, forest), stop)
+        for m in fit.members
+    ]
+    return type(fit).of(origin, members, stop)
+
+
+def _refuse(fit: Fitted) -> None:
+    """Refuse fits whose posteriors do not hold the counts of what they were made from."""
+    if fit.settings.get("bootstrap") and len(fit.members) > 1:
+        raise SettingError(
+            f"{WHAT}: the links of the members were reweighed at random, and the weights are not kept.",
+            where=Argument("bootstrap"),
+            cure="Fit again with the new links; new entities can be folded in.",
+        )
+    for member in fit.members:
+        state = member.state
+        never = [name for name in state.divergences if name not in state.exposed]
+        if never or state.trail.leapt:
+            why = f"{never[0]} was never updated" if never else "it was stopped in the midst of a leap"
+            raise SettingError(
+                f"{WHAT}: the fit does not hold the counts of its data, for {why}.",
+                cure=f"Let it go on for a sweep first: {Argument('init', code('fit'))}.",
+            )
+    for name, known in fit.known.items():
+        if known.rule is None:
+            raise SettingError(
+                f"{WHAT}: the run was saved by an earlier version, which did not keep how {name} is observed.",
+                cure="Fit again, and save that.",
+            )
+
+
+def _learnt(
+    fit: Fitted, growth: Growth, blocks: Sequence[Block], known: Mapping[str, Known], links: Mapping[str, Links],
+    exposures: Exposures, settled: Mapping[str, int], iterations: int, executor: Executor, forest: Forest,
+) -> State:  # fmt: skip
+    """The state of a member after some iterations over links that it has not learnt."""
+    began, model, method = time.perf_counter(), fit.model, cast(Method, fit.method)
+    counts = old_counts(fit, settled, executor)
+    state = fit.state
+    if any(growth.new(axis) for axis in model.axes):
+        solution = solve(fit, growth, blocks, iterations, executor, WHAT)
+        state = grown_state(fit, growth, solution, None)
+    state, counts = _with_pairs(model, state, fit.state, links, counts)
+    factors = {name: kept.factor() for name, kept in state.factors.items()}
+    free = tuple(name for name in model.factors if name in state.divergences)
+    learnt = {name: dict(own) for name, own in state.learnt.items()}
+    parts = [_part(fit, e, known[e.relation], links[e.relation], exposures) for e in model.equations]
+    problem = Problem(method, parts, factors, free, dict(state.priors), executor, learnt=learnt)
+    with naming():
+        for _ in range(iterations):
+            counted = with_counts(problem, counts)
+            for name in free:
+                problem.update(name, counted)
+    problem.measure()
+    whole = [_part(fit, e, known[e.relation], _all(known[e.relation]), exposures) for e in model.equations]
+    bound = _bound(Problem(method, whole, factors, free, dict(state.priors), executor, forest, learnt), problem)
+    last = fit.state.history[-1]
+    record = Record(last.sweep + iterations, bound, float("inf"), time.perf_counter() - began, last.rank)
+    return replace(problem.state([*fit.state.history, record], 0, Trail()), gauge=fit.state.gauge)
+
+
+def _bound(whole: Problem, problem: Problem) -> float:
+    """The bound of all links together, at the state that a problem has reached."""
+    whole.rates, whole.divergences = problem.rates, problem.divergences
+    return whole.bound([whole.count_one(relation, (), bound=True) for relation in whole.relations])
+
+
+def _all(known: Known) -> Links:
+    return Links(known.cells, known.values, np.ascontiguousarray(known.weights))
+
+
+def with_counts(problem: Problem, counts: Mapping[str, Array]) -> list[Counted]:
+    """The counts of new links, with those of the old ones beside them."""
+    counted, waiting = problem.count(bound=False), dict(counts)
+    found = []
+    for own in counted:
+        extras = dict(own.extras)
+        for name in [name for name in waiting if name in own.gradients]:
+            old = waiting.pop(name)
+            extras[name] = old + extras[name] if name in extras else old
+        found.append(replace(own, extras=extras))
+    return found
+
+
+def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
+    """The counts that each factor was made with, as stored; 0 for entities that were folded in."""
+    found, state = {}, fit.state
+    points = _exposed(fit, settled, executor) if fit.method != "vb" else {}
+    for name in state.divergences:
+        kept = state.factors[name]
+        layout = kept.layout
+        if fit.method == "vb":
+            assert kept.concentration is not None
+            N = np.asarray(kept.concentration, np.float64) - layout.spread(state.priors[name].concentration)
+        else:
+            N = np.asarray(kept.mean, np.float64) * points[name]
+            if fit.method == "map":
+                A, B = (layout.spread(a) for a in (state.priors[name].concentration, state.priors[name].mean))
+                rate = np.divide(A, B, out=np.zeros(np.broadcast_shapes(A.shape, B.shape)), where=B > 0)
+                N = N + np.asarray(kept.mean, np.float64) * rate - (A - 1.0)
+        N = np.maximum(N, 0.0)
+        N[~_settled_rows(fit.model, layout, name, settled)] = 0.0
+        found[name] = layout.pack(layout.unpack(N))
+    return found
+
+
+def _settled_rows(model: Model, layout: Layout, name: str, settled: Mapping[str, int]) -> NDArray[np.bool_]:
+    """Which stored rows of a factor are of entities that it has learnt from; rows that pairs share have no counts."""
+    visible = model.factor(name).visible
+    if layout.pairs is not None:
+        coords = cast(Pairs, layout.pairs).coords
+        flags = np.zeros(layout.rows, bool)
+        flags[: len(coords)] = (coords < np.array([settled[model.axis(i)] for i in visible], np.int64)).all(axis=1)
+        return flags
+    own = [np.arange(n) < settled[model.axis(index)] for index, n in zip(visible, layout.sizes)]
+    return np.asarray(reduce(np.logical_and.outer, own, np.ones((), bool))).reshape(-1)
+
+
+def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
+    """The exposures of all factors by what they have learnt from, at their present means."""
+    model = fit.model
+    none = Links(np.zeros((0, 0), np.uint32), np.zeros(0), np.zeros(0))
+    parts = []
+    for equation in model.equations:
+        known = fit.known[equation.relation]
+        M = known.observed
+        for index, size in zip(equation.indices, known.shape):
+            if settled[model.axis(index)] < size:
+                vector = (np.arange(size) < settled[model.axis(index)]).astype(np.float64)
+                M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
+        empty = replace(none, cells=np.zeros((0, len(known.shape)), known.cells.dtype))
+        parts.append(_part(fit, equation, known, empty, fit.exposures, M))
+    factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
+    free = tuple(name for name in model.factors if name in fit.state.divergences)
+    problem = Problem(cast(Method, fit.method), parts, factors, free, dict(fit.state.priors), executor)
+    found = {}
+    for name in free:
+        own = [t.exposed(name, factors) for t in problem.terms if name in t.uses and not t.member(name).shared]
+        found[name] = sum(own, np.zeros((1, 1)))
+    return found
+
+
+def _part(
+    fit: Fitted, equation: Equation, known: Known, links: Links, exposures: Exposures, M: Weights | None = None
+) -> Part:
+    """A relation as inference needs it, with some of its links and all that is observed."""
+    name, numbers = equation.relation, range(len(equation.terms))
+    once = each_once(known.observed if M is None else M, known.groups)
+    weights = [once if V is None else once * V for V in (exposures.of(name, n) for n in numbers)]
+    at_links = tuple(exposures.at(name, n, links.cells) for n in numbers)
+    uses = tuple(
+        tuple((o.factor, o.indices) for o in term.occurrences if o.factor not in exposures.names)
+        for term in equation.terms
+    )
+    fibres = Fibres.of(equation.indices, known.shape, links.cells)
+    nonzeros = Nonzeros(fibres, links.values, links.weights, at_links)
+    sizes = dict(zip(equation.indices, known.shape))
+    return Part(name, fit.likelihood[name], equation.indices, sizes, uses, nonzeros, tuple(weights))
+
+
+def _with_pairs(
+    model: Model, state: State, before: State, links: Mapping[str, Links], counts: Mapping[str, Array]
+) -> tuple[State, dict[str, Array]]:
+    """Rows for pairs that links name now, and counts of all rows: new ones have none.
+
+    A pair without a row of its own begins with the one that it shared.
+    """
+    factors, exposed, found = dict(state.factors), dict(state.exposed), {}
+    for name, N in counts.items():
+        kept, then = factors[name], before.factors[name]
+        if kept.layout.pairs is None:
+            found[name] = _placed(N, then.layout, kept.layout)
+            continue
+        pairs = cast(Pairs, kept.layout.pairs)
+        now = _more_pairs(model, name, pairs, links)
+        rows = np.concatenate([pairs.find(columns_of(now.coords)), np.arange(len(pairs), pairs.rows)])
+        layout = Layout.of_pairs(name, now, kept.layout.latent, kept.layout.sizes[1:], kept.layout.scaled)
+        factors[name] = Kept(layout, *(None if a is None else a[rows] for a in kept[1:]))
+        if name in exposed:
+            exposed[name] = exposed[name][rows]
+        old = cast(Pairs, then.layout.pairs)
+        found[name] = np.zeros((layout.rows, layout.columns))
+        found[name][now.find(columns_of(old.coords))] = N[: len(old)]
+    return replace(state, factors=factors, exposed=exposed), found
+
+
+def _placed(N: Array, then: Layout, now: Layout) -> Array:
+    """Counts as stored in a larger factor."""
+    if then.rows == now.rows:
+        return N
+    split = len(then.visible)
+    whole = np.zeros((*now.sizes[:split], N.shape[1]))
+    whole[tuple(slice(n) for n in then.sizes[:split])] = N.reshape(*then.sizes[:split], -1)
+    return whole.reshape(-1, N.shape[1])
+
+
+def _more_pairs(model: Model, name: str, pairs: Pairs, links: Mapping[str, Links]) -> Pairs:
+    """The pairs of a factor with those that links name."""
+    coords = [pairs.coords]
+    for equation in model.equations:
+        for use in (o for o in equation.occurrences if o.factor == name):
+            here = dict(zip(pairs.indices, use.indices))
+            places = [equation.indices.index(here[index]) for index in pairs.visible]
+            coords.append(links[equation.relation].cells[:, places].astype(pairs.coords.dtype))
+    return replace(pairs, coords=distinct(np.concatenate(coords), pairs.sizes))
