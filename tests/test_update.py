@@ -3,8 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
+import plait
+from plait.errors import DataError, SettingError
 from plait.execute import Threads
 from plait.fold.updating import old_counts
 from tests import oracle
@@ -61,3 +64,162 @@ def dense_counts(case, fit, problem, state, method):
         own = fit.state.factors[name].layout.written(stored)
         new[name][tuple(slice(n) for n in own.shape)] += own
     return new
+
+
+# --- what the meaning of an update is
+
+
+VISITS = "visits[user, place] = U[user, r] P[place, r]"
+
+
+def drawn(seed=0, users=30, places=20):
+    rng = np.random.default_rng(seed)
+    rate = rng.gamma(0.5, 1.0, (users, 2)) @ rng.gamma(0.5, 1.0, (2, places))
+    X = rng.poisson(rate)
+    X[:, 0] += 1
+    X[0] += 1
+    u, p = np.nonzero(X)
+    return pl.DataFrame({"user": u, "place": p, "value": X[u, p]})
+
+
+@pytest.fixture(scope="module")
+def parts():
+    whole = drawn()
+    late = np.random.default_rng(1).random(len(whole)) < 0.2
+    late &= (whole["place"] > 0).to_numpy() & (whole["user"] > 0).to_numpy()
+    return whole.filter(~late), whole.filter(late)
+
+
+@pytest.fixture(scope="module")
+def fit(parts):
+    return plait.fit(VISITS, {"visits": parts[0]}, rank=2, seed=0, progress=False)
+
+
+def factors_of(fit):
+    return [array for f in fit.factors.values() for array in (f.concentration, f.scale)]
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-12), ("float32", 1e-6)])
+@pytest.mark.parametrize("method", ["vb", "em", "map"])
+def test_old_counts_add_up_to_the_old_data(parts, method, dtype, rtol):
+    if dtype == "float32" and method != "vb":
+        return
+    settings = {"prior": plait.Gamma(1.5, 1.0)} if method == "map" else {}
+    fit = plait.fit(
+        VISITS, {"visits": parts[0]}, rank=2, seed=0, method=method, dtype=dtype, sweeps=20_000, tol=1e-13,
+        progress=False, **settings,
+    )  # fmt: skip
+    sizes = {axis: len(fit.labels[axis]) for axis in fit.model.axes}
+    for N in old_counts(fit, sizes, Threads(1)).values():
+        assert N.sum() == pytest.approx(parts[0]["value"].sum(), rel=rtol if method == "vb" else 1e-5)
+        assert (N >= 0).all()
+
+
+def test_learning_nothing_changes_next_to_nothing(fit):
+    """At the end of a fit that has converged another look at nothing new leaves it where it is."""
+    nothing = {"visits": pl.DataFrame({"user": [0], "place": [0], "value": [0]})}
+    for then, now in zip(factors_of(fit), factors_of(fit.update(nothing))):
+        np.testing.assert_allclose(now, then, rtol=2e-2)
+
+
+def test_an_update_is_close_to_a_fit_of_all_data(fit, parts):
+    updated = fit.update({"visits": parts[1]}, iterations=50)
+    whole = plait.fit(
+        VISITS, {"visits": pl.concat(parts)}, rank=2, init=fit, adapt=None, sweeps=50, tol=0, progress=False
+    )
+    before = plait.fit(VISITS, {"visits": pl.concat(parts)}, rank=2, init=fit, adapt=None, sweeps=0, progress=False)
+    assert updated.bound - before.bound > 0.9 * (whole.bound - before.bound)
+    assert updated.bound <= whole.bound + 1e-6 * abs(whole.bound)
+
+
+def test_what_was_folded_in_is_learnt(fit):
+    """Folded in and then updated, or at once: the same links are new."""
+    rows = drawn(5).with_columns(user=pl.col("user") + 100).filter(pl.col("user") < 105)
+    folded = fit.fold_in({"visits": rows})
+    assert folded.settings["folded"] == {"user": 30, "place": 20}
+    more = pl.DataFrame({"user": [3], "place": [5], "value": [2]})
+    straight = fit.update({"visits": pl.concat([rows, more])}, iterations=200)
+    after = folded.update({"visits": more}, iterations=200)
+    assert "folded" not in after.settings
+    for then, now in zip(factors_of(straight), factors_of(after)):
+        np.testing.assert_allclose(now, then, rtol=1e-4, atol=1e-6)
+    assert after.bound == pytest.approx(straight.bound, rel=1e-7)
+
+
+def test_updates_go_on_from_updates(fit, parts):
+    half = len(parts[1]) // 2
+    twice = fit.update({"visits": parts[1][:half]}).update({"visits": parts[1][half:]})
+    sizes = {axis: len(twice.labels[axis]) for axis in twice.model.axes}
+    for N in old_counts(twice, sizes, Threads(1)).values():
+        assert N.sum() == pytest.approx(pl.concat(parts)["value"].sum(), rel=1e-9)
+    assert len(twice.known["visits"]) == len(pl.concat(parts))
+
+
+def test_a_known_cell_is_added_up_under_poisson_only(fit, parts):
+    again = parts[0].head(3)
+    updated = fit.update({"visits": again})
+    known = updated.known["visits"]
+    assert known.values.sum() == parts[0]["value"].sum() + again["value"].sum()
+    assert known.observed.total() == fit.known["visits"].observed.total()
+    links = plait.Relation(parts[0].drop("value"), likelihood="bernoulli")
+    other = plait.fit(VISITS, {"visits": links}, rank=2, seed=0, sweeps=20, progress=False)
+    with pytest.raises(DataError, match="is a known link already, and under bernoulli values do not add up"):
+        other.update({"visits": again.drop("value")})
+
+
+def test_exposure_is_that_of_new_cells_only(fit, parts):
+    def observed(fit):
+        return fit.known["visits"].observed.total()
+
+    assert observed(fit.update({"visits": parts[1]})) == observed(fit) == 600
+    rows = pl.DataFrame({"user": [100, 100], "place": [1, 77], "value": [1, 1]})
+    assert observed(fit.update({"visits": rows})) == 31 * 21
+
+
+def test_a_loaded_run_learns_the_same(fit, parts, tmp_path):
+    rows = {"visits": pl.concat([parts[1], pl.DataFrame({"user": [100], "place": [1], "value": [2]})])}
+    updated = fit.update(rows)
+    fit.save(tmp_path / "run")
+    updated.save(tmp_path / "updated")
+    for other in (plait.load(tmp_path / "run").update(rows), plait.load(tmp_path / "updated")):
+        assert other.bound == updated.bound
+        assert all(np.array_equal(a, b) for a, b in zip(factors_of(updated), factors_of(other)))
+    assert plait.load(tmp_path / "updated").update({"visits": parts[1].head(1)}).bound < 0
+
+
+def test_every_member_of_an_ensemble_learns(parts):
+    fit = plait.fit(VISITS, {"visits": parts[0]}, rank=2, seed=0, restarts=3, sweeps=60, progress=False)
+    updated = fit.update({"visits": parts[1]})
+    assert len(updated.members) == 3
+    assert all(now.bound != then.bound for now, then in zip(updated.members, fit.members))
+    other = plait.fit(
+        VISITS, {"visits": parts[0]}, rank=2, seed=0, restarts=3, sweeps=60, bootstrap=True, progress=False
+    )
+    with pytest.raises(SettingError, match="reweighed at random"):
+        other.update({"visits": parts[1]})
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "negbin", "amounts"])
+def test_every_likelihood_learns(parts, likelihood):
+    old, new = (p.with_columns(value=pl.lit(1)) if likelihood == "bernoulli" else p for p in parts)
+    data = {"visits": plait.Relation(old, likelihood=likelihood)}
+    fit = plait.fit(VISITS, data, rank=2, seed=0, sweeps=60, progress=False)
+    few, many = (fit.update({"visits": new}, iterations=n) for n in (1, 20))
+    assert many.bound > few.bound
+    assert many.learnt == fit.learnt
+
+
+def test_pairs_that_are_linked_now_have_rows(monkeypatch, parts):
+    monkeypatch.setattr("plait.data.observing.pairs.DENSE", 0)
+    text = f"{VISITS} + M[user, place]"
+    fit = plait.fit(text, {"visits": parts[0]}, rank=2, seed=0, sweeps=40, progress=False)
+    rows = pl.concat([parts[1], pl.DataFrame({"user": [100], "place": [1], "value": [2]})])
+    updated = fit.update({"visits": rows}, iterations=20)
+    assert len(updated.factors["M"].pairs) == len(parts[0]) + len(rows)
+    assert updated.fold_in({"visits": rows.tail(1).with_columns(user=pl.lit(101, pl.Int64))}).bound < 0
+
+
+def test_a_fit_without_counts_is_refused(parts):
+    fit = plait.fit(VISITS, {"visits": parts[0]}, rank=2, seed=0, sweeps=0, start="random", progress=False)
+    with pytest.raises(SettingError, match="does not hold the counts of its data, for U was never updated"):
+        fit.update({"visits": parts[1]})

@@ -100,7 +100,7 @@ class Known:
     @cached_property
     def observed(self) -> Weights:
         """M of all cells; only where the rule is known."""
-        if len(self.boxes) == 1:
+        if len(self.boxes) == 1 and self.boxes[0].weights.shape == self.shape:
             return self.boxes[0].weights
         return together(self.boxes[0].weights.indices, self.shape, self.boxes, self.groups)
 
