@@ -25,7 +25,7 @@ def test_plait_alone_prints_its_help():
 
 
 def test_help_lists_every_command():
-    listed = re.findall(r"^  (\w+)  ", helped().partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+)  ", helped().partition("Commands:")[2], re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)
     assert typer.main.get_command(app).list_commands(None) == list(COMMANDS)
 
@@ -66,7 +66,7 @@ def test_shells_complete_commands(monkeypatch):
 
 def test_what_help_says_of_a_command_is_what_the_command_says_of_itself():
     for name, (module, words) in COMMANDS.items():
-        command = getattr(import_module(f"plait.cli.{module}"), name)
+        command = getattr(import_module(f"plait.cli.{module}"), name.replace("-", "_"))
         assert command.__doc__.splitlines()[0] == words
 
 

@@ -43,6 +43,8 @@ COMMANDS = {
     "predict": ("links", "Score the cells of a table."),
     "top": ("links", "List the most probable links that are not known yet."),
     "explain": ("links", "Say why a link is predicted."),
+    "fold-in": ("growing", "Add new entities to a run; everything else of it stays as it is."),
+    "update": ("growing", "Let a run learn new links, without the data that it was made from."),
     "evaluate": ("evaluating", "Measure how well a run predicts links that it has not seen."),
     "pack": ("packing", "Sort tables that are larger than memory into blocks on disk."),
     "convert": ("converting", "Read a table or an array, and write it as another kind of file."),
@@ -62,7 +64,7 @@ class Program(TyperGroup):
             return None
         module = import_module(f"plait.cli.{COMMANDS[cmd_name][0]}")
         alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
-        alone.command(cmd_name)(getattr(module, cmd_name))
+        alone.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(alone)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -19,7 +19,7 @@ from plait.saying import Argument, Phrase, Place
 
 Fit = TypeVar("Fit", bound=Fitted)
 
-WHAT = "fold_in"
+WHAT = f"{Phrase('fold_in', 'fold-in')}"
 UPDATE = Phrase("fit.update(…)", "plait update")
 
 
