@@ -60,6 +60,7 @@ def grow(name, late, way="all", likelihood="poisson", text=None, later=0.0):
     X0, M0 = {}, {}
     for equation in model.equations:
         relation = equation.relation
+        X[relation] = _with_links(equation, X[relation], old)
         X[relation], M[relation], told = _told(equation, X[relation], way, likelihood, rng, old)
         is_new = [pl.col(index) >= old[index] for index in equation.indices]
         table, options = told
@@ -75,6 +76,16 @@ def grow(name, late, way="all", likelihood="poisson", text=None, later=0.0):
     before = replace(after, X=_cut(plain, X0, old), M=_cut(plain, M0, old))
     labels = {axis: range(old[axis]) for axis in model.axes}
     return Grown(model, before, after, data, rows, labels, old)
+
+
+def _with_links(equation, X, old):
+    """X with a link for every late entity: one that no row names is not there."""
+    X = X.copy()
+    for axis, index in enumerate(equation.indices):
+        for row in range(old[index], X.shape[axis]):
+            if not np.take(X, row, axis).any():
+                X[tuple(row if n == axis else 0 for n in range(X.ndim))] = 1.0
+    return X
 
 
 def _without(equation, X, M, way, table):

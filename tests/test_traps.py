@@ -250,7 +250,14 @@ def folded(table, **options):
 
 def test_declared_users_of_a_given_factor_that_are_all_missing_are_told():
     found = caught(folded(pl.DataFrame({"user": USERS[:6], "item": ["new"] * 6})))
-    one(found, plait.GivenRowsWarning, "44 of 50 rows of the given factor U", "6 links and 0 zeros", 'universe="model"')
+    one(
+        found,
+        plait.GivenRowsWarning,
+        "44 of 50 rows of the given factor U",
+        "6 links and 0 zeros",
+        'universe="model"',
+        "fit.fold_in",
+    )
 
 
 def test_given_rows_that_are_zeros_or_have_listed_zeros_are_no_trap():

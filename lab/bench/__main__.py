@@ -21,6 +21,7 @@ TABLES = (
     "coverage",
     "ensembles",
     "evidence",
+    "fold_in",
     "gaps",
     "intervals",
     "large",
@@ -33,6 +34,7 @@ TABLES = (
     "sums",
     "top",
     "tyings",
+    "update",
     "worths",
 )
 

@@ -11,7 +11,7 @@ from plait.infer.nonzeros import PackedLinks
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop
-from plait.saying import Argument, code
+from plait.saying import Argument, Phrase, code
 from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
@@ -21,6 +21,9 @@ LOWEST = 10  # rank that is never called far above
 FEWEST = 100  # links that a fit is judged by
 LONG = 100  # sweeps after which a fit that has not converged is judged, too
 NATS, SHARE = 10.0, 0.01  # of the bound that a fit may fall short of popularity: the figure is a bound itself
+
+
+FOLD_IN = Phrase("fit.fold_in({relation: rows}) holds all others", "plait fold-in holds all others")
 
 
 def link_traps(data: Data) -> Iterator[Trap]:
@@ -88,7 +91,8 @@ def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
         relation.name,
         f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
         f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
-        f"Say {Argument('universe', 'model')} for the relation, where an entity that is not listed has zeros.",
+        f"To add entities to a fit, {FOLD_IN}; else say {Argument('universe', 'model')} for the relation, where an "
+        "entity that is not listed has zeros.",
     )
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+FEW = 1000  # names
+
+
 @dataclass(frozen=True, eq=False)
 class Growth:
     """The names of a fit with new ones behind them, by axis and by index; old: how many there were."""
@@ -165,10 +168,17 @@ def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Growth:
                     if (rows < 0).any():
                         new.append(_cast(column.filter(rows < 0), fit.labels[axis], where))
         if new:
-            labels[axis] = fit.labels[axis].grown(pl.concat(new).unique())
+            labels[axis] = fit.labels[axis].grown(_once(pl.concat(new)))
     by_index = {index: labels[fit.model.axis(index)] for index in fit.model.visible}
     old = {index: len(fit.labels[index]) for index in (*fit.model.axes, *fit.model.visible)}
     return Growth({**labels, **by_index}, old)
+
+
+def _once(names: "pl.Series") -> "pl.Series":
+    """The names, each once; a few without the threads of polars, which take longer to begin."""
+    import polars as pl
+
+    return names.unique() if len(names) > FEW else pl.Series(list(dict.fromkeys(names.to_list())), dtype=names.dtype)
 
 
 def _cast(new: "pl.Series", labels: Labels, where: Place) -> "pl.Series":

@@ -14,6 +14,7 @@ from plait.data.observing.pairs import Pairs
 from plait.errors import FitError, SettingError
 from plait.execute import Executor
 from plait.fold.blocks import Block, Pattern, check_exposed
+from plait.fold.haste import Haste
 from plait.fold.lumping import Lumped, held, lump
 from plait.fold.reading import Growth
 from plait.infer.counts import Nonzeros
@@ -70,10 +71,12 @@ def solve(
     put_back = _shared_rows(state, pieces, factors)
     used = {name for part in parts for term in part.terms for name, _ in term}
     with naming():
-        counted = problem.count()
-        for _ in range(iterations):
+        counted, haste = problem.count(), Haste()
+        for n in range(iterations):
             for name in (name for name in free if name in used):
                 problem.update(name, counted)
+                if n + 1 < iterations:
+                    haste.leap(problem, name)
                 put_back(problem, name)
             counted = problem.count()
     problem.measure()

@@ -1,0 +1,83 @@
+"""Updates: how much of what 20 warm sweeps over all data gain on cells that are left, a few iterations gain."""
+
+import time
+import warnings
+
+import numpy as np
+import polars as pl
+
+import plait
+from lab.bench.late import Late, cases
+from lab.harness.table import show
+
+ITERATIONS = (1, 2, 5, 10)
+
+
+def compare() -> None:
+    """The held-out gain of updates as a share of that of 20 sweeps, and what they cost beside them."""
+    warnings.simplefilter("ignore", plait.PlaitWarning)
+    show(
+        "Updates by 20 % of the links: share of the held-out gain of 20 warm full sweeps; seconds",
+        ["data", "old links", "before", "20 sweeps", *(f"{n} iterations" for n in ITERATIONS), "seconds: 20 sweeps",
+         "2 iterations"],
+        [measured(case) for case in cases() if not case.name.endswith("artists")],
+    )  # fmt: skip
+
+
+def measured(case: Late) -> list[str]:
+    """One line: a tenth of the links and as many zeros are hidden and judged, a fifth of the others comes late."""
+    rng = np.random.default_rng(0)
+    part = rng.random(len(case.links))
+    links = case.links.filter(pl.Series(part >= 0.1))
+    test = cells_to_judge(case, case.links.filter(pl.Series(part < 0.1)), rng)
+    is_late = pl.Series(rng.random(len(links)) < 0.2)
+    known = links.filter(~is_late)
+    new = links.filter(is_late)
+    for index in case.indices:
+        new = new.filter(pl.col(index).is_in(known[index].unique().implode()))
+        test = test.filter(pl.col(index).is_in(known[index].unique().implode()))
+    hidden = test.select(case.indices)
+    fit = plait.fit(case.text, data(case, known, hidden), rank=case.rank, seed=0, sweeps=150, progress=False)
+    before = judged(fit, test, case)
+    began = time.perf_counter()
+    both = data(case, pl.concat([known, new]), hidden)
+    whole = plait.fit(case.text, both, rank=case.rank, init=fit, sweeps=20, tol=0, progress=False)
+    full = time.perf_counter() - began
+    gain = judged(whole, test, case) - before
+    shares, spent = [], 0.0
+    for n in ITERATIONS:
+        began = time.perf_counter()
+        updated = fit.update({"x": new}, iterations=n)
+        spent = time.perf_counter() - began if n == 2 else spent
+        shares.append(f"{100 * (judged(updated, test, case) - before) / gain:.0f} %")
+    return [
+        case.name,
+        f"{len(known):,}",
+        f"{before:.4f}",
+        f"{before + gain:.4f}",
+        *shares,
+        f"{full:.2f}",
+        f"{spent:.2f}",
+    ]
+
+
+def data(case: Late, links: pl.DataFrame, hidden: pl.DataFrame) -> dict[str, plait.Relation]:
+    return {"x": plait.Relation(links, likelihood=case.likelihood, hidden=hidden)}
+
+
+def cells_to_judge(case: Late, links: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    """Links, and ten times as many cells without one; a column says which."""
+    found = links.select(case.indices).with_columns(link=pl.lit(True))
+    zeros = pl.DataFrame(
+        {i: case.links[i].unique().sort().gather(rng.integers(0, case.links[i].n_unique(), 10 * len(links)))
+         for i in case.indices}
+    ).unique()  # fmt: skip
+    zeros = zeros.join(case.links.select(case.indices), on=case.indices, how="anti").with_columns(link=pl.lit(False))
+    return pl.concat([found, zeros])
+
+
+def judged(fit: plait.Fit, test: pl.DataFrame, case: Late) -> float:
+    """Log-probability of what became of a cell, in nats."""
+    p = fit.predict("x", test.select(case.indices))["probability"].to_numpy()
+    link = test["link"].to_numpy()
+    return float(np.mean(np.log(np.maximum(np.where(link, p, 1 - p), 1e-12))))
