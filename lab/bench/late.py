@@ -47,8 +47,8 @@ def cases() -> Iterator[Late]:
             "user",
             20,
         )
-        yield Late("Last.fm, plays", matrix, plays.select("user", "item", "value").unique(["user", "item"], keep="first", maintain_order=True), "negbin",
-                   "user", 20)  # fmt: skip
+        counts = plays.select("user", "item", "value").unique(["user", "item"], keep="first", maintain_order=True)
+        yield Late("Last.fm, plays", matrix, counts, "negbin", "user", 20)
         tags = pl.read_parquet(SHARED / "lastfm" / "user_tag_artist_rels.parquet").rename(names, strict=False)
         yield Late(
             "Last.fm, tags", cp, tags.select("user", "item", "tag").unique(maintain_order=True), "poisson", "user", 20
