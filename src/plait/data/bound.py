@@ -37,7 +37,8 @@ class BoundRelation:
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
     "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
     indices whose order says nothing (`observing.undirected`): links are there in their canonical writing, and a cell
-    counts once, but M has all writings. rule: how cells of new entities would be observed. kind: whose table the data
+    counts once, but M has all writings. rule: how cells of new entities would be observed (of links on disk
+    none is kept). kind: whose table the data
     were. The rest is counts for people: observed_cells have M > 0, self_links are listed ones that were dropped.
     """
 
@@ -53,7 +54,6 @@ class BoundRelation:
     seen: Mapping[str, NDArray[np.bool_]]
     summed: int
     closed: Closed
-    rule: Rule
     columns: Mapping[str, str]
     value: str | None
     diagonal: str
@@ -61,6 +61,7 @@ class BoundRelation:
     groups: Groups = ()
     self_links: int = 0
     kind: str = "polars"
+    rule: Rule | None = None
 
     @property
     def cells(self) -> AnyArray:
@@ -103,7 +104,7 @@ class BoundRelation:
             self,
             weights=self.weights * weight,
             cell_weights=times(self.cell_weights, weight),
-            rule=replace(self.rule, weight=self.rule.weight * weight),
+            rule=self.rule and replace(self.rule, weight=self.rule.weight * weight),
             open_weight=False,
         )
 

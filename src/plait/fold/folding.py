@@ -11,7 +11,7 @@ from plait.errors import DataError, SettingError
 from plait.execute import Threads
 from plait.fold.blocks import Block, blocks_of
 from plait.fold.growing import grown_exposures, grown_known, grown_state, mark_of, public
-from plait.fold.reading import Fresh, Growth, read
+from plait.fold.reading import Fresh, Growth, read, rule_of
 from plait.fold.solving import Solution, solve
 from plait.infer.state import Record
 from plait.run.record import Fitted
@@ -26,6 +26,8 @@ UPDATE = Phrase("fit.update(…)", "plait update")
 def fold_in(fit: Fit, data: Any, *, iterations: int = 10) -> Fit:
     """The fit with new entities; see `Fit.fold_in`."""
     check(fit, iterations, WHAT)
+    for name in fit.known:
+        rule_of(fit, name, WHAT)
     growth, fresh = read(fit, data, WHAT)
     refuse_known(fresh, growth)
     if not any(growth.new(axis) for axis in fit.model.axes):

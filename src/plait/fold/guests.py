@@ -16,7 +16,7 @@ from plait.data.observing.closed import Closed
 from plait.errors import DataError
 from plait.fold.blocks import blocks_of, refuse_exposed, restricted
 from plait.fold.folding import check, grown, refuse_known, shown, solved
-from plait.fold.reading import Growth, read
+from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import Piece, Solution
 from plait.infer.state import Kept
 from plait.run.record import Fitted, posterior_of, prior_of
@@ -34,6 +34,8 @@ class Guests:
     def __init__(self, fit: Fitted, new: Any) -> None:
         check(fit, ITERATIONS, WHAT)
         self.fit = fit
+        for name in fit.known:
+            rule_of(fit, name, WHAT)
         self.growth, self.fresh = read(fit, new, WHAT)
         refuse_known(self.fresh, self.growth)
         if not any(self.growth.new(axis) for axis in fit.model.axes):

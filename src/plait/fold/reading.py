@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
-from plait.data.cells.fibres import distinct
+from plait.data.cells.fibres import FoundElsewhere, distinct
 from plait.data.labels.columns import widened
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables
@@ -73,6 +73,12 @@ def read(fit: Fitted, data: Any, what: str) -> tuple[Growth, dict[str, Fresh]]:
 def rule_of(fit: Fitted, name: str, what: str) -> Rule:
     """How cells of new entities are observed."""
     rule = fit.known[name].rule
+    if isinstance(fit.known[name].links, FoundElsewhere):
+        raise SettingError(
+            f"{what}: the links of {name} are on disk, in blocks, which new ones cannot join.",
+            where=Place(name),
+            cure="Pack all of them, and fit again from here.",
+        )
     if rule is None:
         raise SettingError(
             f"{what}: the run was saved by an earlier version, which did not keep how {name} is observed.",

@@ -17,8 +17,8 @@ from plait.fold.blocks import Block, Pattern, check_exposed
 from plait.fold.haste import Haste
 from plait.fold.lumping import Lumped, held, lump
 from plait.fold.reading import Growth
-from plait.infer.counts import Nonzeros
 from plait.infer.gamma import FactorState, point, posterior
+from plait.infer.nonzeros import Nonzeros
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError

@@ -24,9 +24,10 @@ from plait.fold.blocks import Block, blocks_of
 from plait.fold.folding import check
 from plait.fold.growing import grown_exposures, grown_state, mark_of
 from plait.fold.learning import Links, learn_rows
-from plait.fold.reading import Growth, read
+from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
-from plait.infer.counts import Counted, Nonzeros
+from plait.infer.counts import Counted
+from plait.infer.nonzeros import Nonzeros
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.state import Kept, Record, State, Trail
 from plait.infer.stop import Reason, Stop
@@ -83,12 +84,8 @@ def _refuse(fit: Fitted) -> None:
                 f"{WHAT}: the fit does not hold the counts of its data, for {why}.",
                 cure=f"Let it go on for a sweep first: {Argument('init', code('fit'))}.",
             )
-    for name, known in fit.known.items():
-        if known.rule is None:
-            raise SettingError(
-                f"{WHAT}: the run was saved by an earlier version, which did not keep how {name} is observed.",
-                cure="Fit again, and save that.",
-            )
+    for name in fit.known:
+        rule_of(fit, name, WHAT)
 
 
 def _learnt(

@@ -49,7 +49,7 @@ class Known:
         return cls(
             relation.shape, relation.links, relation.stored, relation.cell_weights, relation.closed, relation.columns,
             relation.value, relation.groups, relation.kind, relation.rule,
-            (Box((0,) * len(relation.shape), relation.weights),),
+            () if relation.rule is None else (Box((0,) * len(relation.shape), relation.weights),),
         )  # fmt: skip
 
     def __len__(self) -> int:
