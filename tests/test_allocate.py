@@ -61,6 +61,7 @@ def asked(fit, relation, cells):
     return pl.DataFrame({index: [fit.labels[index][c[n]] for c in cells] for n, index in enumerate(indices)})
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", [*(name for name in SUMS if name != "no_index"), "cp3", "coupled_tucker", "rank_one"])
 def test_shares_and_counts_are_those_of_an_enumeration(name, likelihood, monkeypatch):

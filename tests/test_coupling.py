@@ -56,6 +56,7 @@ def dense(fit, equation):
     return found
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", MODELS)
 def test_coupling_equals_a_dense_sum_over_all_settings(name, likelihood, monkeypatch):
@@ -100,6 +101,7 @@ def test_an_ensemble_shows_its_best_member():
     assert fit.coupling().equals(best.coupling())
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", SUMS)
 def test_components_of_a_sum_have_the_counts_that_its_links_allocate_to_them(name, likelihood):

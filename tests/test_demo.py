@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,13 +14,35 @@ from typer.testing import CliRunner
 import plait
 from plait import demo
 from plait.cli import app
+from tests.caught import caught
+
+
+class Shown(NamedTuple):
+    output: str
+    parts: Any
+    fit: plait.Fit
+    warned: list
 
 
 @pytest.fixture(scope="module")
-def output():
-    result = CliRunner().invoke(app, ["demo", "--seed", "0", "--top", "3"])
+def shown():
+    """What the demo prints, and its fit: one for all tests, for it takes seconds."""
+    whole, kept, warned = demo.fit, [], []
+
+    def keep(parts, seed):
+        warned.extend(caught(lambda: kept.extend((parts, whole(parts, seed)))))
+        return kept[1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "fit", keep)
+        result = CliRunner().invoke(app, ["demo", "--seed", "0", "--top", "3"])
     assert result.exit_code == 0, result.output
-    return result.stdout
+    return Shown(result.stdout, *kept, warned)
+
+
+@pytest.fixture
+def output(shown):
+    return shown.output
 
 
 def test_the_demo_data_are_the_nations():
@@ -74,8 +98,22 @@ def test_model_links_and_reasons_are_readable(output):
     assert "\x1b" not in output
 
 
-def test_the_demo_as_json():
-    found = json.loads(CliRunner().invoke(app, ["demo", "--seed", "1", "--top", "2", "--json"]).stdout)
+def test_the_demo_raises_no_warning(shown):
+    assert shown.warned == []
+
+
+def test_the_demo_proposes_no_country_to_itself_but_hidden_links(shown):
+    best = shown.fit.top("relations", 200)
+    assert (best["head"] != best["tail"]).all()
+    hidden = shown.parts.test.filter(pl.col("value") > 0)
+    assert len(best.join(hidden, on=["head", "relation", "tail"], how="semi")) > 50
+
+
+def test_the_demo_as_json(shown, monkeypatch):
+    few = replace(shown.parts, test=shown.parts.test.head(200))
+    monkeypatch.setattr(demo, "split", lambda seed: few)
+    monkeypatch.setattr(demo, "fit", lambda parts, seed: shown.fit)
+    found = json.loads(CliRunner().invoke(app, ["demo", "--seed", "0", "--top", "2", "--json"]).stdout)
     assert set(found["metrics"]) == {"Plait", "popularity"}
     assert len(found["top"]) == 2
     assert found["explanation"]["relation"] == "relations"

@@ -1,11 +1,12 @@
 """What the documentation shows works: code blocks of README.md and docs/ are run, and so is every example.
 
 The blocks of a file run in order, in one namespace and one empty folder, as a reader would paste them. In shell blocks
-the lines `$ plait …` are run. A block with `title="name"` is written to a file of that name; if it is Python it runs as
-a script of its own. One preceded by `<!-- skip: reason -->` is shown as skipped. A text block right after a run one is
-what that prints: times and sizes of memory may differ, fractions a little, and a line `…` stands for any lines. One
-preceded by `<!-- no output: reason -->` is something else. With PLAIT_UPDATE_DOCS=1 outputs without `…` are written
-anew instead. The site builds without a network, names everything public, and has no dead link.
+the lines `$ plait …` are run, in this process: to start one takes longer than most commands (tests/cli/test_program.py
+starts some). A block with `title="name"` is written to a file of that name; if it is Python it runs as a script of its
+own. One preceded by `<!-- skip: reason -->` is shown as skipped. A text block right after a run one is what that
+prints: times and sizes of memory may differ, fractions a little, and a line `…` stands for any lines. One preceded by
+`<!-- no output: reason -->` is something else. With PLAIT_UPDATE_DOCS=1 outputs without `…` are written anew instead.
+The site builds without a network, names everything public, and has no dead link.
 """
 
 import importlib.util
@@ -14,6 +15,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -21,8 +23,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
 import plait
+from plait.cli import app
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -99,7 +103,14 @@ def run_block(block, path, namespace, folder):
     if block.language not in SHELL:
         return ""
     lines = block.code.replace("\\\n", " ").splitlines()
-    return "".join(run(line.removeprefix("$ "), folder, shell=True) for line in lines if line.startswith("$ plait "))
+    return "".join(run_command(line.removeprefix("$ plait ")) for line in lines if line.startswith("$ plait "))
+
+
+def run_command(words):
+    """Run a command of `plait` and return what it prints; all that it says is part of a failure."""
+    done = CliRunner().invoke(app, shlex.split(words), env={"COLUMNS": "100", "NO_COLOR": "1"})
+    assert done.exit_code == 0, f"plait {words} ended with {done.exit_code}\n{done.output}\n{done.exception!r}"
+    return done.stdout
 
 
 @pytest.mark.parametrize(("path", "blocks"), list(documents()))

@@ -200,6 +200,7 @@ def two_cells(fit, relation):
     return [tuple(c) for c in cells[len(cells) // 2 :][:1]] + free[len(free) // 3 :][:1]
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("name", MODELS)
 def test_shares_and_responsibilities_are_those_of_a_loop_over_everything(name):
     fit = make(name).fit(sweeps=6)
@@ -208,6 +209,7 @@ def test_shares_and_responsibilities_are_those_of_a_loop_over_everything(name):
             assert_explains(fit, relation, row)
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_are_explained_by_the_components_of_all_terms_and_by_the_rows_of_every_use_of_a_factor(name, likelihood):

@@ -283,6 +283,7 @@ def test_a_factor_that_is_given_may_be_another_one_in_the_fit_to_start_from():
 # --- prediction
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["cp5", "tucker_mixed_order", "train", "two_visible", "scalar", "coupled_bias"])
 def test_predicted_mean_is_the_einsum_of_the_factors_times_the_exposure(name):
     case = make(name, "missing_cells", exposed=True)

@@ -108,6 +108,7 @@ def test_text_is_read_as_written():
 # --- what rises -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(72)
 @EVERY
 @BOTH_LIKELIHOODS
 @METHODS

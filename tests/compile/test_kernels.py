@@ -106,6 +106,7 @@ def test_bernoulli_counts_of_sums_equal_the_reference_in_the_opposite_tree(name,
 # chosen equations, in depth -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bound", [True, False])
 @pytest.mark.parametrize("name", ["matrix", "tucker_mixed_order", "bias", "no_index_latent"])
 def test_bernoulli_counts_without_exposure_equal_the_reference(name, bound):

@@ -49,6 +49,7 @@ def test_short_factors_need_one_tree():
     assert orders(replace(CP3, sizes={"i": 900, "j": 800, "k": 700}).plan("poisson", 1, 2)) == ["ikj"]
 
 
+@pytest.mark.sampled(90)
 @pytest.mark.parametrize("workers", [1, 2, 8])
 @pytest.mark.parametrize("entries", [0, 10, 10**9])
 @pytest.mark.parametrize("name", equations())

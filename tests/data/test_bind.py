@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 import sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.data.binding.bind import bind
@@ -110,7 +110,6 @@ def bound(relation, labels=LABELS):
     return bind(CP3, {"X": relation}, labels=labels).relations["X"]
 
 
-@settings(max_examples=400, deadline=None)
 @given(case=cases(), listing=st.booleans())
 def test_weights_and_cells_are_those_of_the_definition(case, listing):
     with pytest.MonkeyPatch.context() as patch:
@@ -147,7 +146,6 @@ def same(a, b):
             assert s.table.values.tobytes() == t.table.values.tobytes()
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=cases(), junk=st.sampled_from([0.0, 7.0, -1.0, np.nan, np.inf]))
 def test_hidden_values_do_not_change_a_single_bit(case, junk):
     other = dataclasses.replace(
@@ -156,14 +154,12 @@ def test_hidden_values_do_not_change_a_single_bit(case, junk):
     same(bound(case.relation()), bound(other.relation()))
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=cases())
 def test_a_hidden_row_may_as_well_not_be_there(case):
     other = dataclasses.replace(case, cells={c: pair for c, pair in case.cells.items() if not case.is_hidden(c)})
     same(bound(case.relation()), bound(other.relation()))
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=cases(), data=st.data())
 def test_the_order_of_rows_does_not_matter(case, data):
     other = dataclasses.replace(

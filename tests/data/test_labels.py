@@ -184,6 +184,7 @@ MANY_LABELS = {
 }
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("count", [5, 400, 160_000])
 @pytest.mark.parametrize("name", MANY_LABELS)
 def test_rows_are_those_of_a_dictionary(name, count):

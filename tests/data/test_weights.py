@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.data.cells import keys
@@ -81,7 +81,6 @@ def is_well_formed(w):
             assert rows == sorted(set(rows))
 
 
-@settings(max_examples=400, deadline=None)
 @given(expressions())
 def test_an_expression_of_weights_equals_the_same_expression_of_dense_arrays(pair):
     w, dense = pair
@@ -90,7 +89,6 @@ def test_an_expression_of_weights_equals_the_same_expression_of_dense_arrays(pai
     assert w.total() == dense.sum()
 
 
-@settings(max_examples=100, deadline=None)
 @given(expressions())
 def test_keys_that_overflow_64_bits_change_nothing(pair):
     w, dense = pair

@@ -59,6 +59,7 @@ def test_links_are_ranked_on_an_index_that_only_an_exposure_has(name, likelihood
     check(of_exposure_only(name, likelihood), "X")
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("name", EXPOSED)
 def test_links_are_ranked_on_every_index_of_every_equation(name):
     fit = cases.make(name, exposed=True).fit(sweeps=1, executor=Reference())
@@ -92,6 +93,7 @@ def sparse_fit(name, seed, *, cold=True, restarts=1):
     return fit, test.filter(pl.col("value") > 0)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("cold", "restarts"), [(True, 1), (False, 1), (True, 3)])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", EQUATIONS)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
@@ -77,7 +77,6 @@ def split(world, by, twins):
 
 
 @given(worlds(), st.sampled_from(BYS), st.sampled_from(["report", "hide", "ignore"]))
-@settings(max_examples=150, deadline=None)
 def test_what_is_left_and_what_is_tested_are_the_data_and_no_more(world, by, twins):
     _, indices, X, observed = world
     if (found := split(world, by, twins)) is None:
@@ -107,7 +106,6 @@ def test_what_is_left_and_what_is_tested_are_the_data_and_no_more(world, by, twi
 
 
 @given(worlds(), st.sampled_from(["cells", "index", "pair"]), st.integers(0, 100))
-@settings(max_examples=40, deadline=None)
 def test_hidden_values_reach_nothing_that_is_fitted(world, by, other):
     """Hidden cells that are listed get other values, zeros and links alike, and the same bits are fitted."""
     seed, indices, X, observed = world

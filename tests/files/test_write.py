@@ -32,7 +32,6 @@ NASTY = st.text(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data(), ending=st.sampled_from(["csv", "csv.gz", "tsv", "txt"]), width=st.integers(2, 4))
 def test_any_names_survive_writing_and_reading_text(data, ending, width):
     # A byte order mark at the very beginning is one; a line of nothing is no row.

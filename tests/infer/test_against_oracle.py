@@ -76,7 +76,7 @@ def with_prior(problem, method):
     return replace(problem, prior=dict.fromkeys(problem.free, (CONCENTRATION[method], 1.3)))
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(12)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MODELS)

@@ -34,6 +34,7 @@ def log_likelihood(text, data, fit):
     return sum(float(part.sum()) for part in terms.values()) - oracle.total_rate(problem, Z)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rank", "seed"), [(5, 9), *((20, seed) for seed in range(6))])
 def test_coupled_em_with_missing_cells_reports_the_likelihood_of_its_state_and_never_falls(rank, seed):
     X, Y = binary(9, (0.7, 0.3))

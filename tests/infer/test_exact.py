@@ -120,6 +120,7 @@ def test_posterior_of_a_matrix_of_rank_1_beside_a_given_one_adds_the_evidence_of
     np.testing.assert_allclose(fit.factors["A"].scale[:, 0], 1 / (0.8 / 5.0 + W.sum() + 0.25 * 2.0), rtol=1e-13)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize(
     ("text", "X", "rank"),
@@ -166,6 +167,7 @@ def test_a_dense_array_and_a_listed_table_of_all_its_cells_are_the_same_data():
     np.testing.assert_allclose(listed.factors["B"].mean, dense.factors["B"].mean, rtol=1e-8)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", ["all", "most", "listed"])
 @pytest.mark.parametrize(
     "text", ["X[i,j,k] = A[i,r] B[j,r] w[k]", "X[k,i,j] = A[i,r] V[k,j]", "X[i,j] = c[] d[] V[i,j]"]

@@ -186,6 +186,7 @@ def test_seed_gives_the_same_start_whatever_the_factors_are_called():
 # --- who does the work
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("method", NAMED)
 @pytest.mark.parametrize("name", ["cp3", "tucker", "scalar", "two_visible", "coupled_paper"])
 def test_two_threads_give_the_same_fit_as_one_to_the_last_bit(name, method, monkeypatch):

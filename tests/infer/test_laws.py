@@ -81,6 +81,7 @@ def test_bound_rises_while_priors_adapt(name, tie, order):
     rises(case, case.fit(adapt=adapt, order=order, sweeps=HOLD + 15 if tie == "rank-one" else 30))
 
 
+@pytest.mark.sampled(7)
 @BOTH_ORDERS
 @pytest.mark.parametrize("way", WAYS)
 def test_bound_rises_under_every_weight_with_an_exposure(way, order):

@@ -23,6 +23,7 @@ def check_bound(fit, X, M, likelihood="poisson", rtol=1e-9):
     assert abs(fit.bound - wanted) <= rtol * scale
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("method", ["vb", "em", "map"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_bound_is_that_of_the_same_posterior_over_all_pairs(name, method):
@@ -56,6 +57,7 @@ def test_a_sweep_is_that_of_a_factor_whose_pairs_without_links_share_their_mean_
                 np.testing.assert_allclose(array, one, rtol=1e-7, atol=1e-200, err_msg=f"{factor} {way}")
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_no_sweep_lowers_the_bound(name, order):
@@ -111,6 +113,7 @@ def test_pairs_without_links_are_at_the_prior_s_concentration_and_at_0_under_em(
                     np.testing.assert_array_equal(factor.concentration[shared], 0.7)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("adapt", ["factor", "component"])
 @pytest.mark.parametrize("name", ["alone", "memory", "two", "coupled"])
 def test_adapted_priors_raise_the_bound_which_stays_that_over_all_pairs(name, adapt):
@@ -122,7 +125,7 @@ def test_adapted_priors_raise_the_bound_which_stays_that_over_all_pairs(name, ad
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", ["alone", "memory", "two", "parallel", "both_terms"])
 def test_kernels_that_look_rows_up_give_what_the_reference_gives(name, likelihood):

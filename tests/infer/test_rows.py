@@ -72,6 +72,7 @@ def check_derived(factor, E, log_L, tolerance):
             assert not blank.any(), "padding must stay 0"
 
 
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize(("prior", "exposed"), [*itertools.product(PATTERNS, PATTERNS)])

@@ -39,7 +39,7 @@ def close(single, double, rtol=2e-4):
             np.testing.assert_allclose(getattr(mine, word), getattr(factor, word), rtol=rtol, atol=1e-5 * scale)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", ["vb", "map"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_gives_the_answers_of_doubles(name, method):

@@ -92,6 +92,7 @@ def test_counts_of_every_factor_are_those_of_its_terms_and_all_terms_add_up_to_t
             assert explained == pytest.approx(np.dot(uses, totals[own]), rel=1e-10), factor
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
 @EVERY
 def test_a_fit_under_all_that_is_usual_ends_well(name):
@@ -219,6 +220,7 @@ def pairs(X, indices):
     return plait.Relation(table, missing=pl.DataFrame(dict.fromkeys(indices, diagonal)), universe="model")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["em", "vb"])
 @pytest.mark.parametrize(
     "right", ["U[{0},r] U[{1},r]", "w[r] U[{0},r] U[{1},r] + c[]", "U[{0},r] W[{1},r] + U[{1},r] W[{0},r]"]

@@ -118,6 +118,7 @@ def test_bounds_posteriors_and_the_parameter_are_those_of_a_dense_vb(likelihood)
 # --- what a fit promises
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("text", [TEXT, SUM])
 @pytest.mark.parametrize(
     ("likelihood", "options"),

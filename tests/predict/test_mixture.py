@@ -75,6 +75,7 @@ def check_links(found, n, rates):
         assert (p <= found[end][n] + near).mean() > level - OFF - CHANCE
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("factors", "rank"), SHAPES)
 @pytest.mark.parametrize("means", DECADES)
 @pytest.mark.parametrize("apart", [1.0, 10.0])

@@ -41,6 +41,7 @@ def by_pairs(fit, relation, row):
     return first, second - first**2
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("name", MODELS)
 def test_moments_are_those_of_the_sum_over_pairs_of_latent_settings(name):
     rng = np.random.default_rng(1)
@@ -54,6 +55,7 @@ def test_moments_are_those_of_the_sum_over_pairs_of_latent_settings(name):
             np.testing.assert_allclose([mean[n], variance[n]], [m, v], rtol=1e-9)
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("name", MODELS)
 def test_moments_are_those_of_posterior_draws(name):
     rng = np.random.default_rng(2)
@@ -68,6 +70,7 @@ def test_moments_are_those_of_posterior_draws(name):
     assert abs(squares.mean() - variance[0]) < 6 * squares.std() / np.sqrt(count)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [*list(EXPOSED)[::5], *ONLY_EXPOSED])
 def test_an_exposure_multiplies_the_mean_and_its_square_the_variance(name):
     rng = np.random.default_rng(3)

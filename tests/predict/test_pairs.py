@@ -33,6 +33,7 @@ def assert_alike(table, wanted):
             assert table[column].to_list() == wanted[column].to_list()
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("method", ["vb", "em", "map"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_predictions_of_all_cells(name, method):

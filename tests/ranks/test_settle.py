@@ -8,12 +8,15 @@ import pytest
 
 import plait
 from lab.paper.sources.drawn import draw
+from plait.execute import Reference
 from plait.fitting.ranks import auto
 
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 TUCKER = "X[i,j,k] = A[i,p] B[j,q] C[k,s] G[p,q,s]"
 X = draw((20, 15, 6), 3, 600, seed=0).astype(float)
+# Every rank of a core that is tried would be compiled, in a second each.
+DENSE = {"executor": Reference()}
 
 
 def test_a_rank_left_out_is_auto_and_depends_on_the_seed_alone():
@@ -63,14 +66,15 @@ def test_a_worse_size_is_left_for_one_that_predicts_surely_better():
     H, P, T = rng.gamma(0.3, 1.0, (14, 2)), rng.gamma(0.3, 1.0, (2, 20, 2)), rng.gamma(0.3, 1.0, (14, 2))
     links = (rng.poisson(0.4 * np.einsum("ha,apb,tb->hpt", H, P, T)) > 0).astype(float)
     text = "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]"
-    found = plait.fit(text, {"X": plait.Relation(links, likelihood="bernoulli")}, seed=0, sweeps=60).settings["rank_by"]
+    data = {"X": plait.Relation(links, likelihood="bernoulli")}
+    found = plait.fit(text, data, seed=0, sweeps=60).settings["rank_by"]
     scores = dict(map(tuple, found["tried"]))
     chosen = max(scores, key=scores.get)
     assert chosen < max(scores)
 
 
 def test_an_index_of_a_given_factor_has_the_array_s_size():
-    fit = plait.fit(TUCKER, {"X": X}, fixed={"C": np.ones((6, 4))}, seed=0, sweeps=3)
+    fit = plait.fit(TUCKER, {"X": X}, fixed={"C": np.ones((6, 4))}, seed=0, sweeps=3, **DENSE)
     assert fit.rank["s"] == 4
 
 
@@ -114,7 +118,7 @@ def test_a_fit_by_the_bound_ends_no_lower_than_what_was_tried():
 
 
 def test_every_index_of_a_core_is_searched_by_the_bound():
-    fit = plait.fit(TUCKER, {"X": X}, rank="bound", seed=0, sweeps=60)
+    fit = plait.fit(TUCKER, {"X": X}, rank="bound", seed=0, sweeps=60, **DENSE)
     assert set(fit.rank) == {"p", "q", "s"}
     assert fit.rank["s"] <= 6
 

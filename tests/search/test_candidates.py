@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plait
-from plait import demo
 from plait.data.observing.closed import Closed
 from plait.execute import Reference
 from tests.search.every_cell import check
@@ -140,15 +139,6 @@ def test_hidden_self_links_may_be_proposed_where_self_links_are_observed():
     X = links((8, 8))
     train, _ = plait.hide({"X": X}, fraction=0.4, by=("index", "user"), seed=0, model=FRIENDS, twins="ignore")
     assert proposed(fitted(FRIENDS, train["X"]), X.shape).all()
-
-
-def test_the_demo_proposes_no_country_to_itself_but_hidden_links():
-    parts = demo.split(0)
-    fit = demo.fit(parts, 0)
-    best = fit.top("relations", 200)
-    assert (best["head"] != best["tail"]).all()
-    hidden = parts.test.filter(pl.col("value") > 0)
-    assert len(best.join(hidden, on=["head", "relation", "tail"], how="semi")) > 50
 
 
 # --- runs on disk

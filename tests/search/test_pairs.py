@@ -38,6 +38,7 @@ def closed_cells(fit, relation):
     return closed.contain(np.argwhere(np.ones(shape))).reshape(shape) if closed else None
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_best_cells_are_those_of_all_cells_whatever_is_given(name, way):
     fit = fitted(name)
@@ -55,6 +56,7 @@ def test_the_best_cells_of_an_ensemble(name, way):
     check(fit, "X", 6, {"i": 1}, known=True)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("each", ["i", "j"])
 @pytest.mark.parametrize("name", ["lone", "alone", "memory", "two", "woven"])
 def test_the_best_cells_of_each_entity_but_some(name, each, way, monkeypatch):

@@ -55,6 +55,7 @@ def test_the_best_cells_of_an_ensemble_of_sums(name, boxes):
     check(fit, "X", 6, {fit.model.equation("X").indices[0]: 1}, closed=closed_cells(fit, "X"))
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("way", ["blocks", "boxes"])
 @pytest.mark.parametrize("name", [name for name in DIRECTED if name != "no_index"])
 def test_the_best_cells_of_each_entity_of_a_sum(name, way, monkeypatch):

@@ -140,6 +140,7 @@ def test_cells_of_exposure_0_are_not_proposed():
 # --- scores
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", ["matrix", "cp3", "tucker", "two_visible", "bias"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_ranking_by_mean_rate_or_probability(name, likelihood, boxes):

@@ -96,6 +96,7 @@ def test_a_fit_keeps_its_checkpoints_in_a_file_and_goes_on_from_there(tmp_path):
     assert_equal(resumed, plait.load(path))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("moment", range(0, 30, 3))
 def test_crash_at_any_moment_leaves_the_old_file_or_the_new_one(moment, fit, tmp_path, monkeypatch):
     path, calls = tmp_path / "model.plait", 0

@@ -28,6 +28,7 @@ def test_a_loaded_run_answers_like_the_fit(name, tmp_path):
     assert loaded.top("X", 5).equals(fit.top("X", 5))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("method", "settings"), [
     ("vb", {"adapt": "factor"}), ("vb", {"adapt": "component", "order": "per-factor"}), ("vb", {"accelerate": True}),
     ("em", {}), ("map", {}), ("vb", {"dtype": "float32"}), ("vb", {"restarts": 2}),

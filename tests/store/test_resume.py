@@ -42,6 +42,7 @@ CUT = [(name, kind, False) for name in ("cp3", "tucker", "coupled_paper", "two_v
        for kind in ("poisson", "bernoulli")] + [("cp3", "poisson", True), ("cp3", "bernoulli", True)]  # fmt: skip
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 @pytest.mark.parametrize(("name", "likelihood", "exposed"), CUT)
 def test_fit_cut_between_sweeps_ends_bit_equal(name, method, likelihood, exposed, tmp_path):
@@ -54,6 +55,7 @@ def test_fit_cut_between_sweeps_ends_bit_equal(name, method, likelihood, exposed
         same_bits(case.fit(sweeps=17, init=run, **settings), whole)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["em", "vb"])
 @pytest.mark.parametrize("name", ["pairwise", "given_in_terms", "symmetric_coupled", "rescal_bias"])
 def test_fit_of_a_sum_cut_between_sweeps_ends_bit_equal(name, method, tmp_path):
@@ -66,6 +68,7 @@ def test_fit_of_a_sum_cut_between_sweeps_ends_bit_equal(name, method, tmp_path):
         same_bits(case.fit(sweeps=30, init=run, **settings | ({"start": None} if method == "vb" else {})), whole)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("method", ["em", "map", "vb"])
 def test_fit_cut_between_leaps_ends_bit_equal(method, order, tmp_path):

@@ -163,6 +163,7 @@ class PowerCutError(Exception):
     pass
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("moment", range(30))
 def test_crash_at_any_moment_leaves_the_old_run_or_the_new_one(moment, fit, tmp_path, monkeypatch):
     """Cut the power at the n-th call that changes the disk: nothing is cleaned up after it."""

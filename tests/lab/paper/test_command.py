@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.harness.command import ended
 from lab.harness.packages import ROOT
 from lab.paper import NAMES
-from lab.paper.__main__ import anew
+from lab.paper.__main__ import anew, main
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 PAPER = [sys.executable, "-m", "lab.paper", "--folder", "paper"]
@@ -114,19 +115,26 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path):
     assert figures(found) == figures(expected)
 
 
-def test_mistakes_are_said_before_anything_is_computed(tmp_path):
-    assert "Did you mean 'uclaf'?" in paper("ucalf", cwd=tmp_path, expect=2).stderr
-    assert "there is no 'nowhere'" in paper("--data", "nowhere", cwd=tmp_path, expect=2).stderr
+def test_mistakes_are_said_before_anything_is_computed(tmp_path, monkeypatch, capsys):
+    """In this process: to start one takes a second each."""
+    monkeypatch.chdir(tmp_path)
+
+    def refused(*arguments):
+        assert ended(lambda: main(["--folder", "paper", *arguments])) == 2
+        return capsys.readouterr().err
+
+    assert "Did you mean 'uclaf'?" in refused("ucalf")
+    assert "there is no 'nowhere'" in refused("--data", "nowhere")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "empty").mkdir()
-    assert "has none of uclaf/" in paper("hyper", "--data", "empty", cwd=tmp_path, expect=2).stderr
-    assert "is a folder" in paper("hyper", "--page", "empty", cwd=tmp_path, expect=2).stderr
+    assert "has none of uclaf/" in refused("hyper", "--data", "empty")
+    assert "is a folder" in refused("hyper", "--page", "empty")
     (tmp_path / "data" / "uclaf").mkdir(parents=True)
     (tmp_path / "data" / "uclaf" / "aaai10.uclaf.data.mat").write_bytes(b"no data")
     results = tmp_path / "paper" / "results" / "hyper.jsonl"
     results.parent.mkdir(parents=True)
     results.write_text("precious")
-    paper("hyper", "--data", "data", "--fresh", cwd=tmp_path, expect=2)
+    refused("hyper", "--data", "data", "--fresh")
     assert results.read_text() == "precious"
 
 
