@@ -30,6 +30,7 @@ from plait.errors import (
     SettingError,
     SpellingWarning,
     StoreError,
+    UnlikeWorkersWarning,
 )
 from plait.model import Model
 
@@ -91,6 +92,7 @@ __all__ = [
     "Split",
     "Stop",
     "StoreError",
+    "UnlikeWorkersWarning",
     "choose",
     "compare",
     "evaluate",

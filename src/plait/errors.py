@@ -14,7 +14,8 @@
     PlaitWarning         a trap: what is likely a mistake, though it can be computed
      ├── of the model    LoneLatentWarning, ForgottenFactorWarning
      ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
-     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning, InterruptedWarning
+     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning, InterruptedWarning,
+     │                 UnlikeWorkersWarning
      ├── of an answer    ClosedWarning
      └── of a test       LeakWarning (in `plait.evaluation`)
 
@@ -115,6 +116,10 @@ class BoundWarning(PlaitWarning):
 
 class InterruptedWarning(PlaitWarning):
     """Ctrl-C ended a fit; what is returned is the fit so far."""
+
+
+class UnlikeWorkersWarning(PlaitWarning):
+    """Workers of a cluster have other versions or processors than this process."""
 
 
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:

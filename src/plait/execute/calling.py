@@ -124,15 +124,6 @@ class Call:
         """What a leaf is added up in."""
         return self.kernel.gradients if self.alone and pieces == 1 else np.float64
 
-    def stats(self, total: LeafSum, whole: Sequence[Array | None]) -> Stats:
-        """The sums of all leaves, with the gradients that were there as a whole."""
-        for place, row, gradient in total.aside:
-            target = whole[place]
-            assert target is not None
-            target[row : row + len(gradient)] += gradient
-        value, events = total.value.tolist()
-        return Stats(tuple(_merged(whole, total.gradients)), value, *total.rare, events)
-
 
 class _Run:
     """A kernel with all its inputs, to be run over ranges of root fibres."""
@@ -179,6 +170,16 @@ class _Run:
         outputs += [] if self.call.step.likelihood is None else [self.call.tiny, value, rare]
         self.kernel.run(piece.lo, piece.hi, *self.inputs, *outputs)
         return value, rare
+
+
+def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
+    """The sums of all leaves, with the gradients that were there as a whole."""
+    for place, row, gradient in total.aside:
+        target = whole[place]
+        assert target is not None
+        target[row : row + len(gradient)] += gradient
+    value, events = total.value.tolist()
+    return Stats(tuple(_merged(whole, total.gradients)), value, *total.rare, events)
 
 
 def _both(some: Rare, more: Rare) -> Rare:

@@ -42,5 +42,5 @@ class Joined(Generic[T]):
 
 def runs(count: int, parts: int) -> list[tuple[int, int]]:
     """Leaves 0 … count as nodes of one level, (level, number); at least `parts` of them if there are so many leaves."""
-    level = max((count - 1).bit_length() - max(parts - 1, 0).bit_length(), 0)
+    level = max(count // max(parts, 1), 1).bit_length() - 1
     return [(level, number) for number in range(-(-count >> level) if count else 0)]

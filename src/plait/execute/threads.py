@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from plait.compile.kernels import compiled
 from plait.compile.step import Step
 from plait.data.cells.trees import Piece, Table
-from plait.execute.calling import Call, LeafSum
+from plait.execute.calling import Call, LeafSum, as_stats
 from plait.execute.executor import Stats
 from plait.execute.joining import Joined
 from plait.execute.room import Room
@@ -79,7 +79,7 @@ class Threads:
 
         columns = max((array.shape[1] for array in arrays), default=1)
         self._take(work, table.walk(), min(self.threads, table.leaf_count) if len(table) * columns >= SMALL else 1)
-        return call.stats(joined.total, whole)
+        return as_stats(joined.total, whole)
 
     def _cleared(self, shape: tuple[int, ...], numbers: DTypeLike) -> Array:
         """Zeros that this thread alone writes to."""
