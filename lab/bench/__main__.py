@@ -19,6 +19,7 @@ TABLES = (
     "counts",
     "couplings",
     "coverage",
+    "dask",
     "ensembles",
     "evidence",
     "fold_in",

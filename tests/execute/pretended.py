@@ -1,4 +1,4 @@
-"""A cluster in one process, whose workers are lost whenever a test likes: no clocks, no sockets, the same every time."""
+"""A cluster in one process, whose workers are lost whenever a test likes: no clocks, no sockets."""
 
 import pickle
 
@@ -58,7 +58,10 @@ class Pretended(Cluster):
         self.sent += things
         return [self._kept(Promise(worker if worker in self.alive else min(self.alive), t)) for t, worker in things]
 
-    def submit(self, function, *given, worker=None):
+    def submit(self, function, given, workers):
+        return [self._submit(function, one, worker) for one, worker in zip(given, workers, strict=True)]
+
+    def _submit(self, function, given, worker):
         self.tasks += 1
         worker = worker if worker in self.alive else min(self.alive)
         if self.rng.random() < self.loses:

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from plait.cli.clusters import as_cluster, cluster_words, foretell_on, watch
 from plait.cli.dialect import as_told, of_config
 from plait.cli.options import Blocks, ConfigFile, Json
-from plait.cli.output import emit, grid, out, pairs, size_words, to_stderr, working
+from plait.cli.output import duration_words, emit, grid, out, pairs, size_words, to_stderr, working
 from plait.cli.runs import rank_words, weight_words
 from plait.cli.understood import Values, alone, as_document, diagonals, relations_table, warnings_about
 from plait.config import read_config
@@ -20,6 +21,7 @@ from plait.data.bound import Data
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
 from plait.errors import PlaitWarning
+from plait.execute.cost import Watched
 from plait.fitting.begin import Task, prepare
 from plait.fitting.options import Options
 from plait.fitting.ranks.settle import settle
@@ -37,6 +39,10 @@ def check(
         bool, typer.Option("--time/--no-time", help="Run two sweeps to measure the time that one takes.")
     ] = True,
     blocks: Blocks = None,
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS or N", help="Foretell a sweep on a Dask cluster, or on N like this."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say what was understood of the data, without fitting.
@@ -49,35 +55,43 @@ def check(
       plait check model.toml
       plait check model.toml --plan --no-time
       plait check model.toml --json
+      plait check model.toml --dask 8
     """
     found = read_config(config, blocks)
+    settings = dict(found.settings)
+    watched = watch(settings.pop("threads", None), measure=measure) if dask else None
     with of_config(found), warnings.catch_warnings(record=True) as traps:
         warnings.simplefilter("always", PlaitWarning)
         with working("reading"):
             data = found.model.bind(found.data(), labels=found.labels())
             fixed = found.fixed()
         with working("choosing rank and weights"):
-            data, arguments = settle(found.model, data, Options(fixed=fixed or None, **found.settings), _unsaid)
+            given = Options(fixed=fixed or None, executor=watched, **settings)
+            data, arguments = settle(found.model, data, given, _unsaid)
         task = prepare(found.model, data, arguments)
     for trap in traps:
         as_told(trap.message).spoken(Toml(found))
     with working("measuring"):
         cost = Cost.of(task, measure=measure)
+        foretold = foretell_on(dask, watched) if dask and watched else None
     if json:
-        settings = task.origin.settings
-        weights = {"weights": settings["weights"]} if "weights" in settings else {}
+        chosen = task.origin.settings
+        weights = {"weights": chosen["weights"]} if "weights" in chosen else {}
         emit(
             {
                 "model": str(found.model),
-                "rank": settings["rank"],
+                "rank": chosen["rank"],
                 **weights,
                 **as_document(data, traps),
                 **cost.as_document(),
+                **({"cluster": as_cluster(foretold)} if foretold else {}),
                 "plan": task.problem.plan,
             }
         )
     else:
         _print(task, cost, plan)
+        if foretold:
+            pairs({"cluster": cluster_words(foretold)})
         for text in warnings_about(data, traps):
             to_stderr("warning", text)
 
@@ -185,6 +199,8 @@ def _seconds(problem: "Problem", order: Any) -> float:
     problem.measure()
     began = 0.0
     for _ in range(2):
+        if isinstance(problem.executor, Watched):
+            problem.executor.forget()
         began = time.perf_counter()
         sweep_once(problem, problem.count(), order)
     return time.perf_counter() - began
@@ -213,8 +229,8 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
     if cost.seconds is not None:
         sweeps, before = task.loop.sweeps, task.loop.warm_up
         lines["time"] = (
-            f"about {_duration(cost.seconds)} a sweep (the second one was measured), "
-            f"at most {_duration((sweeps + before) * cost.seconds)} for {sweeps:,} sweeps"
+            f"about {duration_words(cost.seconds)} a sweep (the second one was measured), "
+            f"at most {duration_words((sweeps + before) * cost.seconds)} for {sweeps:,} sweeps"
             f"{f' and {before} of warm-up' if before else ''}"
         )
     pairs(lines)
@@ -241,12 +257,3 @@ def _print_axes(data: "Data") -> None:
         several = len(counts) > 1
         rows.append([axis, only or ("none" if several else "—"), len(data.labels[axis]), counts[""]])
     grid(["axis", "linked in one relation only", "entities", "without links"], rows, left=2)
-
-
-def _duration(seconds: float) -> str:
-    """A time in words, with two digits or so: it was measured once."""
-    if seconds < 1:
-        return f"{1000 * seconds:.{1 if seconds < 0.01 else 0}f} ms"
-    if seconds < 120:
-        return f"{seconds:.{1 if seconds < 10 else 0}f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import plait
+from plait.cli.clusters import DaskAddress, computing_on
 from plait.cli.dialect import as_told, of_config
 from plait.cli.options import Blocks, ConfigFile, Json, RunFolder, fit_options, named_path
 from plait.cli.output import emit, out, pairs, working
@@ -43,6 +44,7 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is already there.")] = False,
     blocks: Blocks = None,
     every: Every = 60.0,
+    dask: DaskAddress = None,
     json: Json = False,
     **settings: Any,
 ) -> None:
@@ -57,6 +59,7 @@ def fit(
       plait fit model.toml -o run --restarts 5
       plait fit model.toml -o run --rank r=10 --rank s=4 --force
       plait fit model.toml -o run --blocks visits.blocks
+      plait fit model.toml -o run --dask tcp://10.0.0.1:8786
 
     \b
     The smallest config:
@@ -67,11 +70,11 @@ def fit(
     """
     found = read_config(config, blocks).changed(**settings | {"rank": ranks(settings["rank"] or [])})
     refuse_other_run(run, force)
-    _compute(found, run, every=every, force=force, as_json=json)
+    _compute(found, run, every=every, force=force, as_json=json, dask=dask)
 
 
 @fit_options("sweeps", "threads")
-def resume(run: RunFolder, every: Every = 60.0, json: Json = False, **settings: Any) -> None:
+def resume(run: RunFolder, every: Every = 60.0, dask: DaskAddress = None, json: Json = False, **settings: Any) -> None:
     """Go on with a run that was interrupted, or was too short.
 
     \b
@@ -90,7 +93,7 @@ def resume(run: RunFolder, every: Every = 60.0, json: Json = False, **settings: 
     config = Config.from_dict(remembered).changed(**settings)
     reason = _nothing_left(header, config)
     if reason is None:
-        _compute(config, run, every=every, force=False, as_json=json, resumed=True)
+        _compute(config, run, every=every, force=False, as_json=json, dask=dask, resumed=True)
     elif json:
         emit({"run": str(run), "resumed": False, **description(load(run), header)})
     else:
@@ -137,11 +140,18 @@ def _nothing_left(header: dict[str, Any], config: "Config") -> str | None:
 
 
 def _compute(
-    config: "Config", run: Path, *, every: float, force: bool, as_json: bool, resumed: bool = False
-) -> None:  # fmt: skip
+    config: "Config",
+    run: Path,
+    *,
+    every: float,
+    force: bool,
+    as_json: bool,
+    dask: str | None = None,
+    resumed: bool = False,
+) -> None:
     try:
         with warnings_on_stderr(config, as_json):
-            data, fitted = _fitted(config, run, every, force, resumed)
+            data, fitted = _fitted(config, run, every, force, dask, resumed)
     except KeyboardInterrupt:  # the second one, or while files were read
         raise FitError("interrupted.", cure=_left_behind(run)) from None
     saved = manifest(run)
@@ -164,8 +174,10 @@ def _left_behind(run: Path) -> str:
     return "Nothing was saved."
 
 
-def _fitted(config: "Config", run: Path, every: float, force: bool, resumed: bool) -> tuple["Data", "Fit"]:
-    with of_config(config):
+def _fitted(
+    config: "Config", run: Path, every: float, force: bool, dask: str | None, resumed: bool
+) -> tuple["Data", "Fit"]:
+    with of_config(config), computing_on(dask, config.settings) as settings:
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed = config.fixed()
@@ -177,7 +189,7 @@ def _fitted(config: "Config", run: Path, every: float, force: bool, resumed: boo
                 init=run if resumed else None,
                 progress=plait.Progress(interrupt="return"),
                 checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),
-                **config.settings,
+                **settings,
             )
         except CannotGoOnError as error:
             raise _cannot_go_on(error) from None

@@ -211,3 +211,12 @@ def deliver(
         emit(table.to_dicts())
     else:
         frame(table, labels, title)
+
+
+def duration_words(seconds: float) -> str:
+    """A time in words, with two digits or so: it was measured once."""
+    if seconds < 1:
+        return f"{1000 * seconds:.{1 if seconds < 0.01 else 0}f} ms"
+    if seconds < 120:
+        return f"{seconds:.{1 if seconds < 10 else 0}f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -8,7 +8,8 @@ import queue
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 Things = Sequence[tuple[Any, str]]
 
+CONNECT = 10.0  # seconds in which a scheduler must answer
 LOOK = 1.0  # seconds without a result, after which one looks whether there is still a worker
 SENDING = 5.0  # seconds in which a worker must begin to take what it is sent
 CURE = "Install it: pip install 'tensorplait[dask]'."
@@ -41,7 +43,7 @@ def connect(client: "Client | str") -> "tuple[Client, bool]":
         wanted = 'a distributed.Client, or the address of a scheduler such as "tcp://10.0.0.1:8786"'
         raise SettingError(where=Argument("client", of="Dask"), wanted=wanted, got=client)
     try:
-        return Client(client, timeout=10, set_as_default=False), True
+        return Client(client, timeout=CONNECT, set_as_default=False), True
     except (OSError, ValueError) as error:
         raise SettingError(
             f"there is no Dask scheduler at {client!r}: {_last_line(error)}.",
@@ -159,12 +161,23 @@ class Cluster:
 
     # --- computing
 
-    def submit(self, function: Callable[..., Any], *given: Any, worker: str | None = None) -> "Future":
-        """A task; on a worker if it is there."""
+    def submit(
+        self, function: Callable[..., Any], given: Sequence[tuple[Any, ...]], workers: Sequence[str | None]
+    ) -> "list[Future]":
+        """Tasks, each on a worker if it is there; those of one worker are sent together."""
+        found: dict[int, Future] = {}
+        for worker in dict.fromkeys(workers):
+            numbers = [n for n, one in enumerate(workers) if one == worker]
+            keys = [self._key(function) for _ in numbers]
+            where: dict[str, Any] = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+            tasks = self.client.map(function, *zip(*(given[n] for n in numbers)), key=keys, **where)
+            found |= dict(zip(numbers, tasks))
+        return [found[n] for n in range(len(given))]
+
+    def _key(self, function: Callable[..., Any]) -> str:
+        """A name that no task of any client had: Dask would answer with what that one found."""
         self._tasks += 1
-        key = f"plait-{function.__name__}-{self._name}-{self._tasks}"
-        where: dict[str, Any] = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-        return self.client.submit(function, *given, key=key, **where)
+        return f"plait-{function.__name__}-{self._name}-{self._tasks}"
 
     def collect(self, goals: "Mapping[K, Future]") -> Iterator[tuple[K, Any]]:
         """Results as they come; those that were lost with a worker are left out."""
@@ -174,34 +187,36 @@ class Cluster:
         left = set(goals)
         while left:
             try:
-                name = done.get(timeout=LOOK)
+                names = _all_of(done)
             except queue.Empty:
-                self.workers()
+                self.workers()  # there is one, or it is said that there is none
                 continue
-            left.discard(name)
-            try:
-                yield name, self._result(goals[name])
-            except Lost as error:
-                self.lost = error.__cause__
+            left.difference_update(names)
+            yield from self._results({name: goals[name] for name in names})
 
-    def _result(self, future: "Future") -> Any:
-        from concurrent.futures import CancelledError
-
+    def _results(self, goals: "Mapping[K, Future]") -> Iterator[tuple[K, Any]]:
+        """The results of tasks that are done."""
         from distributed import KilledWorker
 
-        if future.status == "error":
-            error = future.exception()
-            if isinstance(error, (KilledWorker, OSError)):
-                raise Lost from error
-            raise _failed(error) from error
+        for future in goals.values():
+            if future.status == "error" and not isinstance(error := future.exception(), (KilledWorker, OSError)):
+                raise _failed(error) from error
         try:
-            return self.client.gather(future, direct=self.direct)
+            yield from zip(goals, self.client.gather(list(goals.values()), direct=self.direct))
         except (CancelledError, KilledWorker, OSError, TimeoutError) as error:
-            raise Lost from error
+            self.lost = error
+            if len(goals) > 1:
+                for name, future in goals.items():
+                    yield from self._results({name: future})
 
 
-class Lost(Exception):
-    """A result is gone with its worker."""
+def _all_of(done: "queue.SimpleQueue[K]") -> list[K]:
+    """What is in a queue, once there is something."""
+    found = [done.get(timeout=LOOK)]
+    with suppress(queue.Empty):
+        while True:
+            found.append(done.get_nowait())
+    return found
 
 
 def _failed(error: BaseException) -> BaseException:

@@ -27,12 +27,12 @@ class Mail:
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
         self._letters: dict[Key, _Letter] = {}
-        self._sums = 0
+        self.sums = 0  # that there were
 
     def begin(self) -> None:
         """Another sum: what was not used for long is let go."""
-        self._sums += 1
-        self._letters = {key: one for key, one in self._letters.items() if self._sums - one.used <= KEPT}
+        self.sums += 1
+        self._letters = {key: one for key, one in self._letters.items() if self.sums - one.used <= KEPT}
 
     def send(self, wanted: Sequence[tuple[Array, str]]) -> list[Any]:
         """A future for every array, of rows that lie together; it is sent to a worker unless it is somewhere already.
@@ -42,10 +42,10 @@ class Mail:
         changed = {_key(array): (array, worker) for array, worker in wanted if not self._is_there(array)}
         futures = self.cluster.send(list(changed.values()))
         for (key, (array, _)), future in zip(changed.items(), futures):
-            self._letters[key] = _Letter(array.copy(), future, self._sums)
+            self._letters[key] = _Letter(array.copy(), future, self.sums)
         letters = [self._letters[_key(array)] for array, _ in wanted]
         for letter in letters:
-            letter.used = self._sums
+            letter.used = self.sums
         return [letter.future for letter in letters]
 
     def forget(self, *, lost: bool) -> None:

@@ -6,7 +6,6 @@ rows that runs have for themselves, and the total, come here; after a loss all r
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,42 +93,40 @@ class Passing:
         if not self.wide:
             return {number: self.tasks[number] for number in self.left}
         owners = {run.number: run.worker for run in self.placement.runs}
-        own = {n: self.cluster.submit(own_of, self.tasks[n], worker=owners[n]) for n in self.left if n != TOTAL}
-        return own | ({TOTAL: self._join_there()} if TOTAL in self.left else {})
+        numbers = sorted(self.left - {TOTAL})
+        own = self.cluster.submit(own_of, [(self.tasks[n],) for n in numbers], [owners[n] for n in numbers])
+        return dict(zip(numbers, own)) | ({TOTAL: self._join_there()} if TOTAL in self.left else {})
 
     def _submit(self, runs: Sequence[Run]) -> "list[Future]":
         """A task for each of some runs, once their operands are on the way."""
-        workers = cycle(sorted({str(run.worker) for run in self.placement.runs}))
-        whole = [next(workers) for _ in self.asked.arrays]  # one worker each, from which its peers fetch it
-        wanted = [self._operands(run, whole) for run in runs]
+        if not runs:
+            return []
+        wanted = [self._operands(run) for run in runs]
         futures = iter(self.mail.send([one for operands in wanted for one in operands]))
-        return [
-            self.cluster.submit(
-                sum_run,
-                self.order,
-                self.asked.state,
-                run.data,
-                run.hi - run.lo,
-                run.span if self.sliced else None,
-                *[next(futures) for _ in operands],
-                worker=run.worker,
+        given = [
+            (
+                *(self.order, self.asked.state, run.data, run.hi - run.lo, run.span if self.sliced else None),
+                *(next(futures) for _ in operands),
             )
             for run, operands in zip(runs, wanted)
         ]
+        return self.cluster.submit(sum_run, given, [run.worker for run in runs])
 
-    def _operands(self, run: Run, whole: Sequence[str]) -> list[tuple[Array, str]]:
-        """The operands of a run, and where to send them."""
+    def _operands(self, run: Run) -> list[tuple[Array, str]]:
+        """The operands of a run, and where to send them: those that all runs need to one worker, for its peers."""
+        one = str(self.placement.runs[self.mail.sums % len(self.placement.runs)].worker)
         return [
-            (run.span.rows_of(array), str(run.worker)) if self.sliced and own and run.span else (array, worker)
-            for array, own, worker in zip(self.asked.arrays, self.rooted, whole)
+            (run.span.rows_of(array), str(run.worker)) if self.sliced and own and run.span else (array, one)
+            for array, own in zip(self.asked.arrays, self.rooted)
         ]
 
     def _join_there(self) -> "Future":
         """The sum of all runs, joined by workers in the fixed tree."""
-        nodes = [self.cluster.submit(shared_of, self.tasks[run.number]) for run in self.placement.runs]
+        tasks = [(self.tasks[run.number],) for run in self.placement.runs]
+        nodes = self.cluster.submit(shared_of, tasks, [run.worker for run in self.placement.runs])
         while len(nodes) > 1:
-            pairs = [nodes[n : n + 2] for n in range(0, len(nodes), 2)]
-            nodes = [self.cluster.submit(join_shared, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            pairs = list(zip(nodes[::2], nodes[1::2]))
+            nodes = self.cluster.submit(join_shared, pairs, [None] * len(pairs)) + nodes[2 * len(pairs) :]
         return nodes[0]
 
     # --- what came

@@ -9,7 +9,7 @@ from plait.data.cells.trees import Table
 from plait.execute.joining import runs
 from plait.execute.parts import Span, span_of
 
-EACH = 4  # runs a thread, so that a worker that comes or goes takes or leaves a fair share
+EACH = 2  # runs a thread: a task costs some milliseconds, and of a lost worker's runs others take their share
 
 
 @dataclass

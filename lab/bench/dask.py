@@ -1,0 +1,263 @@
+"""Dask workers beside threads: what two give over one, what a lost one costs, 100 lost in one fit; and a forecast.
+
+The figures of docs/decisions/0028-dask.md and docs/large-data.md. Scheduler and workers are processes of their own.
+"""
+
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from distributed import Client
+
+import plait
+from lab.harness.table import show
+from plait.compile.step import padded
+from plait.data.cells.leaves import leaf_size
+from plait.execute import Dask, Executor, Threads
+from plait.execute.cluster import Cluster
+from plait.execute.cost import Network, Sum, foretell
+from plait.fitting.begin import prepare
+from plait.fitting.options import Options
+from plait.infer.problem import Problem
+from plait.infer.steps import sweep_once
+
+MODEL = plait.Model("X[i,j,k] = A[i,r] B[j,r] C[k,r]")
+RANK = 20
+REPEATS = 9
+KILLS = 100
+ENTRY = 0.45e-9  # seconds that a thread takes for an entry and a column of a pass (R = 20: 10 ns an entry)
+ROW = 8e-9  # … and for a number of a row update
+MACHINE = 16  # threads of a machine in the forecast
+
+
+def compare() -> None:
+    """All four tables."""
+    with _machines() as machines:
+        _speed(machines)
+        _lost(machines)
+        _kills(machines)
+    _forecast()
+
+
+class Machines:
+    """A scheduler and workers of one thread, each a process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.scheduler = self._start("scheduler", "--port", "0", "--no-dashboard", "--no-show")
+        while not self.file.exists():
+            time.sleep(0.05)
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.client = Client(scheduler_file=str(self.file), set_as_default=False)
+
+    def _start(self, what: str, *more: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-W", "ignore", "-m", f"distributed.cli.dask_{what}", "--scheduler-file"]
+        return subprocess.Popen([*command, str(self.file), *more], stderr=subprocess.DEVNULL)
+
+    def scale(self, count: int) -> None:
+        """Have so many workers."""
+        while len(self.workers) > count:
+            self.kill(len(self.workers) - 1)
+        while len(self.workers) < count:
+            self.add()
+        while len(self.client.nthreads()) != count:
+            time.sleep(0.05)
+
+    def add(self) -> None:
+        self.workers.append(self._start("worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"))
+
+    def kill(self, number: int) -> None:
+        worker = self.workers.pop(number)
+        worker.kill()
+        worker.wait()
+
+    def close(self) -> None:
+        self.client.close()
+        while self.workers:
+            self.kill(0)
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+
+@contextmanager
+def _machines() -> Iterator[Machines]:
+    with tempfile.TemporaryDirectory() as folder:
+        machines = Machines(Path(folder))
+        try:
+            yield machines
+        finally:
+            machines.close()
+
+
+def _data(nonzeros: int, sizes: Sequence[int]) -> plait.data.bound.Data:
+    rng = np.random.default_rng(0)
+    cells = np.unravel_index(np.unique(rng.integers(0, np.prod(sizes), nonzeros)), sizes)
+    table = pl.DataFrame({**dict(zip("ijk", cells)), "value": rng.poisson(1.0, len(cells[0])) + 1})
+    return MODEL.bind({"X": table})
+
+
+def _problem(data: plait.data.bound.Data, executor: Executor) -> Problem:
+    problem = prepare(MODEL, data, Options(rank=RANK, seed=0, executor=executor, start="random")).problem
+    problem.measure()
+    for _ in range(2):  # compiles, and sends the data
+        _sweep(problem)
+    return problem
+
+
+def _sweep(problem: Problem) -> None:
+    sweep_once(problem, problem.count(), "one-pass")
+
+
+# --- two workers against one
+
+
+def _speed(machines: Machines) -> None:
+    rows = []
+    for name, nonzeros, sizes in (
+        ("5,000 nonzeros a worker and shared row, few roots", 40_000_000, (4_000, 2_000, 2_000)),
+        ("the same, 200,000 roots of 100 nonzeros", 20_000_000, (200_000, 1_000, 1_000)),
+        ("500 nonzeros a worker and shared row", 2_000_000, (4_000, 1_000, 1_000)),
+    ):
+        data = _data(nonzeros, sizes)
+        times = {"threads=1": _times(_problem(data, Threads(1)), None)}
+        for count in (1, 2):
+            machines.scale(count)
+            dask = Dask(machines.client, threads=1, here=0)
+            times[f"{count} workers"] = _times(_problem(data, dask), machines.client)
+        wall, path = ([times[f"{n} workers"][kind] for n in (1, 2)] for kind in (0, 1))
+        shown = [f"{1000 * figure:.0f}" for one in times.values() for figure in one]
+        rows.append([name, *shown, f"{wall[0] / wall[1]:.2f}", f"{path[0] / path[1]:.2f}"])
+    columns = ["R = 20, one relation", "threads=1", "processor", "1 worker", "processor", "2 workers", "processor"]
+    title = "A sweep in ms; processor: time of the driver and of the busiest worker, one after the other"
+    show(title, [*columns, "2 over 1", "by processor time"], rows)
+
+
+def _times(problem: Problem, client: Client | None) -> tuple[float, float]:
+    """The fastest sweep in seconds, and the median of what driver and busiest worker compute for one."""
+    wall, path = [], []
+    for _ in range(REPEATS):
+        before, here, began = _processors(client), time.process_time(), time.perf_counter()
+        _sweep(problem)
+        wall.append(time.perf_counter() - began)
+        here = time.process_time() - here
+        after = _processors(client)
+        path.append(here + max((after[worker] - before[worker] for worker in before), default=0.0))
+    return min(wall), float(np.median(path))
+
+
+def _processors(client: Client | None) -> dict[str, float]:
+    return {} if client is None else client.run(time.process_time)
+
+
+# --- a worker lost in the middle of a sweep
+
+
+def _lost(machines: Machines) -> None:
+    data = _data(20_000_000, (4_000, 1_000, 1_000))
+    machines.scale(2)
+    problem = _problem(data, Dask(machines.client, threads=1, here=0))
+    normal = [_timed(lambda: _sweep(problem)) for _ in range(REPEATS)]
+    killed = []
+    for number in range(5):
+        machines.scale(2)
+        for _ in range(2):
+            _sweep(problem)
+        with _after_sending(lambda number=number: machines.kill(number % 2)):
+            killed.append(_timed(lambda: _sweep(problem)))
+    usual, slow = np.median(normal), np.median(killed)
+    row = ["20 million nonzeros, 2 workers", f"{1000 * usual:.0f}", f"{1000 * slow:.0f}", f"{slow / usual:.1f}"]
+    show("A sweep in which a worker is killed, ms", ["", "normal", "killed", "ratio"], [row])
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+@contextmanager
+def _after_sending(event: Callable[[], object]) -> Iterator[None]:
+    """Let something happen once the tasks of the next sum are sent."""
+    collect, left = Cluster.collect, [event]
+
+    def interrupted(self, goals):
+        if left:
+            left.pop()()
+        return collect(self, goals)
+
+    Cluster.collect = interrupted
+    try:
+        yield
+    finally:
+        Cluster.collect = collect
+
+
+# --- many lost in one fit
+
+
+def _kills(machines: Machines) -> None:
+    data = _data(1_000_000, (4_000, 100, 100))
+    settings = {"rank": RANK, "seed": 0, "sweeps": 2 * KILLS, "tol": 0.0, "start": "random"}
+    one = plait.fit(MODEL, data, threads=1, progress=False, **settings)
+    machines.scale(2)
+    draw, killed = random.Random(0), [0]
+    timers: list[threading.Timer] = []
+
+    def kill() -> None:
+        machines.kill(draw.randrange(len(machines.workers)))
+        machines.add()
+
+    def watch(record) -> None:
+        if record.sweep % 2 and killed[0] < KILLS:
+            while len(machines.client.nthreads()) < 2:  # the last one that was added has joined
+                time.sleep(0.02)
+            killed[0] += 1
+            timers.append(threading.Timer(draw.uniform(0.0, 0.2), kill))
+            timers[-1].start()
+
+    began = time.perf_counter()
+    with Dask(machines.client, threads=1, here=0) as dask:
+        two = plait.fit(MODEL, data, executor=dask, progress=watch, **settings)
+    seconds = time.perf_counter() - began
+    for timer in timers:
+        timer.join()
+    same = all(np.array_equal(one.factors[f].mean, two.factors[f].mean) for f in MODEL.factors)
+    same &= one.bound == two.bound and all(a.bound == b.bound for a, b in zip(one.history, two.history))
+    row = [killed[0], len(two.history), f"{seconds:.0f}", "yes" if same else "NO"]
+    show("Workers killed and added at random in one fit", ["killed", "sweeps", "seconds", "same bits"], [row])
+
+
+# --- a forecast
+
+
+def _forecast() -> None:
+    """What the model of `plait.execute.cost` says of machines that nobody has tried."""
+    rows = []
+    for links, sizes in ((1e9, (1e7, 1e4, 1e3)), (1e10, (1e7, 1e5, 1e3)), (1e11, (1e8, 1e5, 1e3))):
+        one, seconds = _large(int(links), [int(size) for size in sizes])
+        line = [foretell([one], seconds, count, MACHINE, Network(), MACHINE) for count in (8, 64, 512)]
+        figures = [text for found in line for text in (f"{found.seconds:.1f}", f"{found.seconds - found.rooted:.1f}")]
+        name = f"{links:.0e} links, {' × '.join(f'{size:.0e}' for size in sizes)}".replace("e+0", "e").replace(
+            "e+", "e"
+        )
+        rows.append([name, f"{line[0].here:.1f}", *figures])
+    columns = [text for count in (8, 64, 512) for text in (f"{count} machines", "without root rows")]
+    show("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", ["", "one", *columns], rows)
+
+
+def _large(links: int, sizes: list[int]) -> tuple[Sum, float]:
+    """The only sum of a sweep, and the seconds of its row updates on one machine."""
+    width = padded(RANK)
+    root, shared = (8 * width * rows for rows in (sizes[0], sum(sizes[1:])))
+    leaves = -(-links // leaf_size(links, sizes))
+    return Sum(links, width, leaves, ENTRY * links * width, root, root, shared, shared), (
+        ROW * width * sum(sizes) / MACHINE
+    )

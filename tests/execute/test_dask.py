@@ -1,0 +1,263 @@
+"""Workers in processes of their own give the bits of threads, also where one is killed or joins in the middle."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.execute import Dask, cluster, passing
+from plait.execute.cluster import Cluster, differences
+from tests.bits import digest
+
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: make setup")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed:ResourceWarning",  # sockets of workers that were killed
+    "ignore:Port .* is already in use:UserWarning",
+)
+
+MODEL = plait.Model("X[i,j,k] = A[i,r] B[j,r] C[k,r]; Y[i,j] = A[i,r] B[j,r]")
+SETTINGS = {"rank": 4, "seed": 0, "sweeps": 6, "tol": 0.0, "start": "random", "progress": False}
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """A cluster of one worker with one thread, to begin with."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(workers):
+    with distributed.Client(workers, set_as_default=False) as client:
+        yield client
+
+
+def scale(workers, client, count):
+    workers.scale(count)
+    end = time.monotonic() + 60
+    while len(client.nthreads()) != count:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Links enough for many leaves in one relation; some cells are hidden, so that exposures are sums over tables."""
+    rng = np.random.default_rng(0)
+    cells = rng.choice(300 * 30 * 20, 40_000, replace=False)
+    i, j, k = np.unravel_index(cells, (300, 30, 20))
+    table = pl.DataFrame({"i": i, "j": j, "k": k, "value": rng.poisson(1.0, len(i)) + 1})
+    pairs = pl.DataFrame(np.argwhere(rng.random((300, 30)) < 0.4), schema=["i", "j"])
+    hidden = pl.DataFrame(np.argwhere(rng.random((300, 30)) < 0.1), schema=["i", "j"])
+    table = table.join(hidden, on=["i", "j"], how="anti")
+    return MODEL.bind({"X": plait.Relation(table, missing=hidden), "Y": pairs})
+
+
+@pytest.fixture(scope="module")
+def expected(data):
+    return digest(plait.fit(MODEL, data, threads=1, **SETTINGS))
+
+
+def fit(data, client, **settings):
+    with Dask(client, threads=1, here=0) as dask:
+        return digest(plait.fit(MODEL, data, executor=dask, **SETTINGS | settings))
+
+
+def in_the_middle(monkeypatch, number, event):
+    """Let something happen once the tasks of a sum are sent, before they are answered."""
+    collect, calls = Cluster.collect, [0]
+
+    def interrupted(self, goals):
+        calls[0] += 1
+        if calls[0] == number:
+            event()
+        return collect(self, goals)
+
+    monkeypatch.setattr(Cluster, "collect", interrupted)
+    return calls
+
+
+# --- the same bits
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_any_number_of_workers_gives_the_bits_of_threads(count, workers, client, data, expected):
+    scale(workers, client, count)
+    assert fit(data, client) == expected
+
+
+def test_sums_joined_by_workers_have_the_bits_of_threads(workers, client, data, expected, monkeypatch):
+    scale(workers, client, 2)
+    monkeypatch.setattr(passing, "WIDE", 0)
+    assert fit(data, client, sweeps=6) == expected
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_worker_killed_in_the_middle_changes_no_bit(wide, workers, client, data, expected, monkeypatch):
+    scale(workers, client, 2)
+    monkeypatch.setattr(passing, "WIDE", 0 if wide else 1 << 40)
+    pids = client.run(os.getpid)
+    calls = in_the_middle(monkeypatch, 7, lambda: os.kill(next(iter(pids.values())), signal.SIGKILL))
+    assert fit(data, client) == expected
+    assert calls[0] > 7
+    scale(workers, client, 2)  # another one has taken its place
+
+
+def test_a_worker_added_in_the_middle_changes_no_bit_and_gets_its_share(workers, client, data, expected, monkeypatch):
+    scale(workers, client, 1)
+    first, owners, submit = set(client.nthreads()), set(), Cluster.submit
+
+    def recorded(self, function, given, workers):
+        owners.update(workers)
+        return submit(self, function, given, workers)
+
+    monkeypatch.setattr(Cluster, "submit", recorded)
+    in_the_middle(monkeypatch, 7, lambda: scale(workers, client, 2))
+    assert fit(data, client) == expected
+    assert owners - first
+
+
+def test_an_ensemble_in_turn_has_the_bits_of_threads(workers, client, data):
+    some = {"sweeps": 2, "restarts": 2}
+    assert fit(data, client, **some) == digest(plait.fit(MODEL, data, threads=1, **SETTINGS | some))
+
+
+# --- what cannot be
+
+
+def test_no_worker_for_long_ends_the_fit_with_a_cure(workers, client, data):
+    dask = Dask(client, threads=1, here=0, patience=0.2)
+    scale(workers, client, 0)
+    with pytest.raises(plait.FitError, match=r"no Dask worker for 0\.2 seconds"):
+        plait.fit(MODEL, data, executor=dask, **SETTINGS)
+    scale(workers, client, 1)
+
+
+def test_what_a_task_raises_is_told_and_not_tried_again(workers, client, data, monkeypatch):
+    monkeypatch.setattr(passing, "sum_run", _fail)
+    with pytest.raises(plait.FitError, match="a sum failed on a Dask worker: ZeroDivisionError"):
+        fit(data, client)
+
+
+def _fail(*given):
+    return 1 // 0
+
+
+def test_an_address_without_a_scheduler_is_refused(monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT", 0.3)
+    with pytest.raises(plait.SettingError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'") as told:
+        Dask("tcp://127.0.0.1:9")
+    assert "dask scheduler" in told.value.cure
+
+
+def test_a_client_is_a_client_or_an_address():
+    with pytest.raises(plait.SettingError, match=r"distributed\.Client, or the address"):
+        Dask(3)
+
+
+def test_without_distributed_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(plait.SettingError, match="needs distributed") as told:
+        Dask("tcp://127.0.0.1:9")
+    assert told.value.cure == "Install it: pip install 'tensorplait[dask]'."
+
+
+def test_an_address_is_enough_and_its_client_is_closed(workers, data, expected):
+    with Dask(workers.scheduler_address, threads=1, here=0) as dask:
+        assert digest(plait.fit(MODEL, data, executor=dask, **SETTINGS)) == expected
+    assert dask.cluster.client.status == "closed"
+
+
+def test_importing_plait_does_not_import_distributed():
+    code = "import sys, plait, plait.fitting.fit, plait.execute; sys.exit('distributed' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# --- workers that differ
+
+
+def test_other_versions_on_workers_are_said_once(workers, client, monkeypatch):
+    here = cluster.describe_machine()
+    monkeypatch.setattr(client, "run", lambda *_, workers, **__: {one: here | {"numba": "0.1"} for one in workers})
+    with pytest.warns(plait.UnlikeWorkersWarning, match=f"numba is {here['numba']} here and 0.1 on 1 Dask worker"):
+        dask = Dask(client, threads=1)
+    dask.cluster.workers()  # it was said
+
+
+def test_a_worker_without_plait_is_named(workers, client, monkeypatch):
+    monkeypatch.setattr(client, "run", lambda *_, workers, **__: {one: ImportError("no plait") for one in workers})
+    with pytest.raises(plait.FitError, match=r"Dask worker tcp://.* cannot import Plait: no plait") as told:
+        Dask(client, threads=1)
+    assert "tensorplait[dask]==" in told.value.cure
+
+
+def test_differences_are_counted():
+    here = {"numba": "0.61", "processor": "x86_64 znver3"}
+    there = {"a": here, "b": here | {"numba": "0.60"}, "c": here | {"numba": "0.60", "processor": "x86_64 skylake"}}
+    assert differences(here, {"a": here}) == ""
+    assert differences(here, there) == (
+        "numba is 0.61 here and 0.60 on 2 Dask workers; "
+        "processor is x86_64 znver3 here and x86_64 skylake on 1 Dask worker"
+    )
+
+
+# --- likelihoods of one's own
+
+NOTEBOOK = """
+import math
+import numpy as np
+from plait.likelihood import Likelihood
+
+def plain_link(x, xhat, log_scale, parameters):
+    return x, x * (math.log(xhat) + log_scale), 1.0
+
+class Plain(Likelihood):
+    name = "of_a_notebook"
+    wanted = "Counts"
+    cure = "Round them."
+    link = plain_link
+
+    def bad(self, values):
+        return values != np.floor(values)
+
+    def bursts(self, state):
+        return 1.0, 1.0
+"""
+
+
+def written_in_a_notebook():
+    names = {"__name__": "__main__"}
+    exec(NOTEBOOK, names)
+    return names["Plain"]()
+
+
+def test_a_likelihood_from_a_notebook_travels(workers, client):
+    rng, likelihood = np.random.default_rng(1), written_in_a_notebook()
+    data = {"X": plait.Relation(rng.poisson(1.0, (80, 70)).astype(float), likelihood=likelihood)}
+    some = {"rank": 3, "seed": 0, "sweeps": 3, "progress": False}
+    one = plait.fit("X[i,j] = A[i,r] B[j,r]", data, threads=1, **some)
+    with Dask(client, threads=1, here=0) as dask:
+        two = plait.fit("X[i,j] = A[i,r] B[j,r]", data, executor=dask, **some)
+    assert digest(one) == digest(two)
+
+
+def test_a_likelihood_that_cannot_travel_is_refused(workers, client):
+    likelihood = written_in_a_notebook()
+    likelihood.lock = threading.Lock()
+    data = {"X": plait.Relation(np.ones((80, 70)), likelihood=likelihood)}
+    with (
+        Dask(client, threads=1, here=0) as dask,
+        pytest.raises(plait.SettingError, match="of_a_notebook cannot be sent") as told,
+    ):
+        plait.fit("X[i,j] = A[i,r] B[j,r]", data, rank=2, executor=dask, progress=False)
+    assert "locks" in told.value.cure
