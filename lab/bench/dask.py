@@ -34,7 +34,7 @@ RANK = 20
 REPEATS = 9
 KILLS = 100
 ENTRY = 0.45e-9  # seconds that a thread takes for an entry and a column of a pass (R = 20: 10 ns an entry)
-ROW = 8e-9  # … and for a number of a row update
+ROW = 6e-9  # … and for a number of a row update
 MACHINE = 16  # threads of a machine in the forecast
 
 

@@ -77,3 +77,23 @@ def test_the_peak_foretold_is_that_of_the_process_that_fits(tmp_path, accelerate
     foretold = [json.loads(run("check", "model.toml", "--json", timed)[0]) for timed in ("--time", "--no-time")]
     _, measured = run("fit", "model.toml", "-o", "run", "--json")
     assert [0.8 < cost["peak_bytes"] / measured < 1.2 for cost in foretold] == [True, True]
+
+
+def test_a_cluster_of_machines_like_this_one_is_foretold(world):
+    text = world.stdout("check model.toml --dask 8")
+    assert "A cluster does not pay: this machine takes about" in text
+    assert "a forecast, not a measurement" in text
+    assert "8 workers of " in text
+    found = json.loads(world.stdout("check model.toml --dask 8 --json"))["cluster"]
+    assert (found["workers"], found["pays"]) == (8, False)
+    assert found["seconds_per_sweep"] == pytest.approx(found["here"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("--dask 8 --no-time", "--dask foretells from a measured sweep"), ("--dask 0", "--dask is 0")],
+)
+def test_a_forecast_that_cannot_be_is_refused(options, said, world):
+    result = world.plait(f"check model.toml {options}")
+    assert result.exit_code == 2
+    assert said in result.stderr

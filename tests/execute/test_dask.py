@@ -1,5 +1,6 @@
 """Workers in processes of their own give the bits of threads, also where one is killed or joins in the middle."""
 
+import json
 import logging
 import os
 import signal
@@ -11,9 +12,11 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import plait
-from plait.execute import Dask, cluster, passing
+from plait.cli import app
+from plait.execute import Dask, Threads, cluster, passing
 from plait.execute.cluster import Cluster, differences
 from tests.bits import digest
 
@@ -261,3 +264,56 @@ def test_a_likelihood_that_cannot_travel_is_refused(workers, client):
     ):
         plait.fit("X[i,j] = A[i,r] B[j,r]", data, rank=2, executor=dask, progress=False)
     assert "locks" in told.value.cure
+
+
+# --- the command line
+
+CONFIG = """\
+model = "X[i, j] = A[i, r] B[j, r]"
+rank = 2
+[relations.X]
+source = "links.csv"
+[fit]
+seed = 0
+sweeps = 3
+threads = 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    cells = np.argwhere(np.random.default_rng(0).random((30, 20)) < 0.3)
+    pl.DataFrame(cells, schema=["i", "j"]).write_csv(tmp_path / "links.csv")
+    (tmp_path / "model.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_plait_fit_and_resume_compute_on_a_cluster(workers, folder, monkeypatch):
+    address, asked, run = workers.scheduler_address, [], CliRunner().invoke
+    monkeypatch.setattr(Dask, "sum", lambda self, *given: asked.append(self) or Threads(1).sum(*given))
+    done = [
+        run(app, ["fit", "model.toml", "-o", "alone"]),
+        run(app, ["fit", "model.toml", "-o", "run", "--dask", address]),
+        run(app, ["resume", "run", "--sweeps", "4", "--dask", address]),
+        run(app, ["resume", "alone", "--sweeps", "4"]),
+    ]
+    assert [one.exit_code for one in done] == [0] * 4, [one.output for one in done]
+    assert len(set(asked)) == 2
+    assert digest(plait.load("run")) == digest(plait.load("alone"))
+
+
+def test_plait_check_asks_a_cluster_what_it_would_cost(workers, folder):
+    done = CliRunner().invoke(app, ["check", "model.toml", "--json", "--dask", workers.scheduler_address])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["cluster"]
+    assert found["workers"] >= 1
+    assert found["seconds_per_sweep"] == pytest.approx(found["here"])  # nothing of it is worth sending
+    assert not found["pays"]
+
+
+def test_an_address_that_is_wrong_is_a_users_mistake(folder, monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT", 0.3)
+    done = CliRunner().invoke(app, ["fit", "model.toml", "-o", "run", "--dask", "tcp://127.0.0.1:9"])
+    assert done.exit_code == 2
+    assert "no Dask scheduler at 'tcp://127.0.0.1:9'" in done.stderr

@@ -89,7 +89,7 @@ class Watched:
 class Network:
     """Seconds that a sum waits besides its tasks, seconds a task costs the scheduler, bytes a second of a link."""
 
-    latency: float = 10e-3
+    latency: float = 25e-3
     task: float = 2.5e-3
     bandwidth: float = 1e9  # of 10 Gbit/s, what is left of it
 
