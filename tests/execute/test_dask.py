@@ -18,6 +18,7 @@ import plait
 from plait.cli import app
 from plait.execute import Dask, Threads, cluster, passing
 from plait.execute.cluster import Cluster, differences
+from plait.execute.parts import TableSlice, TreePart
 from tests.bits import digest
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: make setup")
@@ -133,6 +134,29 @@ def test_a_worker_added_in_the_middle_changes_no_bit_and_gets_its_share(workers,
 def test_an_ensemble_in_turn_has_the_bits_of_threads(workers, client, data):
     some = {"sweeps": 2, "restarts": 2}
     assert fit(data, client, **some) == digest(plait.fit(MODEL, data, threads=1, **SETTINGS | some))
+
+
+def test_workers_read_blocks_themselves(workers, client, tmp_path, monkeypatch):
+    """A folder is known by its path, also to a worker that is at work elsewhere."""
+    rng = np.random.default_rng(2)
+    i, j = np.unravel_index(rng.choice(400 * 60, 12_000, replace=False), (400, 60))
+    table = pl.DataFrame({"i": i, "j": j, "value": rng.poisson(1.0, len(i)) + 1})
+    model, some = plait.Model("X[i,j] = A[i,r] B[j,r]"), {"rank": 3, "seed": 0, "sweeps": 3, "progress": False}
+    monkeypatch.chdir(tmp_path)
+    plait.pack(model, {"X": plait.Relation(table, observed="listed")}, "X.blocks")
+    parts = []
+    monkeypatch.setattr(
+        Cluster, "send", lambda self, things, send=Cluster.send: parts.extend(things) or send(self, things)
+    )
+    with Dask(client, threads=1, here=0) as dask:
+        two = plait.fit(model, "X.blocks", executor=dask, **some)
+    one = plait.fit(model, {"X": plait.Relation(table, observed="listed")}, threads=1, **some)
+    assert digest(one) == digest(two)
+    kinds = {type(thing) for thing, _ in parts}
+    assert TableSlice in kinds
+    assert TreePart not in kinds
+    rows = [len(thing) for thing, _ in parts if isinstance(thing, np.ndarray)]
+    assert max(rows) < 400  # those of a run only
 
 
 # --- what cannot be

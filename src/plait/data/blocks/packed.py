@@ -43,6 +43,10 @@ class PackedBlocks(Sequence[FibreTree]):
     def __len__(self) -> int:
         return len(self.files)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process may be at work in another folder."""
+        return self.__dict__ | {"place": self.place.absolute()}
+
     @property
     def largest(self) -> int:
         """Bytes of the largest block: a buffer of this size takes any."""
