@@ -1,6 +1,6 @@
 """Dask workers beside threads: what two give over one, what a lost one costs, 100 lost in one fit; and a forecast.
 
-The figures of docs/decisions/0028-dask.md and docs/large-data.md. Scheduler and workers are processes of their own.
+The figures of docs/decisions/0029-dask.md and docs/large-data.md. Scheduler and workers are processes of their own.
 """
 
 import random

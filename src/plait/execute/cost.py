@@ -8,7 +8,7 @@ A sum on W workers takes
                 joined on the way
     waiting     a fixed time for each sum, and some for each of its tasks, which one scheduler hands out
 
-and row updates stay here. The constants are those of docs/decisions/0028-dask.md.
+and row updates stay here. The constants are those of docs/decisions/0029-dask.md.
 """
 
 import math
