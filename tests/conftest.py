@@ -19,13 +19,16 @@ settings.load_profile("sample")
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="every case of the tests that are sampled (tests/sampled.py)")
     parser.addoption("--fuzz", type=int, default=100, help="damaged inputs of each kind (tests/fuzz), 100 by default")
-    parser.addoption("--audit", type=int, help="random cases to audit (tests/audit), 36 by default, 200 of --all")
+    parser.addoption("--audit", type=int, help="random cases to audit (tests/audit), 18 by default, 200 of --all")
     parser.addoption("--audit-seed", type=int, default=0, help="the first of them, 0 by default")
 
 
 def pytest_configure(config):
     if config.getoption("--all"):
+        from tests import cases  # which imports Plait
+
         settings.load_profile("all")
+        cases.ALL = True
 
 
 @pytest.hookimpl(trylast=True)  # of what `-k` left

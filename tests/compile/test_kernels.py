@@ -64,7 +64,7 @@ def test_poisson_counts_of_all_factors_and_the_bound_equal_the_reference(name, a
         equals_reference(equation, step, workers)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SINGLE)
 def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tree(name, always_cut):
     equation = EQUATIONS[name]
@@ -73,7 +73,7 @@ def test_bernoulli_counts_under_exposure_equal_the_reference_in_the_opposite_tre
         equals_reference(equation, step, workers)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SINGLE)
 def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equation = EQUATIONS[name]
@@ -82,7 +82,7 @@ def test_linear_gradient_of_one_factor_equals_the_reference(name):
     equals_reference(equation, equation.step("linear", order, (one,)))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*SINGLE, "tucker_cp", "given_in_terms", "rescal_bias"])
 def test_poisson_counts_of_one_factor_equal_the_reference(name):
     equation = EQUATIONS[name]
@@ -138,6 +138,7 @@ def test_each_linear_gradient_alone_equals_the_reference(name, position):
     equals_reference(equation, equation.step("linear", equation.order, (position,)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2)])
 def test_any_choice_of_cp_factors_equals_the_reference(wanted):
     equals_reference(CP3, CP3.step("poisson", "ijk", wanted, bound=True))

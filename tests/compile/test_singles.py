@@ -30,7 +30,7 @@ def always_cut(monkeypatch):
     monkeypatch.setattr(threads, "SMALL", 1)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*SINGLE, *SUMS])
 def test_poisson_counts_in_floats_equal_the_reference_to_their_rounding(name):
     equation = EQUATIONS[name]
@@ -41,6 +41,7 @@ def test_poisson_counts_in_floats_equal_the_reference_to_their_rounding(name):
     assert {gradient.dtype for gradient in stats.gradients} == {np.dtype(np.float32)}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_bernoulli_counts_in_floats_equal_the_reference_to_their_rounding(name):
     equation = EQUATIONS[name]
@@ -49,6 +50,7 @@ def test_bernoulli_counts_in_floats_equal_the_reference_to_their_rounding(name):
     assert_equal_stats(case, case.sum(Threads(2)), case.sum(Reference()), rtol=RTOL)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_sums_of_weights_over_floats_are_exact_to_the_rounding_of_doubles(name):
     equation = EQUATIONS[name]

@@ -76,7 +76,7 @@ def with_prior(problem, method):
     return replace(problem, prior=dict.fromkeys(problem.free, (CONCENTRATION[method], 1.3)))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(9)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MODELS)
@@ -85,7 +85,7 @@ def test_fit_equals_dense_oracle(name, way, likelihood):
     equals_oracle(name, way, likelihood, exposed=False)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(7)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", WITH_V)
@@ -121,7 +121,7 @@ def test_fit_of_a_sum_or_of_a_factor_twice_equals_dense_oracle(name, way, likeli
         compare(case.model, case.data, problem, state, method, order, case.fixed, (3,), Reference())
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("name", ["pairwise", "given_in_terms", "coupled_sum", "symmetric_coupled", "rescal_bias"])
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
@@ -130,7 +130,7 @@ def test_compiled_fit_of_a_sum_equals_dense_oracle(name, likelihood):
     compare(case.model, case.data, with_prior(case.problem, "vb"), case.start(2), "vb", "one-pass", case.fixed)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("name", ["matrix", "cp3", "tucker", "train", "two_visible", "coupled_paper", "friends"])
 def test_the_other_order_equals_dense_oracle(name, likelihood):
@@ -144,7 +144,7 @@ def test_the_other_order_equals_dense_oracle(name, likelihood):
         compare(model, bound, problem, state, method, "one-pass" if method == "em" else "per-factor", None)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @BOTH_LIKELIHOODS
 @pytest.mark.parametrize("name", ["matrix", "cp3", "tucker", "coupled_cp_matrix", "coupled_core", "friends_two_names"])
 def test_a_given_factor_with_latent_indices_is_used_and_never_updated(name, likelihood):

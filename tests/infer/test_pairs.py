@@ -125,7 +125,7 @@ def test_adapted_priors_raise_the_bound_which_stays_that_over_all_pairs(name, ad
     assert (np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", ["alone", "memory", "two", "parallel", "both_terms"])
 def test_kernels_that_look_rows_up_give_what_the_reference_gives(name, likelihood):

@@ -50,6 +50,7 @@ def test_every_model_gives_the_answers_of_doubles(name, method):
     close(case.fit(**settings, **SINGLE), case.fit(**settings))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["tucker_cp", "given_in_terms", "rescal_bias"])
 def test_sums_give_the_answers_of_doubles(name):
     case = make(name)
@@ -90,7 +91,7 @@ def test_the_bound_rises_and_the_fit_converges_as_in_doubles(method):
     assert single.bound == pytest.approx(double.bound, rel=1e-4)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["vb", "map"])
 @pytest.mark.parametrize("name", ["cp3", "tucker", "coupled_paper"])
 def test_a_fit_of_floats_cut_between_sweeps_ends_bit_equal(name, method, tmp_path):

@@ -35,7 +35,7 @@ def lines(path):
 TOGETHER = [("uclaf", "slices"), *([name] for name in NAMES if name not in ("choice", "uclaf", "slices"))]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("names", TOGETHER, ids=" ".join)
 def test_every_experiment_runs_quickly_without_any_data_and_says_that_its_data_are_stand_ins(names, tmp_path):
