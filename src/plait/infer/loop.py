@@ -24,7 +24,7 @@ from plait.infer.steps import (
 )
 from plait.infer.stop import Reason, Stop
 
-Order = Literal["one-pass", "per-factor"]
+Order = Literal["one-pass", "per-factor", "blocks"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
 WARM_UP = 50  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
@@ -83,11 +83,16 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
     began = time.perf_counter()
     if begun is None:
         problem.measure()
-        place = Moment(problem, problem.count(), began=began)
+        place = Moment(problem, (), began=began, cutting=settings.order == "blocks")
+        place.count()
         recording(settings.warm_up)(place)
     else:
         problem.recall(begun)
-        place = Moment(problem, problem.count(), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt))
+        place = Moment(
+            problem, (), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt),
+            cutting=settings.order == "blocks",
+        )  # fmt: skip
+        place.recall(begun)
     if momentum:
         place.trail = momentum.trail
     return place
