@@ -680,7 +680,9 @@ class Visiting:
         axis, (lo, hi) = relations_of(self.problem.equations)[relation].index(root), blocks[number]
         inside = np.zeros(np.shape(self.problem.X[relation]))
         np.moveaxis(inside, axis, 0)[lo:hi] = 1.0
-        some = Problem(**vars(self.problem) | {"M": {**self.problem.M, relation: self.problem.weights(relation) * inside}})
+        some = Problem(
+            **vars(self.problem) | {"M": {**self.problem.M, relation: self.problem.weights(relation) * inside}}
+        )
         logs = self.logs
         counts = {f: n for f, n in relation_counts(some, logs)[relation].items() if f in self.problem.free}
         self.parts[relation, number] = counts
@@ -726,4 +728,6 @@ class Visiting:
 
 def _dot_logs(counts: Mapping[str, Array], logs: Mapping[str, Array]) -> float:
     """sum counts log L, 0 where there is no count."""
-    return float(sum(np.where(n > 0, n * np.where(n > 0, logs[factor], 0.0), 0.0).sum() for factor, n in counts.items()))
+    return float(
+        sum(np.where(n > 0, n * np.where(n > 0, logs[factor], 0.0), 0.0).sum() for factor, n in counts.items())
+    )

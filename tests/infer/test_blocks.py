@@ -1,11 +1,11 @@
-"""Updates after every block of links: the law of the oracle, a bound that rises, the same bits wherever it is summed."""
+"""Updates after every block of links: the law of the oracle, a bound that rises, the same bits wherever they are."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 import plait
-from plait.infer import cutting
+from plait.infer import accelerate, cutting
 from plait.infer.blocks import Blocks
 from plait.infer.problem import Problem
 from tests import oracle
@@ -139,6 +139,56 @@ def test_same_fixed_point_as_one_pass(text):
         np.testing.assert_allclose(fits[1].factors[name].mean, factor.mean, rtol=1e-6)
 
 
+# --- leaps
+
+
+@pytest.mark.parametrize("method", ["em", "map", "vb"])
+@pytest.mark.parametrize("name", ["matrix", "cp3", "coupled_paper", "symmetric_coupled", "pairwise"])
+def test_bound_rises_with_leaps_and_is_that_of_the_state(name, method, monkeypatch):
+    monkeypatch.setattr(accelerate, "CALM", np.inf)
+    case = make(name, "missing_cells", "bernoulli")
+    fit = case.fit(method, sweeps=60, order="blocks", accelerate=True)
+    falls = -np.diff([record.bound for record in fit.history])
+    assert falls.max() <= 1e-9 * case.slack(fit)
+    fresh = case.objective(fit)  # with q(S) that is as new as all else
+    assert fit.bound <= fresh + 1e-10 * case.slack(fit)
+    assert fit.bound == pytest.approx(fresh, rel=0.05)
+
+
+def test_leaps_save_sweeps_and_are_refused_where_they_go_too_far(monkeypatch):
+    seen, stands = [], accelerate.Momentum.stands
+
+    def watched(self, problem, bound, last):
+        leapt, found = self.leapt, stands(self, problem, bound, last)
+        seen.extend([found] if leapt else [])
+        return found
+
+    monkeypatch.setattr(accelerate.Momentum, "stands", watched)
+    settings = {"rank": 5, "seed": 1, "sweeps": 2000, "tol": 1e-8, "order": "blocks"}
+    fast, slow = (plait.fit(CP3, {"X": counts(1)}, accelerate=on, **settings) for on in (True, False))
+    assert fast.stop.reason == "converged"
+    assert fast.bound >= slow.bound - 1e-4 * abs(slow.bound)
+    assert fast.history[-1].sweep < 0.8 * slow.history[-1].sweep
+    assert any(seen)
+    monkeypatch.setattr(accelerate, "DELAY", -0.4)
+    monkeypatch.setattr(accelerate, "CALM", np.inf)
+    seen.clear()
+    far = plait.fit(CP3, {"X": counts(1)}, accelerate=True, **settings | {"sweeps": 60})
+    assert not all(seen)
+    assert np.diff([record.bound for record in far.history if not record.warm_up]).min() > -1e-9 * abs(far.bound)
+
+
+def test_fit_cut_between_leaps_over_blocks_ends_bit_equal(tmp_path, monkeypatch):
+    monkeypatch.setattr(accelerate, "CALM", np.inf)
+    case = make("coupled_paper", "missing_cells")
+    settings = {"order": "blocks", "accelerate": True, "sweeps": 40}
+    whole = case.fit(**settings)
+    for cut in (19, 20, 21, 22, 30):
+        run = tmp_path / str(cut)
+        case.fit(checkpoint=run, progress=lambda record, cut=cut: record.sweep < cut, **settings)
+        assert bits(case.fit(init=run, **settings)) == bits(whole)
+
+
 # --- how it is cut
 
 
@@ -236,9 +286,7 @@ def test_run_of_another_order_goes_on_in_blocks(tmp_path):
 
 def test_components_are_pruned_and_the_bound_rises():
     X = counts(sizes=(40, 30, 20), rank=2)
-    fit = plait.fit(
-        CP3, {"X": X}, rank=6, seed=1, sweeps=300, tol=0.0, prune=True, adapt="component", order="blocks"
-    )
+    fit = plait.fit(CP3, {"X": X}, rank=6, seed=1, sweeps=300, tol=0.0, prune=True, adapt="component", order="blocks")
     assert fit.rank["r"] < 6
     assert np.diff([record.bound for record in fit.history]).min() > -1e-9 * abs(fit.bound)
 

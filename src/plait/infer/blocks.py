@@ -67,6 +67,11 @@ class _Relation:
         else:
             np.copyto(self.totals[name], done)
 
+    def expected(self, number: int, name: str, times: Array) -> Array | None:
+        """What the counts of the blocks after one are expected to have more than they had; None after the last."""
+        rest = self.parts[name][number + 1 : number + 2]
+        return rest[0] * (times - 1.0) if len(rest) else None
+
 
 class Blocks:
     """The relations of a problem in blocks."""
@@ -93,16 +98,25 @@ class Blocks:
             for number, block, table in relation.runs():
                 self._count(relation, number, block, table)
 
-    def sweep(self, waiting: frozenset[str] = frozenset()) -> None:
-        """Visit every block once; factors that wait are not updated."""
+    def sweep(self, waiting: frozenset[str] = frozenset(), times: Mapping[str, Array] | None = None) -> None:
+        """Visit every block once; factors that wait are not updated.
+
+        times: how many times their counts those of a factor are expected to be in the blocks to come (`accelerate`).
+        """
         problem = self.problem
         names = [name for name in problem.free if name not in waiting]
         priors = {name: problem.prior_terms(name) for name in names}
         for relation in self.relations.values():
-            self._visit_all(relation, names, priors)
+            self._visit_all(relation, names, priors, times or {})
         problem.rates = [term.total(problem.factors) for term in problem.terms]
 
-    def _visit_all(self, relation: _Relation, names: Sequence[str], priors: Mapping[str, PriorTerms]) -> None:
+    def _visit_all(
+        self,
+        relation: _Relation,
+        names: Sequence[str],
+        priors: Mapping[str, PriorTerms],
+        times: Mapping[str, Array],
+    ) -> None:
         """Visit the blocks of a relation."""
         problem, cut = self.problem, relation.cut
         own, shared = ([name for name in some if name in names] for some in (cut.own, cut.shared))
@@ -117,7 +131,8 @@ class Blocks:
                 means[name][number] = self._mean(name, rows)
                 problem.factors[name].tell_total(np.sum(means[name], axis=0))
             for name in shared:
-                problem.divergences[name] = self._update(name, priors[name])
+                more = relation.expected(number, name, times[name]) if name in times else None
+                problem.divergences[name] = self._update(name, priors[name], more=more)
             self.visited()
         for name in own:
             problem.divergences[name] = float(divergences[name].sum())
@@ -129,15 +144,16 @@ class Blocks:
     def _mean(self, name: str, rows: Range) -> Array:
         return sum_of_rows(self.problem.factors[name].mean, rows, self.problem.executor)
 
-    def _update(self, name: str, prior: PriorTerms, rows: Range | None = None) -> float:
-        """New posteriors from the counts of all relations; returns their part of the bound."""
+    def _update(self, name: str, prior: PriorTerms, rows: Range | None = None, more: Array | None = None) -> float:
+        """New posteriors from the counts of all relations, and more; returns their part of the bound."""
         found = [relation.totals[name] for relation in self.relations.values() if name in relation.totals]
+        found += [] if more is None else [more]
         if len(found) == 1:
             return self.problem.update_from(name, found[0], prior, rows)
         total, here = self._sums.setdefault(name, np.empty_like(found[0])), slice(*(rows or (None,)))
         np.add(found[0][here], found[1][here], out=total[here])
-        for more in found[2:]:
-            total[here] += more[here]
+        for other in found[2:]:
+            total[here] += other[here]
         return self.problem.update_from(name, total, prior, rows)
 
     def _count(self, relation: _Relation, number: int, block: Block, table: Run) -> None:

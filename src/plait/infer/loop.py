@@ -23,6 +23,7 @@ from plait.infer.steps import (
     sweeping,
 )
 from plait.infer.stop import Reason, Stop
+from plait.types import Array
 
 Order = Literal["one-pass", "per-factor", "blocks"]
 
@@ -100,7 +101,11 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Move]:
     """The steps from one state to the next, in order."""
-    sweep = sweeping(settings.order, settings.late, settings.join)
+
+    def leap(place: Moment) -> Mapping[str, Array]:
+        return momentum.begin(place.problem, place.history[-1], settings.tol, settings.sweeps) if momentum else {}
+
+    sweep = sweeping(settings.order, settings.late, settings.join, leap)
     steps: list[Move] = [learning, sweep, ending_warm_up(settings.dtype)]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))

@@ -20,6 +20,7 @@ from plait.infer.problem import Problem
 from plait.infer.prune import prune
 from plait.infer.start import begin_vb, match_totals
 from plait.infer.state import Record, State, Trail
+from plait.types import Array
 
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
 LOOK = 10  # sweeps to the first choice of a likelihood's own numbers that needs all nonzeros
@@ -68,6 +69,7 @@ class Moment:
 
 
 Move = Callable[[Moment], None]
+Times = Mapping[str, Array]
 
 
 def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Move:
@@ -96,15 +98,20 @@ def _looks(sweep: int) -> bool:
     return rest == 0 and tens.bit_count() == 1
 
 
-def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> Move:
-    """Every free factor updated once; late ones only from some sweep on."""
+def sweeping(
+    order: str, late: frozenset[str] = frozenset(), join: int = 0, leap: Callable[[Moment], Times] | None = None
+) -> Move:
+    """Every free factor updated once, or once a block; late ones only from some sweep on.
+
+    leap: what comes before a sweep over blocks.
+    """
 
     def step(place: Moment) -> None:
         waiting = late if place.sweep < join else frozenset[str]()
         if place.blocks is None:
             sweep_once(place.problem, place.counted, order, waiting)
         else:
-            place.blocks.sweep(waiting)
+            place.blocks.sweep(waiting, leap(place) if leap else None)
 
     return step
 
@@ -150,11 +157,18 @@ def count(place: Moment) -> None:
 
 
 def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
-    """The counts of the new state, or of one beyond it."""
+    """The counts of the new state, or of one beyond it; of blocks, after a leap that went too far, of the old one."""
 
     def step(place: Moment) -> None:
         place.counted = ()
-        place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
+        if place.blocks is None:
+            place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
+        elif place.blocks.problem is place.problem:
+            place.counted = place.blocks.counted()
+            if not momentum.stands(place.problem, place.problem.bound(place.counted), place.history[-1]):
+                place.count()
+        else:
+            place.count()
         place.trail = momentum.trail
 
     return step

@@ -232,7 +232,7 @@ def _visits(factors: Mapping[str, Kept], arrays: Arrays) -> dict[str, Visits]:
                 for word in ("rows", "parts")
             )
             rows = {name: factors[name].layout.pack(inside) for name, inside in own.items()}
-            parts = {name: np.stack([factors[name].layout.pack(part) for part in all_of]) for name, all_of in shared.items()}
+            parts = {name: np.stack(list(map(factors[name].layout.pack, all_of))) for name, all_of in shared.items()}
             found[place.removeprefix("visits/")] = Visits(arrays[key], arrays[f"{place}/events"], parts, rows)
     return found
 
