@@ -1,7 +1,7 @@
 """Everything that is measured, into docs/benchmarks.md; `python -m lab.bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
-is. Tables (bursts and all that follow it below) are printed and not kept.
+is. Tables (blocks and all that follow it below) are printed and not kept.
 """
 
 import sys
@@ -14,6 +14,7 @@ from lab.harness.running import Study
 
 HOME = "benchmarks"
 TABLES = (
+    "blocks",
     "bursts",
     "cores",
     "counts",

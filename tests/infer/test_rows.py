@@ -19,6 +19,7 @@ from plait.infer.gamma import (
     place_vb,
     point,
     posterior,
+    prior_terms,
     resumed,
     sum_over_rows,
     update_em,
@@ -84,7 +85,7 @@ def test_a_vb_update_is_the_formula(name, prior, exposed, dtype):
     extra = stored(rng, layout) if exposed == "by entry" else None
     counts = layout.unpack(gradient).astype(float) * L + (0.0 if extra is None else layout.unpack(extra))
     evidence = RowEvidence(gradient, extra, layout.spread(exposure))
-    found = update_vb(factor, evidence, layout.spread(A), layout.spread(B), Threads(2))
+    found = update_vb(factor, evidence, prior_terms(layout.spread(A), layout.spread(B)), Threads(2))
     C, D = np.broadcast_arrays(A + counts, 1.0 / (A / B + exposure))
     np.testing.assert_allclose(layout.unpack(factor.concentration), C, rtol=tolerance)
     np.testing.assert_allclose(layout.unpack(factor.scale), D, rtol=tolerance)
@@ -98,7 +99,7 @@ def test_a_float_factor_goes_on_with_the_same_bits(name):
     rng, layout = np.random.default_rng(1), LAYOUTS[name]
     factor = posterior(layout, stored(rng, layout, "float32"), stored(rng, layout, "float32"))
     evidence = RowEvidence(stored(rng, layout, "float32"), None, np.full((1, 1), 0.7))
-    update_vb(factor, evidence, np.full((1, 1), 0.3), np.full((1, 1), 2.0), Threads(1))
+    update_vb(factor, evidence, prior_terms(np.full((1, 1), 0.3), np.full((1, 1), 2.0)), Threads(1))
     again = resumed(layout, factor.concentration, factor.scale, factor.log_geomean)
     for before, after in zip(factor.derived, again.derived):
         assert before.dtype == after.dtype
@@ -112,7 +113,7 @@ def test_without_evidence_the_kl_is_exactly_0(name, prior):
     factor = posterior(layout, stored(rng, layout), stored(rng, layout))
     A, B = small(rng, layout, prior, 1e-3, 20.0), small(rng, layout, MEAN[prior])
     evidence = RowEvidence(np.zeros(factor.mean.shape), None, np.zeros((1, 1)))
-    assert update_vb(factor, evidence, layout.spread(A), layout.spread(B), Threads(2)) == 0.0
+    assert update_vb(factor, evidence, prior_terms(layout.spread(A), layout.spread(B)), Threads(2)) == 0.0
     assert (layout.unpack(factor.concentration) == A).all()
 
 
@@ -143,7 +144,7 @@ def test_a_map_update_is_the_formula(name, prior):
     A, B = small(rng, layout, prior, 1.1, 4.0), small(rng, layout, MEAN[prior])
     gradient, L = stored(rng, layout, spread=1.0), layout.unpack(factor.geomean).copy()
     evidence = RowEvidence(gradient, None, np.full((1, 1), 0.4))
-    found = update_map(factor, evidence, layout.spread(A), layout.spread(B), Threads(2))
+    found = update_map(factor, evidence, prior_terms(layout.spread(A), layout.spread(B)), Threads(2))
     Z = (A - 1.0 + layout.unpack(gradient) * L) / (A / B + 0.4)
     check_derived(factor, Z, np.log(Z), 1e-13)
     terms = (A - 1.0) * np.log(Z) - A * Z / B + A * np.log(A / B) - special.gammaln(A)

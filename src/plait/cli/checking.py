@@ -26,6 +26,8 @@ from plait.fitting.begin import Task, prepare
 from plait.fitting.options import Options
 from plait.fitting.ranks.settle import settle
 from plait.fitting.sizes import ARRAYS, arrays_held
+from plait.infer.blocks import Blocks as Visited
+from plait.infer.cutting import cut_relation
 from plait.infer.problem import Problem
 from plait.infer.start import begin_vb
 from plait.infer.steps import sweep_once
@@ -129,7 +131,8 @@ class Cost:
         trees = _trees(problem, data)
         seconds = _seconds(problem, task.loop.order) if measure else None
         work = 0 if seconds is not None else max(buffers, default=0) + WORK * factors
-        again = (arrays_held(problem.method, task.loop.accelerate) - ARRAYS) * _sizes(problem, problem.free)
+        more = arrays_held(problem.method, task.loop.accelerate, order=task.loop.order) - ARRAYS
+        again = more * _sizes(problem, problem.free)
         peak = _peak(work + LATER[problem.method] * factors + again)
         return cls(held, trees, ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
 
@@ -197,13 +200,28 @@ def _peak(more: int) -> int | None:
 
 def _seconds(problem: "Problem", order: Any) -> float:
     problem.measure()
-    began = 0.0
+    blocks, began = Visited.of(problem) if order == "blocks" else None, 0.0
+    if blocks is not None:
+        blocks.fill()
     for _ in range(2):
         if isinstance(problem.executor, Watched):
             problem.executor.forget()
         began = time.perf_counter()
-        sweep_once(problem, problem.count(), order)
+        if blocks is None:
+            sweep_once(problem, problem.count(), order)
+        else:
+            blocks.sweep()
+            blocks.counted()
     return time.perf_counter() - began
+
+
+def _blocks(problem: "Problem") -> str:
+    """How the links of every relation are cut into blocks, or why they are not."""
+    cuts = {r.part.name: cut_relation(r, problem) for r in problem.relations if r.counts is not None}
+    whole = {name: f"one, for {cut.why}" for name, cut in cuts.items() if cut.why}
+    several = {name: f"{len(cut.blocks)} of about {cut.blocks[0].entries:,} links" for name, cut in cuts.items()}
+    words = "; ".join(f"{name}: {words}" for name, words in (several | whole).items())
+    return words if len(whole) < len(cuts) else f"none, links are passed once a sweep ({words})"
 
 
 def _print(task: "Task", cost: Cost, plan: bool) -> None:
@@ -233,6 +251,8 @@ def _print(task: "Task", cost: Cost, plan: bool) -> None:
             f"at most {duration_words((sweeps + before) * cost.seconds)} for {sweeps:,} sweeps"
             f"{f' and {before} of warm-up' if before else ''}"
         )
+    if task.loop.order == "blocks":
+        lines["blocks"] = _blocks(task.problem)
     pairs(lines)
     if plan:
         out()

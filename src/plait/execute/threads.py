@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from plait.compile.kernels import compiled
 from plait.compile.step import Step
+from plait.data.cells.runs import Run
 from plait.data.cells.trees import Piece, Table
 from plait.execute.calling import Call, LeafSum, as_stats
 from plait.execute.executor import Stats
@@ -71,7 +72,8 @@ class Threads:
         if not len(table):
             return Stats.zero(step, arrays)
         call, joined = make_call(step, table, arrays, state), Joined(table.leaf_count, LeafSum.join)
-        whole = call.whole(self._zeros)
+        # Of a run few rows are written to: the system has fresh zeros for nothing where nobody looks.
+        whole = call.whole(np.zeros if isinstance(table, Run) else self._zeros)
 
         def work(piece: Piece) -> None:
             joined.add(piece.number, call.leaf(piece.tree, piece.leaf, whole, self._cleared))

@@ -93,7 +93,8 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
         cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
         dtype.name, late, min(JOIN, given.sweeps // 2) if late else 0,
     )  # fmt: skip
-    sizes.check_memory(layouts, free, dtype, sizes.arrays_held(given.method, given.accelerate, given.restarts))
+    held = sizes.arrays_held(given.method, given.accelerate, given.restarts, given.order)
+    sizes.check_memory(layouts, free, dtype, held)
     if warn:
         _warn(bound, {} if given.prune else ranks, named)
     fixed = as_given(given.fixed or {}, given.method)

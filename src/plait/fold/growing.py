@@ -45,7 +45,7 @@ def grown_state(fit: Fitted, growth: Growth, solution: Solution, record: Record 
                 exposed[name], flags, state.factors[name].layout, factors[name].layout, own
             ).astype(bool)
     history = list(state.history) + ([record] if record is not None else [])
-    return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, trail=Trail())
+    return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, trail=Trail(), visits={})
 
 
 def layout_of(fit: Fitted, growth: Growth, name: str, pieces: Mapping[Piece, Any]) -> Layout:

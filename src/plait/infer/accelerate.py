@@ -8,6 +8,10 @@ before came to x₀, entry by entry, and so that nothing can become negative,
 n being the leaps in a row (Nesterov's momentum on the logarithms, the power by its Padé approximant). Any y is a
 posterior, so its bound is one: the leap stands if that is not below the bound before the sweep, else it is undone and n
 is halved. An accepted leap costs the rows only, for its counts are those that the next sweep needs.
+
+In the order "blocks" the leap comes before a sweep and is judged after it. Shared factors are made anew from counts at
+every visit, so these must leap too: those of blocks that the sweep has not come to yet count y/x₁ times. In the end
+all blocks are visited, nothing is foretold, and the bound is one.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +23,7 @@ from plait.infer.counts import Counted
 from plait.infer.problem import Problem
 from plait.infer.rows import extrapolate
 from plait.infer.state import Record, Trail
+from plait.types import Array
 
 WARM_UP = 20  # plain sweeps: while components still sort themselves out, haste leads to poorer optima
 CALM = 1e-3  # and so does a sweep after one that changed the bound by more than this: Tucker sorts itself out later
@@ -31,6 +36,11 @@ def _work(*arguments: Any) -> Callable[[int, int], float]:
         return 0.0
 
     return work
+
+
+def _times(now: Array, before: Array) -> Array:
+    """now / before, 1 where both are 0."""
+    return np.divide(now, before, out=np.ones(now.shape), where=before > 0)
 
 
 class Momentum:
@@ -56,14 +66,14 @@ class Momentum:
         does the last one: what holds at the end of a sweep (EM: expected totals are those of the data) holds of a fit.
         """
         self.leapt = False
-        early, ending = last.sweep < WARM_UP or last.change > CALM, abs(last.change) < tol or last.sweep + 1 >= sweeps
-        if early or ending or not self.streak or not self.before:
+        if self._rests(last, tol, sweeps):
             if last.sweep >= WARM_UP - 1:
                 self._remember(problem)
                 self.streak = max(self.streak, 1)
             return problem.count()
         rates, divergences = list(problem.rates), dict(problem.divergences)
         self._leap(problem)
+        problem.look_ahead()
         counted = problem.count()
         if problem.bound(counted) >= last.bound:  # a bound that is not a number is refused too
             self.streak, self.leapt = self.streak + 1, True
@@ -72,6 +82,34 @@ class Momentum:
         self._return(problem)
         problem.rates, problem.divergences = rates, divergences
         return problem.count()
+
+    def begin(self, problem: Problem, last: Record, tol: float, sweeps: int) -> dict[str, Array]:
+        """Leap before a sweep over blocks; by factor, how many times its counts are expected. None: it stays plain."""
+        self.leapt = not self._rests(last, tol, sweeps)
+        if self.leapt:
+            self._leap(problem)
+            return {name: _times(problem.parameters(name)[0], kept[0]) for name, kept in self.before.items()}
+        if last.sweep >= WARM_UP:
+            self._remember(problem)
+            self.streak = max(self.streak, 1)
+        return {}
+
+    def stands(self, problem: Problem, bound: float, last: Record) -> bool:
+        """Whether a sweep over blocks stands; else the problem is put back to where it began."""
+        if not self.leapt:
+            return True
+        if bound >= last.bound:
+            self.streak += 1
+            return True
+        self.streak, self.leapt = self.streak // 2, False
+        self._return(problem)
+        problem.measure()
+        return False
+
+    def _rests(self, last: Record, tol: float, sweeps: int) -> bool:
+        """Whether a sweep stays plain."""
+        early, ending = last.sweep < WARM_UP or last.change > CALM, abs(last.change) < tol or last.sweep + 1 >= sweeps
+        return early or ending or not self.streak or not self.before
 
     def _remember(self, problem: Problem) -> None:
         for name in problem.free:
@@ -90,7 +128,6 @@ class Momentum:
             for now, before in zip(problem.parameters(name), self.before[name]):
                 problem.executor.rows(_work(beta, moves, now, before), *now.shape)
             problem.place(name)
-        problem.look_ahead()
 
     def _return(self, problem: Problem) -> None:
         for name in problem.free:

@@ -1,13 +1,13 @@
 """Counts of one relation: L ∘ ∂F/∂L of its factors, and the relation's part F of the bound."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from plait.compile.plan import Plan
-from plait.data.cells.trees import Forest
-from plait.execute import Executor, Stats
+from plait.data.cells.trees import Forest, Table
+from plait.execute import Executor
 from plait.infer.gamma import FactorState, add_up
 from plait.infer.nonzeros import Links, Nonzeros
 from plait.infer.rare import rare_counts
@@ -65,6 +65,33 @@ class Counts:
 
         state: of the likelihood.
         """
+        found = self._sums(factors, state, executor, wanted, self.trees, bound=bound)
+        if not bound:
+            return found
+        return replace(found, value=found.value + (self.constant(state) + self.scales(factors)))
+
+    def of_block(
+        self, factors: Mapping[str, FactorState], state: State, executor: Executor, wanted: Sequence[str], table: Table
+    ) -> Counted:
+        """The same of some links in the only pass of a plan; the bound's part is on the scale of the rows of L."""
+        return self._sums(factors, state, executor, wanted, [table], bound=True)
+
+    def scales(self, factors: Mapping[str, FactorState], but: Collection[str] = ()) -> float:
+        """What the scales of rows of L add to F; but: of some factors."""
+        shifts = zip(self.plan.names, self.marginals if self.plan.terms == 1 else ())
+        return sum(float(np.einsum("n,n->", factors[name].shift, own)) for name, own in shifts if name not in but)
+
+    def _sums(
+        self,
+        factors: Mapping[str, FactorState],
+        state: State,
+        executor: Executor,
+        wanted: Sequence[str],
+        tables: Sequence[Table],
+        *,
+        bound: bool,
+    ) -> Counted:
+        """Sums over tables, one a pass; the value is on the rows' scale."""
         plan = self.plan
         operands = [factors[name] for name in plan.names]
         gradients: dict[str, list[Array]] = {}
@@ -75,7 +102,8 @@ class Counts:
             scored = bound and number == 0
             if not serves and not scored:
                 continue
-            stats = self._pass(number, serves, operands, state, executor, bound=scored)
+            step = plan.step(number, serves, bound=scored)
+            stats = executor.sum(step, tables[number], [factor.geomean for factor in operands], state)
             for position, gradient in zip(serves, stats.gradients):
                 gradients.setdefault(plan.names[position], []).append(gradient)
             value += (stats.value, stats.events) if scored else 0.0
@@ -84,27 +112,8 @@ class Counts:
                 for position in serves:
                     extras.setdefault(plan.names[position], []).append(counts[position])
                 value += more if scored else 0.0
-        own, events = value.tolist()
-        if bound:
-            own += self.constant(state) + sum(
-                float(np.einsum("n,n->", f.shift, m))
-                for f, m in zip(operands, self.marginals if plan.terms == 1 else ())
-            )
-        return Counted(_joined(gradients, executor), _joined(extras, executor), own, events)
+        return Counted(_joined(gradients, executor), _joined(extras, executor), *value.tolist())
 
     def constant(self, state: State) -> float:
         """The part of F that no factor changes."""
         return self.exposed + self.plan.likelihood.constant(self.sums, state)
-
-    def _pass(
-        self,
-        number: int,
-        serves: tuple[int, ...],
-        operands: Sequence[FactorState],
-        state: State,
-        executor: Executor,
-        *,
-        bound: bool,
-    ) -> Stats:
-        step = self.plan.step(number, serves, bound=bound)
-        return executor.sum(step, self.trees[number], [factor.geomean for factor in operands], state)

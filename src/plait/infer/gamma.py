@@ -15,6 +15,7 @@ from plait.compile.layout import Layout
 from plait.execute import Executor
 from plait.infer.rows import (
     density_rows,
+    dot_logs,
     dot_rows,
     kl_rows,
     prior_lgammas,
@@ -71,6 +72,15 @@ class FactorState:
         mean, log_geomean, geomean, shift = (array[own] for array in self.derived)
         return FactorState(self.layout.shared, mean, log_geomean, geomean, shift, C, D, self.version)
 
+    def tell_total(self, total: Array) -> None:
+        """Say what Σ of E over all rows is, for as long as the factor does not change."""
+        self._totals["mean"] = self.version, total
+
+    def forget_totals(self) -> None:
+        """Let all that was computed from the factor be computed anew."""
+        self._totals.clear()
+        self.version += 1
+
     def total(self, name: Literal["mean", "log_geomean"], executor: Executor) -> Array:
         """Σ of E or log L over all rows, as stored; kept until the factor changes."""
         version, total = self._totals.get(name, (-1, self.shift))
@@ -91,6 +101,18 @@ def sum_over_rows(stored: Array, weights: Array, executor: Executor) -> Array:
 
     _spread(work, stored, executor)
     return sum((parts[rows] for rows in sorted(parts)), np.zeros(1))[0, :columns]
+
+
+def sum_of_rows(stored: Array, rows: "Range", executor: Executor) -> Array:
+    """Σ of some rows."""
+    return sum_over_rows(stored[slice(*rows)], _ONE, executor)
+
+
+def dot_log(counts: Array, factor: FactorState, executor: Executor, rows: "Range", *, scaled: bool) -> float:
+    """Σ counts · log L of some rows, 0 where there is no count; scaled: of L divided by its rows' maxima."""
+    shift = factor.shift if scaled else _NONE[0]
+    arrays = factor.layout.real, factor.layout.pad, counts, factor.log_geomean, shift
+    return _in_range(lambda lo, hi: float(dot_logs(lo, hi, *arrays)), rows, counts.shape[1], executor)
 
 
 def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
@@ -140,7 +162,7 @@ def posterior(layout: Layout, concentration: Array, scale: Array) -> FactorState
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
     mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
     factor = FactorState(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
-    arrays = *_prior(*_FLAT), concentration, scale, *factor.derived
+    arrays = *prior_terms(*_FLAT), concentration, scale, *factor.derived
     rows_place(0, layout.rows, *_row(layout), *arrays)
     return factor
 
@@ -184,9 +206,10 @@ class RowEvidence:
         return RowEvidence(self.gradient, self.extra, whole)
 
 
-def update_vb(factor: FactorState, evidence: RowEvidence, A: Array, B: Array, executor: Executor) -> float:
-    """C = A + counts, D = 1/(A/B + exposure) in place; returns −KL(posterior ‖ prior)."""
-    prior = _prior(A, B, executor)
+def update_vb(
+    factor: FactorState, evidence: RowEvidence, prior: "PriorTerms", executor: Executor, rows: "Range | None" = None
+) -> float:
+    """C = A + counts, D = 1/(A/B + exposure) in place, of all rows or of some; returns their −KL(posterior ‖ prior)."""
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = (*inputs, factor.concentration, factor.scale, *factor.derived)
 
@@ -194,13 +217,14 @@ def update_vb(factor: FactorState, evidence: RowEvidence, A: Array, B: Array, ex
         return float(rows_vb(lo, hi, *arrays))
 
     factor.version += 1
-    return _over_rows(work, factor, prior, _divergences, executor)
+    return _over_rows(work, factor, prior, _divergences, executor, rows)
 
 
-def update_map(factor: FactorState, evidence: RowEvidence, A: Array, B: Array, executor: Executor) -> float:
+def update_map(
+    factor: FactorState, evidence: RowEvidence, prior: "PriorTerms", executor: Executor, rows: "Range | None" = None
+) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
-    prior = _prior(A, B, executor)
-    evidence = evidence.joined(factor, A - 1.0, prior[1], executor)
+    evidence = evidence.joined(factor, prior[0] - 1.0, prior[1], executor)
     arrays, density = (*_inputs(factor, evidence, prior[:2]), *factor.derived), _density(factor, prior)
 
     def work(lo: int, hi: int) -> float:
@@ -208,12 +232,12 @@ def update_map(factor: FactorState, evidence: RowEvidence, A: Array, B: Array, e
         return density(lo, hi)
 
     factor.version += 1
-    return _over_rows(work, factor, prior, _densities, executor)
+    return _over_rows(work, factor, prior, _densities, executor, rows)
 
 
-def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) -> None:
+def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, rows: "Range | None" = None) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
-    flat = _prior(*_FLAT)[:2]
+    flat = prior_terms(*_FLAT)[:2]
     arrays = (*_inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat), *factor.derived)
 
     def work(lo: int, hi: int) -> float:
@@ -221,12 +245,12 @@ def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) ->
         return 0.0
 
     factor.version += 1
-    executor.rows(work, *factor.mean.shape)
+    _in_range(work, rows or (0, len(factor.mean)), factor.mean.shape[1], executor)
 
 
 def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
-    prior = _prior(A, B, executor)
+    prior = prior_terms(A, B, executor)
     arrays = *_row(factor.layout), *prior, factor.concentration, factor.scale, *factor.derived
 
     def work(lo: int, hi: int) -> float:
@@ -250,20 +274,20 @@ def place_em(factor: FactorState, executor: Executor) -> None:
 def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """The same; returns the log prior density of Z."""
     place_em(factor, executor)
-    prior = _prior(A, B, executor)
+    prior = prior_terms(A, B, executor)
     return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
 
 
 def divergence(factor: FactorState, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
-    layout, prior = factor.layout, _prior(A, B)
+    layout, prior = factor.layout, prior_terms(A, B)
     arrays = layout.real, layout.pad, factor.concentration, factor.scale, *prior
     return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
 
 
 def log_density(factor: FactorState, A: Array, B: Array) -> float:
     """Log prior density of a factor known exactly."""
-    prior = _prior(A, B)
+    prior = prior_terms(A, B)
     return _over_rows(_density(factor, prior), factor, prior, _densities, None)
 
 
@@ -273,12 +297,15 @@ def _over_rows(
     prior: Sequence[Array],
     again: "Again",
     executor: Executor | None,
+    some: "Range | None" = None,
 ) -> float:
     """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
 
     again: the same of these rows alone, (rows, columns).
     """
     (rows, columns), pairs = factor.mean.shape, factor.layout.pairs
+    if some is not None:
+        return _in_range(work, some, columns, executor)
     own = rows if pairs is None else len(pairs)
     result = work(0, own) if executor is None else executor.rows(work, own, columns)
     if pairs is None:
@@ -290,7 +317,17 @@ def _over_rows(
     return result + float(pairs.others @ parts.reshape(len(parts), -1).sum(axis=1))
 
 
+def _in_range(work: Callable[[int, int], float], rows: "Range", columns: int, executor: Executor | None) -> float:
+    """Work over some rows, and what it returns added up."""
+    first, last = rows
+    if executor is None:
+        return work(first, last)
+    return executor.rows(lambda lo, hi: work(first + lo, first + hi), last - first, columns)
+
+
 Again = Callable[[FactorState, Array, Array, Array, Array], Array]
+Range = tuple[int, int]  # of rows
+PriorTerms = Sequence[Array]  # A, A/B, log(A/B) and log Γ(A)
 
 
 def _divergences(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
@@ -329,7 +366,7 @@ def _writable(array: Array) -> Array:
     return array if array.flags.writeable else array.copy()
 
 
-def _prior(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:
+def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:
     """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
     A, B = _writable(A), _writable(B)
     rate = np.empty(np.broadcast_shapes(A.shape, B.shape))

@@ -23,8 +23,9 @@ from plait.infer.steps import (
     sweeping,
 )
 from plait.infer.stop import Reason, Stop
+from plait.types import Array
 
-Order = Literal["one-pass", "per-factor"]
+Order = Literal["one-pass", "per-factor", "blocks"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
 WARM_UP = 50  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
@@ -83,11 +84,16 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
     began = time.perf_counter()
     if begun is None:
         problem.measure()
-        place = Moment(problem, problem.count(), began=began)
+        place = Moment(problem, (), began=began, cutting=settings.order == "blocks")
+        place.count()
         recording(settings.warm_up)(place)
     else:
         problem.recall(begun)
-        place = Moment(problem, problem.count(), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt))
+        place = Moment(
+            problem, (), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt),
+            cutting=settings.order == "blocks",
+        )  # fmt: skip
+        place.recall(begun)
     if momentum:
         place.trail = momentum.trail
     return place
@@ -95,7 +101,11 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Move]:
     """The steps from one state to the next, in order."""
-    sweep = sweeping(settings.order, settings.late, settings.join)
+
+    def leap(place: Moment) -> Mapping[str, Array]:
+        return momentum.begin(place.problem, place.history[-1], settings.tol, settings.sweeps) if momentum else {}
+
+    sweep = sweeping(settings.order, settings.late, settings.join, leap)
     steps: list[Move] = [learning, sweep, ending_warm_up(settings.dtype)]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))

@@ -21,6 +21,8 @@ from plait.infer.counts import Counted, Counts
 from plait.infer.exposure import ExposureSums
 from plait.infer.gamma import (
     FactorState,
+    PriorTerms,
+    Range,
     RowEvidence,
     add_up,
     divergence,
@@ -30,6 +32,7 @@ from plait.infer.gamma import (
     place_vb,
     point,
     posterior,
+    prior_terms,
     update_em,
     update_map,
     update_vb,
@@ -373,22 +376,39 @@ class Problem:
 
     def update(self, name: str, counted: Sequence[Counted]) -> None:
         """One coordinate update: the factor's new posterior, its KL, and G of the terms it is the last of."""
-        factor = self.factors[name]
         exposures = {n: self._exposure(n, name) for n, term in enumerate(self.terms) if name in term.uses}
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
-        evidence = self._evidence(name, own, exposures)
-        if name not in self.exposed:  # it is the weights that decide
-            rows = [(e > 0).any(axis=1) for e in (evidence.exposure, evidence.twice) if e is not None]
-            self.exposed[name] = np.broadcast_to(reduce(np.logical_or, rows), (factor.layout.rows,))
-        if self.method == "vb":
-            self.divergences[name] = update_vb(factor, evidence, *self.spread(name), self.executor)
-        elif self.method == "map":
-            self.divergences[name] = update_map(factor, evidence, *self.spread(name), self.executor)
-        else:
-            update_em(factor, evidence, self.executor)
+        gradient = add_up([c.gradients[name] for c in own], self.executor)
+        extras = [c.extras[name] for c in own if name in c.extras]
+        self.divergences[name] = self.settle(
+            name, self._evidence(name, gradient, np.sum(extras, axis=0) if extras else None, exposures)
+        )
         for n, exposure in exposures.items():
             if self._last[n] == name:  # all other factors of the term are as new as this one
                 self._measure(n, name, exposure)
+
+    def update_from(self, name: str, counts: Array, prior: PriorTerms, rows: Range | None = None) -> float:
+        """New posteriors of all rows of a factor, or of some, from its counts; returns their part of the bound."""
+        exposures = {n: term.exposed(name, self.factors) for n, term in enumerate(self.terms) if name in term.uses}
+        return self.settle(name, self._evidence(name, np.zeros((1, 1)), counts, exposures), prior, rows)
+
+    def prior_terms(self, name: str) -> PriorTerms:
+        """What updates need to know of a factor's prior."""
+        return () if self.method == "em" else prior_terms(*self.spread(name), self.executor)
+
+    def settle(
+        self, name: str, evidence: RowEvidence, prior: PriorTerms | None = None, rows: Range | None = None
+    ) -> float:
+        """New posteriors from evidence; returns −KL, or the log prior density, of all rows or of some."""
+        factor = self.factors[name]
+        if name not in self.exposed:  # it is the weights that decide
+            seen = [(e > 0).any(axis=1) for e in (evidence.exposure, evidence.twice) if e is not None]
+            self.exposed[name] = np.broadcast_to(reduce(np.logical_or, seen), (factor.layout.rows,))
+        if self.method == "em":
+            update_em(factor, evidence, self.executor, rows)
+            return 0.0
+        update = update_vb if self.method == "vb" else update_map
+        return update(factor, evidence, self.prior_terms(name) if prior is None else prior, self.executor, rows)
 
     def _measure(self, n: int, name: str, exposure: Array) -> None:
         """G of a term after its last factor; an exposure that the factor itself is in is taken anew."""
@@ -404,10 +424,8 @@ class Problem:
         known = self._ahead.pop(n, None) if self._first[n] == name else None
         return self.terms[n].exposed(name, self.factors) if known is None else known
 
-    def _evidence(self, name: str, counted: Sequence[Counted], exposures: Mapping[int, Array]) -> RowEvidence:
-        """All gradients, rare counts and exposures of one factor, added up."""
-        gradient = add_up([c.gradients[name] for c in counted], self.executor)
-        extras = [c.extras[name] for c in counted if name in c.extras]
+    def _evidence(self, name: str, gradient: Array, extra: Array | None, exposures: Mapping[int, Array]) -> RowEvidence:
+        """Gradient, counts beside it and all exposures of one factor, added up."""
         own = {n: exposure for n, exposure in exposures.items() if not self.terms[n].member(name).shared}
         once, twice = (
             [e for n, e in own.items() if (self.terms[n].uses[name] > 1) == again] for again in (False, True)
@@ -416,7 +434,7 @@ class Problem:
         exposure = add_up(once, self.executor) if once else np.zeros((1, 1))
         return RowEvidence(
             gradient,
-            np.sum(extras, axis=0) if extras else None,
+            extra,
             self._with_others(name, exposure, others) if others else exposure,
             add_up(twice, self.executor) if twice else None,
         )

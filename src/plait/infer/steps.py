@@ -7,18 +7,20 @@ so a course that is taken up in its midst goes on as if it had not been left.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from plait.errors import FitError
 from plait.infer.accelerate import Momentum
+from plait.infer.blocks import Blocks
 from plait.infer.counts import Counted
 from plait.infer.hyper import adapt, settled
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
 from plait.infer.start import begin_vb, match_totals
 from plait.infer.state import Record, State, Trail
+from plait.types import Array
 
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
 LOOK = 10  # sweeps to the first choice of a likelihood's own numbers that needs all nonzeros
@@ -34,6 +36,8 @@ class Moment:
     pause: int = 0
     trail: Trail = field(default_factory=Trail)
     began: float = field(default_factory=time.perf_counter)
+    cutting: bool = False  # whether links are visited in blocks, …
+    blocks: Blocks | None = None  # … where there are several
 
     @property
     def sweep(self) -> int:
@@ -42,10 +46,30 @@ class Moment:
 
     def state(self) -> State:
         """All that the loop needs to go on from here."""
-        return self.problem.state(self.history, self.pause, self.trail)
+        state = self.problem.state(self.history, self.pause, self.trail)
+        return state if self.blocks is None else replace(state, visits=self.blocks.visits())
+
+    def count(self) -> None:
+        """The counts of the state, all afresh."""
+        self.counted = ()  # so that their arrays can be used again
+        self.blocks = Blocks.of(self.problem) if self.cutting else None
+        if self.blocks is None:
+            self.counted = self.problem.count()
+        else:
+            self.blocks.fill()
+            self.counted = self.blocks.counted()
+
+    def recall(self, state: State) -> None:
+        """The counts of a state that the loop goes on from: with blocks, those of its last visits."""
+        self.blocks = Blocks.of(self.problem) if self.cutting else None
+        if self.blocks is not None and self.blocks.recall(state.visits):
+            self.counted = self.blocks.counted()
+        else:
+            self.count()
 
 
 Move = Callable[[Moment], None]
+Times = Mapping[str, Array]
 
 
 def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Move:
@@ -63,7 +87,7 @@ def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | N
 def learning(place: Moment) -> None:
     """The likelihoods' own numbers anew; where one was chosen by a look at all nonzeros, the counts too."""
     if _looks(place.sweep) and place.problem.choose():
-        place.counted = place.problem.count()
+        place.count()
     else:
         place.problem.learn(place.counted)
 
@@ -74,11 +98,20 @@ def _looks(sweep: int) -> bool:
     return rest == 0 and tens.bit_count() == 1
 
 
-def sweeping(order: str, late: frozenset[str] = frozenset(), join: int = 0) -> Move:
-    """Every free factor updated once; late ones only from some sweep on."""
+def sweeping(
+    order: str, late: frozenset[str] = frozenset(), join: int = 0, leap: Callable[[Moment], Times] | None = None
+) -> Move:
+    """Every free factor updated once, or once a block; late ones only from some sweep on.
+
+    leap: what comes before a sweep over blocks.
+    """
 
     def step(place: Moment) -> None:
-        sweep_once(place.problem, place.counted, order, late if place.sweep < join else frozenset())
+        waiting = late if place.sweep < join else frozenset[str]()
+        if place.blocks is None:
+            sweep_once(place.problem, place.counted, order, waiting)
+        else:
+            place.blocks.sweep(waiting, leap(place) if leap else None)
 
     return step
 
@@ -90,7 +123,7 @@ def joining(late: frozenset[str], join: int) -> Move:
         if place.sweep == join:
             match_totals(place.problem, [name for name in place.problem.free if name in late])
             place.problem.measure()
-            place.counted = place.problem.count()
+            place.count()
 
     return step
 
@@ -115,17 +148,27 @@ def ending_warm_up(dtype: str) -> Move:
 
 
 def count(place: Moment) -> None:
-    """The counts of the new state."""
-    place.counted = ()  # so that their arrays can be used again
-    place.counted, place.trail = place.problem.count(), Trail()
+    """The counts of the new state; of blocks they are known, unless it is that of another problem."""
+    place.trail = Trail()
+    if place.blocks is not None and place.blocks.problem is place.problem:
+        place.counted = place.blocks.counted()
+    else:
+        place.count()
 
 
 def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
-    """The counts of the new state, or of one beyond it."""
+    """The counts of the new state, or of one beyond it; of blocks, after a leap that went too far, of the old one."""
 
     def step(place: Moment) -> None:
         place.counted = ()
-        place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
+        if place.blocks is None:
+            place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
+        elif place.blocks.problem is place.problem:
+            place.counted = place.blocks.counted()
+            if not momentum.stands(place.problem, place.problem.bound(place.counted), place.history[-1]):
+                place.count()
+        else:
+            place.count()
         place.trail = momentum.trail
 
     return step
@@ -142,6 +185,8 @@ def pruning(after: int, momentum: Momentum | None) -> Move:
             place.pause = PRUNE_PAUSE
         else:
             place.problem, place.counted = smaller
+            if place.cutting:
+                place.count()
             if momentum:
                 momentum.forget()
                 place.trail = momentum.trail

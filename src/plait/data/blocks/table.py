@@ -9,7 +9,7 @@ import numpy as np
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
 from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
 from plait.data.cells.keys import coordinate_type
-from plait.data.cells.leaves import Leaf
+from plait.data.cells.leaves import Extent, Leaf
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import FibreTree, Piece
 from plait.types import AnyArray, Array
@@ -71,6 +71,10 @@ class PackedTable:
     def _leaf(self, number: int, tree: FibreTree) -> Leaf:
         inside = (0, len(tree.rows[1])) if self.blocks.files[number]["inside"] else None
         return Leaf(0, len(tree.rows[0]), inside)
+
+    def extents(self) -> list[Extent]:
+        """Where every block lies."""
+        return [Extent(*(int(file[word]) for word in Extent._fields)) for file in self.blocks.files]
 
     def trees(self) -> Iterable[FibreTree]:
         """The blocks, one after another; a tree is valid until the next one is asked for."""

@@ -29,6 +29,14 @@ class Leaf(NamedTuple):
     inside: tuple[int, int] | None = None
 
 
+class Extent(NamedTuple):
+    """Where a leaf lies: its first and its last root row, and how many entries it has."""
+
+    first: int
+    last: int
+    entries: int
+
+
 def leaf_size(entries: int, sizes: Sequence[int]) -> int:
     """How many entries a leaf should have; sizes: of the table's axes in tree order, root first."""
     if entries < FEW:

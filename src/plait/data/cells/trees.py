@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.cells.fibres import Fibres, widen
-from plait.data.cells.leaves import Leaf, cut_leaf, cut_leaves, leaf_size
+from plait.data.cells.leaves import Extent, Leaf, cut_leaf, cut_leaves, leaf_size
 from plait.data.cells.ranges import by_pieces
 from plait.data.cells.sorting import is_uniform, sort_order, taken
 
@@ -89,9 +89,28 @@ class FibreTree:
         """The leaves, or some of them, one after another."""
         return (Piece(number, self, leaf) for number, leaf in enumerate(self.leaves[lo:hi], lo))
 
+    def extents(self) -> list[Extent]:
+        """Where every leaf lies."""
+        rows = self.rows[0]
+        return [Extent(int(rows[leaf.lo]), int(rows[leaf.hi - 1]), self.length(leaf)) for leaf in self.leaves]
+
     def trees(self) -> "Iterable[FibreTree]":
         """The tree itself."""
         return (self,)
+
+    def part(self, leaf: Leaf) -> "FibreTree":
+        """A leaf as a tree; views of this one, but for starts."""
+        (lo, hi), rows, starts = (leaf.lo, leaf.hi), [], []
+        for level, own in enumerate(self.rows):
+            rows.append(own[lo:hi])
+            if level < len(self.starts):
+                ends = self.starts[level][lo : hi + 1]
+                if level == 0 and leaf.inside:
+                    ends = np.array(leaf.inside, ends.dtype)
+                starts.append(ends - ends[0])
+                lo, hi = int(ends[0]), int(ends[-1])
+        beside = tuple(array[lo:hi] for array in self.beside)
+        return FibreTree(self.order, self.sizes, tuple(rows), tuple(starts), self.entries[lo:hi], None, beside)
 
     def cut(self, leaf: Leaf, pieces: int) -> list[Leaf]:
         """A leaf in pieces of about equally many entries."""
@@ -159,6 +178,9 @@ class Table(Protocol):
 
     def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
         """The leaves, or some of them, one after another."""
+
+    def extents(self) -> list[Extent]:
+        """Where every leaf lies."""
 
     def trees(self) -> Iterable[FibreTree]:
         """The trees that hold the entries, one after another."""
