@@ -29,22 +29,22 @@ def cost(observed, columns=("i", "j"), accelerate=False, method="vb"):
 
 
 def test_data_and_trees_are_counted_once():
-    """A link takes its column and a value of 4 bytes; a row that has links 4 + 8; the weights of listed ones 4 more."""
+    """A link takes a byte for its column and a value of 4; a row that has links 2 + 4; the entries of a tree 1 each."""
     everything, data = cost("all")
-    fibres = 4 * 2000 + 4 * 300 + 8 * 301
+    fibres = 2000 + 2 * 300 + 4 * 301
     assert data.sizes["i"] == 300
     assert everything.data == fibres + 4 * 2000 + 8  # all weigh 1
-    assert everything.trees == 0
+    assert everything.trees == 2000
     listed, _ = cost("listed")
     assert listed.data == everything.data
-    assert listed.trees == 4 * 2000
+    assert listed.trees == 2000 + 2000
 
 
 def test_a_tree_in_another_order_is_counted_too():
     turned, _ = cost("all", ("j", "i"))
-    fibres = 4 * 2000 + 4 * 20 + 8 * 21, 4 * 2000 + 4 * 300 + 8 * 301
+    fibres = 2 * 2000 + 20 + 4 * 21, 2000 + 2 * 300 + 4 * 301
     assert turned.data == fibres[0] + 4 * 2000 + 8
-    assert turned.trees == fibres[1] + 4 * 2000 + 8 * 2000  # entries, and their permutation
+    assert turned.trees == fibres[1] + 2000 + 4 * 2000  # entries, and their permutation
 
 
 @pytest.mark.parametrize(("method", "again"), [("vb", 2), ("em", 1)])
