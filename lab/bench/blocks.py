@@ -72,7 +72,6 @@ def compare() -> None:
             pairs = zip(found["one-pass"], courses)
             ratios[way] += [a.seconds[a.near] / c.seconds[c.near] for a, c in pairs]
         rows.append([case.name, str(found["blocks"][0].blocks), *cells])
-        print(*rows[-1], sep=" | ", flush=True)
     note = "one-pass ÷ each, seconds, median: " + ", ".join(f"{way} {median(r):.2f}" for way, r in ratios.items())
     show(
         "Own sweeps and processor seconds to 1e-4 of the own end; end below the best, in 1e-4",

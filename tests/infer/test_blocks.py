@@ -20,7 +20,8 @@ CP3 = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CHOSEN = (
     "matrix", "cp3", "cp3_mixed_order", "tucker", "train", "bias", "two_visible", "disconnected_vector",
-    "coupled_paper", "coupled_tucker", "friends_two_names", "pairwise", "shared_in_terms", "symmetric", "rescal",
+    "coupled_paper", "coupled_tucker", "friends_two_names", "pairwise", "shared_factor", "given_in_terms",
+    "symmetric", "rescal",
     "symmetric_coupled",
 )  # fmt: skip
 
