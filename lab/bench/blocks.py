@@ -1,4 +1,4 @@
-"""Updates after every block of links: the figures behind docs/decisions/0029-blocks.md."""
+"""Updates after every block of links: the figures behind docs/decisions/0030-blocks.md."""
 
 import time
 import warnings

@@ -5,11 +5,12 @@ import polars as pl
 import pytest
 
 import plait
+from plait.execute import Reference, Threads
 from plait.infer import accelerate, cutting
 from plait.infer.blocks import Blocks
 from plait.infer.problem import Problem
 from tests import oracle
-from tests.cases import bits, make, starts, state_of
+from tests.cases import assert_same, bits, make, starts, state_of
 from tests.finely import cut_finely
 from tests.observed import WAYS
 
@@ -21,8 +22,7 @@ MATRIX = "X[i,j] = A[i,r] B[j,r]"
 CHOSEN = (
     "matrix", "cp3", "cp3_mixed_order", "tucker", "train", "bias", "two_visible", "disconnected_vector",
     "coupled_paper", "coupled_tucker", "friends_two_names", "pairwise", "shared_factor", "given_in_terms",
-    "symmetric", "rescal",
-    "symmetric_coupled",
+    "symmetric", "rescal", "symmetric_coupled",
 )  # fmt: skip
 
 
@@ -231,6 +231,21 @@ def test_listed_cells_and_little_data_are_not_cut(monkeypatch):
     table = pl.DataFrame({**dict(zip("ijk", cells.T)), "value": np.ones(len(cells))})
     assert Blocks.of(_problem_of(CP3, plait.Relation(table, observed="listed"))) is None
     assert Blocks.of(_problem_of(CP3, counts())) is None
+
+
+def test_sums_elsewhere_are_not_cut():
+    class Elsewhere:
+        threads, sum, rows = 1, Threads(1).sum, Threads(1).rows
+
+    case = make("cp3")
+    assert not case.fit(sweeps=2, order="blocks", executor=Elsewhere()).state.visits
+    assert case.fit(sweeps=2, order="blocks", executor=Reference()).state.visits
+
+
+def test_kernels_and_dense_sums_agree():
+    case = make("coupled_paper", "missing_cells", "bernoulli")
+    fits = [case.fit(sweeps=8, order="blocks", executor=executor) for executor in (Threads(1), Reference())]
+    assert_same(*fits, rtol=1e-8)
 
 
 # --- the same bits

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from plait.data.cells.trees import Table
+from plait.execute import Executor, Reference, Threads
 from plait.infer.counts import Counts
 from plait.infer.gamma import Range
 from plait.infer.problem import Problem, RelationSums
 
 MOST = 16  # blocks: beyond, few passes are saved
 LEAVES = 2  # of a block at least, so that threads have something to share
-SHARE = 0.25  # of the time of the links that visits may take for the factors (docs/decisions/0029-blocks.md)
+SHARE = 0.25  # of the time of the links that visits may take for the factors (docs/decisions/0030-blocks.md)
 ROOM = 1.0  # times the memory of the links that their counts may take
 # In multiplications of a pass over the links:
 NUMBER = 50  # the update of a number of a factor, with the sums of counts
@@ -59,7 +60,7 @@ def cut_relation(relation: RelationSums, problem: Problem) -> Cut:
     assert counts is not None
     table, own = counts.trees[0], _own(counts, problem)
     shared = tuple(name for name in problem.free if name in relation.names and name not in own)
-    why = _hindrance(counts)
+    why = _hindrance(counts, problem.executor)
     blocks = cut_blocks(table, 1 if why else _paying(counts, problem, own, shared), _roots(counts))
     if len(blocks) == 1 and not why:
         why = "updates after every block would take longer than its links"
@@ -96,8 +97,10 @@ def _own(counts: Counts, problem: Problem) -> dict[str, int]:
     return {name: problem.factors[name].layout.rows // _roots(counts) for name in names}
 
 
-def _hindrance(counts: Counts) -> str:
+def _hindrance(counts: Counts, executor: Executor) -> str:
     """Why there can be no blocks."""
+    if not isinstance(executor, (Threads, Reference)):
+        return "every block would be a round of the cluster"
     if len(counts.plan.passes) > 1:
         return "a factor has far more rows than there are links"
     if any(operand.listed for operand in counts.plan.operands):
