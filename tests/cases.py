@@ -1,7 +1,7 @@
 """Small problems: data for Plait beside the oracle's problem of the same data, and a fit's state as the oracle's."""
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Case:
     data: Any
     problem: oracle.Problem
     fixed: dict[str, Any] | None
-    dense: bool = False  # fits, where nothing is said of who does the work
+    dense: bool = field(default=False, kw_only=True)  # fits, where nothing is said of who does the work
 
     @property
     def rank(self):
@@ -90,7 +90,7 @@ def make(name, way="all", likelihood="poisson", *, exposed=False):
         data[relation], M[relation] = seen(way, model.equation(relation), drawn.X[relation], likelihood, rng)
     bound = model.bind(data, labels={axis: range(SIZES[axis]) for axis in model.axes})
     dense = not ALL and name not in COMPILED
-    return Case(model, bound, replace(drawn, M=M), dict(drawn.given) or None, dense)
+    return Case(model, bound, replace(drawn, M=M), dict(drawn.given) or None, dense=dense)
 
 
 def without_order(model, given):

@@ -51,7 +51,7 @@ WRONG = {
     "order": (
         TEXT,
         {"rank": 2, "order": "per factor"},
-        "order must be one of 'one-pass', 'per-factor', got 'per factor'.\nDid you mean 'per-factor'?",
+        "order must be one of 'one-pass', 'per-factor', 'blocks', got 'per factor'.\nDid you mean 'per-factor'?",
     ),
     "dtype": (TEXT, {"rank": 2, "dtype": "float16"}, "dtype must be 'float64' or 'float32', got 'float16'."),
     "floats for EM": (

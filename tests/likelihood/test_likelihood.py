@@ -87,12 +87,12 @@ def test_a_name_of_plaits_own_cannot_be_taken():
 
 def test_text_of_kernels_stays_what_it_is():
     poisson, bernoulli = (GOLDEN / name for name in ("cp3_poisson_bound.txt", "matrix_bernoulli_exposed.txt"))
-    own = Poisson().entry(Names("t2", "item(entries, e2)", "", ""))
+    own = Poisson().entry(Names("t2", "real(entries, e2)", "", ""))
     lines = [line.strip() for line in poisson.read_text().splitlines()]
     assert set(own.lines) <= set(lines)
-    assert f"put(scratch, e2 & 255, {own.logged})" in lines
+    assert f"put(scratch, at, {own.logged})" in lines
     assert own.score is None
-    own = Bernoulli().entry(Names("xhat", "item(entries, e1)", "", ""))
+    own = Bernoulli().entry(Names("xhat", "real(entries, e1)", "", ""))
     lines = [line.strip() for line in bernoulli.read_text().splitlines()]
     at = lines.index(own.lines[0])
     assert lines[at : at + 3] == [*own.lines, own.score]

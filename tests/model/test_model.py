@@ -255,7 +255,7 @@ def test_bind_hands_model_data_and_labels_on(monkeypatch):
     def bind(*args, **kwargs):
         return args, kwargs
 
-    monkeypatch.setitem(sys.modules, "plait.data.binding.bind", SimpleNamespace(bind=bind))
+    monkeypatch.setitem(sys.modules, "plait.data.blocks.binding", SimpleNamespace(bind_all=bind))
     model = Model(FRIENDS)
     assert model.bind({"visits": 1}) == ((model, {"visits": 1}), {"labels": None})
     assert model.bind({}, labels={"user": [1]}) == ((model, {}), {"labels": {"user": [1]}})

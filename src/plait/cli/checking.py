@@ -60,10 +60,10 @@ def check(
       plait check model.toml --dask 8
     """
     found = read_config(config, blocks)
-    settings = dict(found.settings)
-    watched = watch(settings.pop("threads", None), measure=measure) if dask else None
     with of_config(found), warnings.catch_warnings(record=True) as traps:
         warnings.simplefilter("always", PlaitWarning)
+        settings = dict(found.settings)
+        watched = watch(settings.pop("threads", None), measure=measure) if dask else None
         with working("reading"):
             data = found.model.bind(found.data(), labels=found.labels())
             fixed = found.fixed()
