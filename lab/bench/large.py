@@ -18,7 +18,7 @@ from lab.harness.table import show
 
 SIZES = {"user": 1_000_000, "tag": 200, "place": 20_000}
 MODEL = "v[user, tag, place] = U[user, r] T[tag, r] P[place, r]"
-STEP = 15_999_999_989  # odd and no multiple of 5, as all divisors of the number of cells are: it meets each cell once
+STEP = 2_472_135_954_999  # the golden section of all cells, and no divisor of their number: it meets each cell once
 SHARD = 20_000_000
 IN_MEMORY = 200_000_000
 
@@ -123,7 +123,9 @@ def _shard(lo: int, hi: int) -> pl.DataFrame:
     """Some of the cells, each once, in no order."""
     users, tags, places = SIZES.values()
     cells = users * tags * places
-    keys = np.arange(lo, hi, dtype=np.uint64) * np.uint64(STEP % cells) % np.uint64(cells)
+    numbers = np.arange(lo, hi, dtype=np.uint64)
+    high, low = numbers >> np.uint64(15), numbers & np.uint64(0x7FFF)  # a product of all of it would overflow
+    keys = (high * np.uint64((STEP << 15) % cells) + low * np.uint64(STEP)) % np.uint64(cells)
     values = 1 + keys * np.uint64(11) // np.uint64(7) % np.uint64(5)
     columns = {"user": keys // (tags * places), "tag": keys // places % tags, "place": keys % places}
     narrow = {"user": np.uint32, "tag": np.uint8, "place": np.uint16}
