@@ -15,6 +15,7 @@ import sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+import plait
 from plait.data.binding.bind import bind
 from plait.data.binding.given import bind_exposure
 from plait.data.observing import observed
@@ -621,3 +622,18 @@ def test_importing_the_data_layer_imports_no_heavy_library():
     code = f"import sys, plait.data.binding.bind; print(sorted({heavy} & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "[]\n"
+
+
+def test_an_empty_table_beside_an_array_names_no_entity_of_it():
+    model = plait.Model("X[i, j] = A[i, r] B[j, r]; Y[i, k] = A[i, r] C[k, r]")
+    empty = pl.DataFrame({"i": [], "k": []}, schema={"i": pl.Int64, "k": pl.Int64})
+    data = model.bind({"X": np.ones((3, 2)), "Y": empty}, labels={"k": [7]})
+    assert len(data.labels["i"]) == 3
+    assert len(data.relations["Y"].links) == 0
+
+
+def test_a_hidden_slice_of_a_third_index_says_nothing_of_self_links():
+    model = plait.Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]; j: i")
+    table = pl.DataFrame({"i": [0, 1, 2, 0], "j": [0, 1, 2, 1], "k": [0, 0, 0, 1]})
+    bound = model.bind({"X": plait.Relation(table, hidden=pl.DataFrame({"k": [1]}))}).relations["X"]
+    assert ("i", "j") not in bound.closed.tables

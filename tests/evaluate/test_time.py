@@ -261,3 +261,10 @@ def test_an_array_has_no_times():
     relation = plait.Relation(np.ones((3, 4)), indices=("user", "place"))
     with pytest.raises(DataError, match="time= names a column, but this is no table"):
         plait.hide(relation, fraction=0.2, by="time", time="when")
+
+
+def test_listed_zeros_with_weights_of_their_own_have_no_time():
+    table = pl.DataFrame({"user": [0, 1, 2], "place": [0, 1, 0], "value": [1, 0, 2], "weight": [1.0, 0.3, 1.0]})
+    relation = plait.Relation(table.with_columns(when=pl.Series([1, 2, 3])), weight="weight")
+    with pytest.raises(plait.SettingError, match=r"gives all zeros of .* one weight"):
+        plait.hide(relation, fraction=0.5, by="time", time="when", seed=0)
