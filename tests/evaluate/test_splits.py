@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plait
@@ -77,6 +77,7 @@ def split(world, by, twins):
 
 
 @given(worlds(), st.sampled_from(BYS), st.sampled_from(["report", "hide", "ignore"]))
+@settings(max_examples=150)  # so many meet every branch of `hide`
 def test_what_is_left_and_what_is_tested_are_the_data_and_no_more(world, by, twins):
     _, indices, X, observed = world
     if (found := split(world, by, twins)) is None:
