@@ -1,15 +1,32 @@
-"""HTML for notebooks: well formed, escaped, without scripts."""
+"""Documents: every renderer says the same; HTML is well formed, escaped, without scripts."""
 
+import json
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait import show
+from plait.show import html, markdown, plain, text
+from plait.show.document import (
+    Cards,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Faint,
+    Note,
+    Ref,
+    Section,
+    Share,
+    Table,
+    Warn,
+)
+from plait.show.html import PAGE
+from plait.show.words import write
 
 
 def read(html):
@@ -26,29 +43,48 @@ def words(html):
 names = st.text(st.characters(min_codepoint=32, blacklist_categories=("Cs", "Cc"), blacklist_characters="\ufffe\uffff"))
 
 
+def page(*blocks):
+    return html.render(Document("", blocks))
+
+
 @given(names, names, st.lists(st.tuples(names, names), max_size=3), names)
 def test_any_text_is_shown_as_it_is(heading, column, rows, small):
-    html = show.page(show.table(heading, (column, "other"), rows, small), show.text(heading), show.note(small))
-    shown = words(html)
-    for text in [heading, column, small, *(value for row in rows for value in row)]:
-        assert text in shown
+    shown = words(page(Table((column, "other"), rows, heading, small), Code(heading), Note(small), Warn(small)))
+    for one in [heading, column, small, *(value for row in rows for value in row)]:
+        assert one in shown
 
 
-def test_markup_in_names_is_escaped():
-    html = show.page(show.table("<i>", ("a&b",), [['"><script>alert(1)</script>']]))
-    assert "<i>" not in html
-    assert '"><script>alert(1)</script>' in words(html)
+@given(names, names)
+def test_any_text_is_shown_as_it_is_on_a_page_of_our_own(heading, name):
+    inner = (Facts(((name, heading),)), Details(name, (Cards((Section(name, (Note(heading),)),)),)))
+    shown = words(html.render(Document(heading, (Section(heading, inner), Table((name,), [(Ref(name, name),)]))), PAGE))
+    assert heading in shown
+    assert name in shown
+
+
+@pytest.mark.parametrize("look", [html.NOTEBOOK, PAGE])
+def test_markup_in_names_is_escaped(look):
+    hostile = '"><script>alert(1)</script>'
+    block = Table(("a&b",), [[hostile], [Ref(hostile, hostile)], [Faint(hostile)], [Details(hostile, ())]], "<i>")
+    written = html.render(Document("", (block,)), look)
+    assert "<i>" not in written
+    assert words(written).count(hostile) == 4
 
 
 def test_numbers_stand_right_and_words_left():
-    tree = read(show.page(show.table("", ("name", "size"), [("a", 1234567), ("b", 2)])))
+    tree = read(page(Table(("name", "size"), [("a", 1234567), ("b", 2)])))
     cells = tree.findall(".//tbody/tr/td")
     assert [c.text for c in cells] == ["a", "1,234,567", "b", "2"]
     assert ["right" in c.get("style") for c in cells] == [False, True, False, True]
 
 
+def test_a_page_of_our_own_has_no_style_of_its_elements():
+    document = Document("", (Table(("a",), [(Share(0.5),)]), Facts((("a", 1),)), Warn("w"), Code("c")))
+    assert "style=" not in html.render(document, PAGE)
+
+
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "shown"),
     [
         (3, "3"),
         (12345, "12,345"),
@@ -59,41 +95,45 @@ def test_numbers_stand_right_and_words_left():
         ("x", "x"),
     ],
 )
-def test_numbers_are_written_for_people(value, text):
-    assert show.number(value) == text
+def test_numbers_are_written_for_people(value, shown):
+    assert write(value) == shown
 
 
 def test_a_table_without_rows_has_a_head():
-    assert words(show.page(show.table("t", ("a", "b"), []))) == "tab"
+    assert words(page(Table(("a", "b"), [], "t"))) == "tab"
 
 
 def test_a_bar_stays_within_its_bounds():
-    for fraction, text in [(-1.0, "0 %"), (0.25, "25 %"), (7.0, "100 %")]:
-        assert words(show.page(show.bar(fraction))).strip() == text
+    for fraction, wide in [(-1.0, "0.0"), (0.25, "15.0"), (7.0, "60.0")]:
+        assert f"width:{wide}px" in page(Table(("a",), [(Share(fraction),)]))
 
 
-def points(svg):
-    line = ET.fromstring(svg).find("{http://www.w3.org/2000/svg}polyline")
-    return [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+def test_every_renderer_says_every_number_and_word():
+    blocks = (
+        Note("a note"), Warn("a warning"), Code("X[i] = A[i]"), Facts((("fact", 12345),)), Table(("n", "x"), [("p|q", 0.25)]),
+        Details("more", (Note("inside"),)), Cards((Section("card", (Table(("s",), [(Share(0.5),)]),)),)),
+    )  # fmt: skip
+    document = Document("Title", blocks)
+    said = ["Title", "a note", "a warning", "X[i] = A[i]", "12,345", "0.2500", "more", "inside", "card", "50 %"]
+    for shown in (text.render(document), words(html.render(document)), markdown.render(document)):
+        assert [one for one in said if one not in shown] == []
+    assert "p|q" in text.render(document)
+    assert r"p\|q" in markdown.render(document)
+    found = json.loads(plain.render(document))
+    assert found["title"] == "Title"
+    assert [block["kind"] for block in found["blocks"]] == [
+        "note", "warn", "code", "facts", "table", "details", "cards",
+    ]  # fmt: skip
+    assert found["blocks"][3]["pairs"] == [["fact", 12345]]
 
 
-def test_a_rising_curve_rises_from_left_to_right():
-    curve = points(show.sparkline([-9e9, -5.0, -3.0, -2.0, -1.5, -1.2, -1.1, -1.0, -0.9, -0.85, -0.84]))
-    across, down = zip(*curve)
-    assert list(across) == sorted(across)
-    assert list(down) == sorted(down, reverse=True)
-    assert down[3] - down[-1] > 1  # the terrible start does not flatten the rest
+def test_blocks_are_found_however_deep():
+    deep = Document("", (Section("a", (Details("b", (Cards((Section("c", (Note("x"),)),)),)), Note("y"))),))
+    assert [note.text for note in deep.every(Note)] == ["x", "y"]
 
 
-@given(st.lists(st.floats(), max_size=700))
-@example([1.7e308, -1.7e308, 0.0])
-@example([5e-324, 0.0])
-def test_any_curve_stays_in_its_frame(values):
-    svg = show.sparkline(values)
-    if svg:
-        curve = points(svg)
-        assert len(curve) <= show.POINTS + 1
-        assert all(0 <= x <= 220 and 0 <= y <= 36 for x, y in curve)
+def test_data_come_before_blocks_where_a_program_asks():
+    assert json.loads(plain.render(Document("t", (), {"a": float("nan")}))) == {"a": None}
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +146,8 @@ def test_a_fit_is_shown_with_model_bound_and_factors(table, method):
     fit = plait.fit(
         "visits[user,place] = U[user,r] P[place,r]", {"visits": table}, rank=2, seed=3, sweeps=5, method=method
     )
-    shown = words(show.fit_html(fit))
-    for text in (
+    shown = words(fit._repr_html_())
+    for one in (
         "visits[user, place] = U[user, r] P[place, r]",
         "user 3, place 2",
         str(fit.stop),
@@ -115,24 +155,23 @@ def test_a_fit_is_shown_with_model_bound_and_factors(table, method):
         "visits 3",
         "r 2",
     ):
-        assert text in shown
-    assert "<svg" in show.fit_html(fit)
-    assert show.number(fit.bound) in shown
+        assert one in shown
+    assert write(fit.bound) in shown
 
 
 def test_data_are_shown_with_axes_and_relations(table):
     model = plait.Model("visits[user,place] = U[user,r] P[place,r]; likes[user] = U[user,r] w[r]")
     data = model.bind({"visits": table, "likes": pl.DataFrame({"user": ["bob"]})})
-    shown = words(show.data_html(data))
-    for text in ("<ann>, bob, eve & co", "visits", "3 × 2", "poisson", "unseen in likes: 2 user"):
-        assert text in shown
+    shown = words(data._repr_html_())
+    for one in ("<ann>, bob, eve & co", "visits", "3 × 2", "poisson", "unseen in likes: 2 user"):
+        assert one in shown
 
 
 def test_a_model_is_shown_with_what_couples_it():
     model = plait.Model("visits[user,place] = U[user,r] P[place,r]; friends[user,pal] = U[user,r] U[pal,r]; pal: user")
     shown = words(model._repr_html_())
-    for text in ("visits[user, place] = U[user, r] P[place, r]", "user (also pal); place", "r", "visits, friends"):
-        assert text in shown
+    for one in ("visits[user, place] = U[user, r] P[place, r]", "user (also pal); place", "r", "visits, friends"):
+        assert one in shown
 
 
 def test_a_relation_is_shown_with_all_that_was_said_of_it(table):
@@ -174,8 +213,8 @@ def test_a_posterior_is_shown_with_its_first_entries(method):
     assert shown.startswith("Posterior[i, r]")
     assert "9 × 2" in shown
     assert "the first 6 of 9 rows and 2 of 2 columns" in shown
-    assert show.number(factor.mean[5, 1]) in shown
-    assert (f"±\u00a0{show.number(factor.sd[5, 1])}" in shown) == (method == "vb")
+    assert write(factor.mean[5, 1]) in shown
+    assert (f"±\u00a0{write(factor.sd[5, 1])}" in shown) == (method == "vb")
     assert ("points, known exactly" in shown) == (method == "em")
     assert "one number" in words(fit.factors["c"]._repr_html_())
 

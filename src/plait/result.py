@@ -229,9 +229,10 @@ class Fit(Fitted):
         return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt=."
 
     def _repr_html_(self) -> str:
-        from plait.show import fit_html
+        from plait.show.html import render
+        from plait.show.objects import describe_fit
 
-        return fit_html(self)
+        return render(describe_fit(self))
 
 
 def load(path: str | PathLike[str]) -> Fit:

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import plait
 from plait.cli import app
 from plait.cli.cells import label
-from plait.cli.output import aligned, plain, size_words
 from plait.data.labels.names import Labels
+from plait.show.plain import plain
+from plait.show.words import align, write_bytes
 
 DAY = datetime.date(2024, 1, 31)
 CASES = [
@@ -71,11 +72,11 @@ def test_ids_that_look_like_numbers_are_text_where_the_run_has_text(tmp_path):
 
 
 def test_numbers_of_a_column_have_the_same_decimals():
-    assert aligned([1.0, 2.0]) == ["1", "2"]
-    assert aligned([1.25, 0.00001, 0.0]) == ["1.2500", "1e-05", "0.0000"]
-    assert aligned([12345.6, 0.5]) == ["12,346", "0"]
-    assert aligned([123.456, 7.0]) == ["123.46", "7.00"]
-    assert aligned([1000, "—", True]) == ["1,000", "—", "True"]
+    assert align([1.0, 2.0]) == ["1", "2"]
+    assert align([1.25, 0.00001, 0.0]) == ["1.2500", "1e-05", "0.0000"]
+    assert align([12345.6, 0.5]) == ["12,346", "0"]
+    assert align([123.456, 7.0]) == ["123.46", "7.00"]
+    assert align([1000, "—", True]) == ["1,000", "—", "True"]
 
 
 def test_json_has_no_nan_and_dates_are_text():
@@ -89,7 +90,7 @@ def test_json_has_no_nan_and_dates_are_text():
 
 @pytest.mark.parametrize(("count", "words"), [(12, "12 B"), (2400, "2 kB"), (5e6, "5 MB"), (3.21e9, "3.2 GB")])
 def test_sizes_in_words(count, words):
-    assert size_words(count) == words
+    assert write_bytes(count) == words
 
 
 def test_files_of_any_name_and_with_blanks_are_read_as_they_are_said_to_be(scratch):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from plait.cli import output
+from plait.show import text
 from tests.cli.test_program import on_a_terminal
 
 HEADINGS = ["user", "a long heading of words", "mean", "probability", "high"]
@@ -20,7 +21,7 @@ NUMBERS = ["123,452", "0.2500", "5", "7", "1.0000", "1,234,567"]
 
 def printed(capsys, monkeypatch, width, headings=HEADINGS, rows=ROWS, left=2):
     """What a console of this width shows."""
-    monkeypatch.setattr(output, "PIPE", width)
+    monkeypatch.setattr(text, "PIPE", width)
     output.grid(headings, rows, left=left)
     return capsys.readouterr().out
 

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plait.result import Fit
+from plait.show.document import Document, Note, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,16 +43,19 @@ class Choice:
         return str(self)
 
     def __str__(self) -> str:
-        names, rows = self._shown()
-        widths = [max(len(row[n]) for row in (names, *rows)) for n in range(len(names))]
-        lines = ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in (names, *rows)]
-        return "\n".join([self._title(), *lines, *(f"  note: {note}" for note in self.notes)])
+        from plait.show.text import render
+
+        return render(self.describe())
 
     def _repr_html_(self) -> str:
-        from plait.show import note, page, table
+        from plait.show.html import render
 
+        return render(self.describe())
+
+    def describe(self) -> Document:
+        """What is shown of it."""
         names, rows = self._shown()
-        return page(table(self._title(), names, rows), *map(note, self.notes))
+        return Document(self._title(), (Table(names, rows), *map(Note, self.notes)), self.to_dict())
 
     def _title(self) -> str:
         what = f"links of {self.relation} put aside" if self.by == "hidden" else "the bound"

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from plait.cli.output import duration_words
 from plait.errors import SettingError
 from plait.execute import Dask, Threads
 from plait.execute.cluster import Cluster
 from plait.execute.cost import Foretold, Network, Watched, foretell
 from plait.machine import processors
+from plait.show.words import write_seconds
 
 DaskAddress = Annotated[
     str | None, typer.Option("--dask", metavar="ADDRESS", help="Compute on a Dask cluster: its scheduler's address.")
@@ -75,9 +75,9 @@ def as_cluster(found: Foretold) -> dict[str, Any]:
 def cluster_words(found: Foretold) -> str:
     """What is foretold, in a sentence or two."""
     parts = {"computing": found.computing, "sending": found.sending, "tasks": found.waiting, "rows": found.rows}
-    spent = ", ".join(f"{name} {duration_words(seconds)}" for name, seconds in parts.items())
+    spent = ", ".join(f"{name} {write_seconds(seconds)}" for name, seconds in parts.items())
     workers = f"{found.workers} worker{'s' * (found.workers > 1)} of {found.threads} thread{'s' * (found.threads > 1)}"
-    words = f"about {duration_words(found.seconds)} a sweep on {workers} ({spent}): a forecast, not a measurement. "
+    words = f"about {write_seconds(found.seconds)} a sweep on {workers} ({spent}): a forecast, not a measurement. "
     if found.pays:
         return f"{words}A cluster pays: {found.here / found.seconds:.1f} times as fast as this machine"
-    return f"{words}A cluster does not pay: this machine takes about {duration_words(found.here)}"
+    return f"{words}A cluster does not pay: this machine takes about {write_seconds(found.here)}"

@@ -8,7 +8,8 @@ import typer
 
 from plait import demo as nations
 from plait.cli.options import Json
-from plait.cli.output import emit, grid, out, significant
+from plait.cli.output import emit, grid, out
+from plait.show.words import significant
 
 
 def demo(

@@ -22,7 +22,7 @@ from plait.cli.options import (
     Unquoted,
     reading,
 )
-from plait.cli.output import emit, out
+from plait.cli.output import put
 from plait.result import Fit
 
 
@@ -72,10 +72,7 @@ def evaluate(
             fit, relation, _relation(fit, relation, cells, value), score=score, rank=rank or None, k=k or None,
             nonlinks=nonlinks, known=[_relation(fit, relation, own, value) for own in others], seed=seed,
         )  # fmt: skip
-    if json:
-        emit(found.to_dict())
-    else:
-        out(str(found))
+    put(found.describe(), as_json=json)
 
 
 def _relation(fit: "Fit", relation: str, cells: "Cells", value: str | None) -> Any:

@@ -13,10 +13,8 @@ import plait
 from plait.cli.clusters import DaskAddress, computing_on
 from plait.cli.dialect import as_told, of_config
 from plait.cli.options import Blocks, ConfigFile, Json, RunFolder, fit_options, named_path
-from plait.cli.output import emit, out, pairs, working
+from plait.cli.output import emit, out, working
 from plait.cli.program import say
-from plait.cli.runs import description, ending, members, rank_words, reached, weight_words
-from plait.cli.understood import relations_table
 from plait.config import Config, read_config
 from plait.config.dialect import Toml
 from plait.data.bound import Data
@@ -24,10 +22,14 @@ from plait.errors import FitError, PlaitWarning, SettingError, StoreError
 from plait.fitting.begin import CannotGoOnError
 from plait.fitting.options import Options
 from plait.infer.stop import Reason
+from plait.report.run import description, ending, members, rank_words, reached, weight_words
+from plait.report.understood import relations_table
 from plait.result import Fit, load
 from plait.run.folder import holds_run, manifest
 from plait.run.load import stop_of, sweeps_done
 from plait.saying import FilePlace
+from plait.show.document import Document, Facts, Note, Section
+from plait.show.text import show
 
 Every = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How often the run is saved while it goes on.")]
 
@@ -160,7 +162,7 @@ def _compute(
     if as_json:
         emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
     else:
-        _summary(data, fitted, run)
+        show(_summary(data, fitted, run))
     if fitted.stop.reason == Reason.INTERRUPTED:
         raise typer.Exit(1)
 
@@ -219,22 +221,17 @@ def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
         yield
 
 
-def _summary(data: "Data", fitted: "Fit", run: Path) -> None:
-    relations_table(data)
-    out()
-    pairs(
-        {
-            "model": f"{fitted.method}, rank {rank_words(fitted.rank, fitted.settings)}, seed {fitted.seed}",
-            **weight_words(fitted.settings),
-            **members(fitted),
-            "bound": reached(fitted),
-            "ended": ending(fitted, manifest(run)),
-            "saved": str(run),
-        }
-    )
-    out("\nNext:")
-    for line in _next_commands(fitted, shlex.quote(str(run))):
-        out(f"  {line}")
+def _summary(data: "Data", fitted: "Fit", run: Path) -> Document:
+    about = {
+        "model": f"{fitted.method}, rank {rank_words(fitted.rank, fitted.settings)}, seed {fitted.seed}",
+        **weight_words(fitted.settings),
+        **members(fitted),
+        "bound": reached(fitted),
+        "ended": ending(fitted, manifest(run)),
+        "saved": str(run),
+    }
+    commands = [f"  {line}" for line in _next_commands(fitted, shlex.quote(str(run)))]
+    return Document("", [relations_table(data), Facts.of(about), Section("Next:", [Note("\n".join(commands), quiet=False)])])
 
 
 def _next_commands(fitted: "Fit", run: str) -> list[str]:

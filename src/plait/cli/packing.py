@@ -7,9 +7,10 @@ import typer
 
 from plait.cli.dialect import of_config
 from plait.cli.options import ConfigFile, Json, named_path
-from plait.cli.output import emit, grid, out, size_words
+from plait.cli.output import emit, grid, out
 from plait.config import read_config
 from plait.data.blocks.memory import bytes_of
+from plait.show.words import write_bytes
 
 
 def pack(
@@ -61,7 +62,7 @@ def pack(
             " × ".join(f"{size:,}" for size in one.shape),
             one.links,
             len(one.blocks),
-            size_words(one.blocks.nbytes),
+            write_bytes(one.blocks.nbytes),
         ]
         for one in relations
     ]

@@ -207,7 +207,7 @@ def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
     if as_json:
         import json
 
-        from plait.cli.output import plain
+        from plait.show.plain import plain
 
         print(json.dumps({word: plain(parts)}, ensure_ascii=False, allow_nan=False), file=sys.stderr)
         return

@@ -166,6 +166,7 @@ class Data:
         return "\n".join([f"axes: {axes or 'none'}", *map(str, self.relations.values())])
 
     def _repr_html_(self) -> str:
-        from plait.show import data_html
+        from plait.show.html import render
+        from plait.show.objects import describe_data
 
-        return data_html(self)
+        return render(describe_data(self))

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plait.evaluation.evaluation import Metrics, aligned, error, shown
+from plait.evaluation.evaluation import Metrics, error, shown
+from plait.show.document import Document, Note, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,15 +70,19 @@ class Comparison(Mapping[str, Metrics]):
         return str(self)
 
     def __str__(self) -> str:
-        head, *rows = self._cells()
-        lines = aligned([head, *rows])
-        return "\n".join([self._title(), *(f"  {line}" for line in lines), *(f"  note: {note}" for note in self.notes)])
+        from plait.show.text import render
+
+        return render(self.describe())
 
     def _repr_html_(self) -> str:
-        from plait.show import note, page, table
+        from plait.show.html import render
 
+        return render(self.describe())
+
+    def describe(self) -> Document:
+        """What is shown of them."""
         head, *rows = self._cells()
-        return page(table(self._title(), head, rows), *map(note, self.notes))
+        return Document(self._title(), (Table(head, rows), *map(Note, self.notes)), self.to_dict())
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
 """What `plait.evaluate` gives: figures by name, how well probabilities are calibrated, and what is to be known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from plait.show.document import Block, Document, Note, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,20 +56,22 @@ class Metrics(Mapping[str, float]):
         return str(self)
 
     def __str__(self) -> str:
-        rows = [(name, shown(figure), error(self.errors.get(name))) for name, figure in self.figures.items()]
-        lines = [self.title(), *(f"  {line}" for line in aligned(rows))]
-        if self.calibration is not None:
-            lines += ["  calibration", *(f"    {line}" for line in aligned(_rows(self.calibration)))]
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+        from plait.show.text import render
+
+        return render(self.describe())
 
     def _repr_html_(self) -> str:
-        from plait.show import note, page, table
+        from plait.show.html import render
 
-        rows = [(name, figure, error(self.errors.get(name))) for name, figure in self.figures.items()]
-        blocks = [table(self.title(), ("figure", "", ""), rows)]
+        return render(self.describe())
+
+    def describe(self) -> Document:
+        """What is shown of them."""
+        rows = [(name, shown(figure), error(self.errors.get(name))) for name, figure in self.figures.items()]
+        blocks: list[Block] = [Table(("figure", "", "± se"), rows)]
         if self.calibration is not None:
-            blocks.append(table("Calibration", CALIBRATION, self.calibration.rows()))
-        return page(*blocks, *map(note, self.notes))
+            blocks.append(Table(CALIBRATION, self.calibration.rows(), "Calibration"))
+        return Document(self.title(), (*blocks, *map(Note, self.notes)), self.to_dict())
 
     def title(self) -> str:
         """The relation, and what the test has of links and zeros."""
@@ -83,13 +87,3 @@ def shown(figure: float) -> str:
 def error(of_figure: float | None) -> str:
     """A standard error behind its figure, if there is one."""
     return "" if of_figure is None else f"± {shown(of_figure)}"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column stands left, the others right; no blanks at the end."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-
-
-def _rows(calibration: "pl.DataFrame") -> list[tuple[str, ...]]:
-    return [CALIBRATION] + [(b, f"{n:,}", f"{p:.4f}", f"{o:.4f}") for b, n, p, o in calibration.iter_rows()]

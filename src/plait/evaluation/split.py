@@ -61,6 +61,7 @@ class Split:
         return "\n  ".join([first, *(f"{word:<6} {words}" for word, words in self.facts[1:])])
 
     def _repr_html_(self) -> str:
-        from plait.show import split_html
+        from plait.show.html import render
+        from plait.show.objects import describe_split
 
-        return split_html(self)
+        return render(describe_split(self))

@@ -281,9 +281,10 @@ class Model:
         return "\n".join([*map(str, self.equations), *(f"{index}: {axis}" for index, axis in self._declared)])
 
     def _repr_html_(self) -> str:
-        from plait.show import model_html
+        from plait.show.html import render
+        from plait.show.objects import describe_model
 
-        return model_html(self)
+        return render(describe_model(self))
 
     def __repr__(self) -> str:
         lines = str(self).split("\n")

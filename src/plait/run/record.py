@@ -83,9 +83,10 @@ class Posterior:
         return f"Posterior[{', '.join(self.indices)}] of shape {self.mean.shape}"
 
     def _repr_html_(self) -> str:
-        from plait.show import posterior_html
+        from plait.show.html import render
+        from plait.show.objects import describe_posterior
 
-        return posterior_html(self)
+        return render(describe_posterior(self))
 
 
 def posterior_of(kept: Kept, log_scale: float) -> Posterior:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from plait.answer.explain.page import html
+from plait.answer.explain.page import describe
 from plait.answer.explain.text import written
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from plait.show.document import Document
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,13 @@ class Explanation:
         return written(self)
 
     def _repr_html_(self) -> str:
-        return html(self)
+        from plait.show.html import render
+
+        return render(self.describe())
+
+    def describe(self) -> "Document":
+        """What is shown of it, in tables."""
+        return describe(self)
 
 
 def _table(schema: Mapping[str, type], rows: list[tuple[Any, ...]]) -> "pl.DataFrame":

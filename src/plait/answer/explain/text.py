@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plait.answer.explain.entities import LEAST
-from plait.show import percent
+from plait.show.words import percent
 
 if TYPE_CHECKING:
     from plait.answer.explain.explanation import Entity, Explanation, Link, Share

@@ -227,9 +227,10 @@ class Relation:
         return found
 
     def _repr_html_(self) -> str:
-        from plait.show import relation_html
+        from plait.show.html import render
+        from plait.show.objects import describe_relation
 
-        return relation_html(self)
+        return render(describe_relation(self))
 
 
 RELATION_OPTIONS = tuple(one.name for one in fields(Relation) if one.init and not one.name.startswith("_"))[1:]

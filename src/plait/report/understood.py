@@ -7,28 +7,32 @@ from warnings import WarningMessage
 
 import numpy as np
 
-from plait.cli.output import grid
 from plait.data.bound import DIAGONAL_WORDS, BoundRelation, Data
 from plait.errors import NoZerosWarning
+from plait.show.document import Table
+from plait.show.words import write_shape
 
 
-def relations_table(data: "Data") -> None:
-    """Print a line for each relation."""
+def relations_table(data: "Data") -> Table:
+    """A line for each relation."""
     rows = [
-        [name, shape_of(r), str(r.likelihood), len(r.values), r.observed_zeros, r.missing_cells, r.summed]
+        [
+            name,
+            write_shape(r.shape, "one cell"),
+            str(r.likelihood),
+            len(r.values),
+            r.observed_zeros,
+            r.missing_cells,
+            r.summed,
+        ]
         for name, r in data.relations.items()
     ]
-    grid(["relation", "size", "likelihood", "links", "zeros", "missing", "duplicates"], rows, left=3)
+    return Table(["relation", "size", "likelihood", "links", "zeros", "missing", "duplicates"], rows, left=3)
 
 
 def diagonals(data: "Data") -> dict[str, str]:
     """What became of the diagonal of each relation that has one, in words."""
     return {name: DIAGONAL_WORDS[relation.diagonal] for name, relation in data.relations.items() if relation.diagonal}
-
-
-def shape_of(relation: "BoundRelation") -> str:
-    """``20 × 50``."""
-    return " × ".join(f"{size:,}" for size in relation.shape) or "one cell"
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def _lone(data: "Data") -> list[str]:
     return [name for name, row in zip(data.model.relations, R) if not (row.astype(bool) & shared).any()]
 
 
-def as_document(data: "Data", traps: Sequence["WarningMessage"]) -> dict[str, Any]:
+def as_document(data: "Data", warnings: Sequence[str]) -> dict[str, Any]:
     """All of it as data, warnings included."""
     relations: Mapping[str, BoundRelation] = data.relations
     return {
@@ -98,7 +102,7 @@ def as_document(data: "Data", traps: Sequence["WarningMessage"]) -> dict[str, An
             axis: {name: count for name, count in counts.items() if name} for axis, counts in alone(data).items()
         },
         "without_links": {axis: counts[""] for axis, counts in alone(data).items()},
-        "warnings": warnings_about(data, traps),
+        "warnings": list(warnings),
     }
 
 

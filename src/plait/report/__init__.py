@@ -1,0 +1,1 @@
+"""What is found out of data and runs, as documents."""

@@ -1,0 +1,143 @@
+"""One form for all that Plait shows: headings, facts, tables, pictures and warnings, in order.
+
+Who finds something out puts it into a `Document`; `plait.show.text`, `html`, `markdown` and `plain` write it. Values
+are numbers and text as they were found: how a number looks is decided where it is written (`plait.show.words`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence; quiet: in small print."""
+
+    text: str
+    quiet: bool = True
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Something to be looked at."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text as it is, in letters of one width: a model, a command."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, a line each; a name may be there twice, a value may have several lines."""
+
+    pairs: Sequence[tuple[str, Any]]
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> "Facts":
+        """The entries of a mapping."""
+        return cls(tuple(named.items()))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows; the first `left` columns are words and stand left. title above it, note in small print below.
+
+    more: how many rows there are besides those shown.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    note: str = ""
+    left: int = 1
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart as Vega-Lite has it, made when it is drawn; alt: what is to be seen, in words."""
+
+    chart: Callable[[], Mapping[str, Any]]
+    alt: str
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks behind a line that opens them; on paper and in a terminal they are open."""
+
+    summary: str
+    blocks: "Sequence[Block]"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading. name: what a link to it is called, from the title where it is not given."""
+
+    title: str
+    blocks: "Sequence[Block]"
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Sections of one kind, side by side where there is room."""
+
+    sections: Sequence[Section]
+
+
+Block = Note | Warn | Code | Facts | Table | Picture | Details | Section | Cards
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is shown, and the same for programs.
+
+    data: what JSON gives; where it is left out, JSON gives the blocks.
+    """
+
+    title: str
+    blocks: Sequence[Block]
+    data: Any = field(default=None, compare=False)
+
+    def every(self, kind: type) -> Iterator[Any]:
+        """The blocks of a kind, however deep, in order."""
+        return _every(self.blocks, kind)
+
+
+def _every(blocks: Sequence[Any], kind: type) -> Iterator[Any]:
+    for block in blocks:
+        if isinstance(block, kind):
+            yield block
+        yield from _every(getattr(block, "blocks", ()) or getattr(block, "sections", ()), kind)
+
+
+# --- values of facts and tables that are more than a number or text
+
+
+@dataclass(frozen=True)
+class Share:
+    """A fraction of 1: a percentage, and where there is room a bar."""
+
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Text that leads to another page; elsewhere it is the text."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Faint:
+    """A value that counts for little: thinner where colours are, the same elsewhere."""
+
+    value: Any

@@ -1,0 +1,190 @@
+"""Documents as HTML: no script, all text escaped (names come from data), light as well as dark.
+
+A notebook's page has its own rules of style, so there every element carries its look (`NOTEBOOK`); a page of ours has a
+stylesheet (`PAGE`), in which the same elements have classes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from plait.show.document import (
+    Block,
+    Cards,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Faint,
+    Note,
+    Picture,
+    Ref,
+    Section,
+    Share,
+    Table,
+    Warn,
+)
+from plait.show.svg import drawn
+from plait.show.words import align, percent, write
+
+_EDGE = "border-bottom:1px solid rgba(128,128,128,.35);padding:.15em .9em .15em 0;vertical-align:top"
+
+STYLES: Mapping[str, str] = {
+    "page": "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;max-width:60em;overflow-x:auto",
+    "title": "font-weight:600;margin:.5em 0 .2em",
+    "note": "opacity:.7;margin:.2em 0 .5em",
+    "said": "margin:.2em 0 .5em",
+    "warning": "border-left:3px solid #c77700;padding:.1em .6em;margin:.2em 0 .5em",
+    "code": "font-family:ui-monospace,monospace;font-size:12px;margin:.2em 0 .5em;white-space:pre;text-align:left",
+    "table": "border-collapse:collapse;margin:.2em 0 .5em;font-variant-numeric:tabular-nums",
+    "left": f"{_EDGE};text-align:left",
+    "right": f"{_EDGE};text-align:right",
+    "name": f"{_EDGE};text-align:left;opacity:.7;font-weight:inherit",
+    "faint": "opacity:.6",
+    "bar": "display:inline-block;height:.7em;background:currentColor;opacity:.45",
+    "picture": "margin:.2em 0 .5em",
+    "cards": "",
+    "card": "",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How elements say what they look like, and how deep the first heading is."""
+
+    inline: bool
+    level: int
+    draw: Callable[[Picture], str | None] = drawn
+
+    def of(self, kind: str) -> str:
+        """The attribute of an element of this kind."""
+        if not self.inline:
+            return f' class="{kind}"'
+        return f' style="{STYLES[kind]}"' if STYLES[kind] else ""
+
+
+NOTEBOOK = Look(inline=True, level=0)
+PAGE = Look(inline=False, level=2)
+
+
+def render(document: Document, look: Look = NOTEBOOK) -> str:
+    """The document as one element."""
+    head = _heading(document.title, look) if document.title and look.inline else ""
+    return f"<div{look.of('page')}>{head}{write_blocks(document.blocks, look)}</div>"
+
+
+def write_blocks(blocks: Iterable[Block], look: Look = PAGE) -> str:
+    """Blocks one below the other."""
+    return "".join(_block(block, look) for block in blocks)
+
+
+def _block(block: Block, look: Look) -> str:
+    match block:
+        case Note(text, quiet):
+            return f"<p{look.of('note' if quiet else 'said')}>{escape(text)}</p>"
+        case Warn(text):
+            return f"<p{look.of('warning')}><strong>Warning:</strong> {escape(text)}</p>"
+        case Code(text):
+            return f"<pre{look.of('code')}>{escape(text)}</pre>"
+        case Facts(pairs):
+            return _facts(pairs, look)
+        case Table():
+            return _table(block, look)
+        case Picture():
+            return _picture(block, look)
+        case Details(summary, inner):
+            return f"<details><summary>{escape(summary)}</summary>{write_blocks(inner, look)}</details>"
+        case Section(title, inner, name):
+            return _section(title, inner, name, look)
+        case Cards(sections):
+            return f"<div{look.of('cards')}>{''.join(_card(section, look) for section in sections)}</div>"
+
+
+def _heading(text: str, look: Look) -> str:
+    tag = f"h{min(look.level, 6)}" if look.level else "div"
+    return f"<{tag}{look.of('title')}>{escape(text)}</{tag}>"
+
+
+def _deeper(look: Look) -> Look:
+    return look if look.inline else Look(look.inline, look.level + 1, look.draw)
+
+
+def anchor(title: str) -> str:
+    """What a link to a section of this title is called."""
+    return quote("-".join(title.lower().split()), safe="-")
+
+
+def _section(title: str, blocks: Sequence[Block], name: str, look: Look) -> str:
+    inner = f"{_heading(title, look)}{write_blocks(blocks, _deeper(look))}"
+    return f"<div>{inner}</div>" if look.inline else f'<section id="{escape(name or anchor(title))}">{inner}</section>'
+
+
+def _card(section: Section, look: Look) -> str:
+    name = f' id="{escape(section.name)}"' if section.name else ""
+    inner = f"{_heading(section.title, look)}{write_blocks(section.blocks, _deeper(look))}"
+    return f"<article{look.of('card')}{name}>{inner}</article>"
+
+
+def _facts(pairs: Sequence[tuple[str, Any]], look: Look) -> str:
+    lines = "".join(
+        f'<tr><th scope="row"{look.of("name")}>{escape(name)}</th><td{look.of("left")}>{_value(value, look)}</td></tr>'
+        for name, value in pairs
+    )
+    return f"<table{look.of('table')}><tbody>{lines}</tbody></table>"
+
+
+def _table(table: Table, look: Look) -> str:
+    columns = [[row[n] for row in table.rows] for n in range(len(table.columns))]
+    shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
+    side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
+    head = "".join(f'<th scope="col"{side[n]}>{escape(name)}</th>' for n, name in enumerate(table.columns))
+    body = "".join(
+        f"<tr>{''.join(f'<td{side[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>" for cells in zip(*shown)
+    )
+    title = f"<caption{look.of('title')}>{escape(table.title)}</caption>" if table.title and not look.inline else ""
+    above = _heading(table.title, look) if table.title and look.inline else ""
+    below = [table.note] if table.note else []
+    if table.more:
+        below.append(f"… and {table.more:,} more rows")
+    notes = "".join(f"<p{look.of('note')}>{escape(text)}</p>" for text in below)
+    return f"{above}<table{look.of('table')}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _value(value: Any, look: Look) -> str:
+    return _marked(value, write(value), look).replace("\n", "<br/>")
+
+
+def _marked(value: Any, text: str, look: Look) -> str:
+    """A value as HTML; text: the same in words."""
+    match value:
+        case Share(fraction):
+            return _bar(fraction, look)
+        case Ref(text, address):
+            return f'<a href="{escape(address)}">{escape(text)}</a>'
+        case Faint(inner):
+            return f"<span{look.of('faint')}>{_marked(inner, text, look)}</span>"
+        case Details():
+            return _block(value, look)
+    return escape(text)
+
+
+def _bar(fraction: float, look: Look) -> str:
+    """A share as a bar with its percentage."""
+    wide = 60.0 * min(max(fraction, 0.0), 1.0)
+    if look.inline:
+        return f'<span style="{STYLES["bar"]};width:{wide:.1f}px"></span> {escape(percent(fraction))}'
+    # Widths as attributes of a drawing: a strict Content-Security-Policy knows no style attributes.
+    drawing = f'<rect width="{wide:.1f}" height="9" fill="currentColor" opacity=".45"/>'
+    return f'<svg class="bar" width="60" height="9" aria-hidden="true">{drawing}</svg> {escape(percent(fraction))}'
+
+
+def _picture(picture: Picture, look: Look) -> str:
+    svg = look.draw(picture)
+    if svg is None:
+        return ""
+    caption = "".join(f"<{tag}>{escape(text)}</{tag}>" for tag, text in (("strong", picture.title),) if text)
+    small = f"<span{look.of('note')}>{escape(picture.note)}</span>" if picture.note else ""
+    both = f"<figcaption>{caption}{' ' if caption and small else ''}{small}</figcaption>" if caption or small else ""
+    return f"<figure{look.of('picture')}>{both}{svg}</figure>"
