@@ -110,9 +110,14 @@ def test_a_bar_stays_within_its_bounds():
 
 def test_every_renderer_says_every_number_and_word():
     blocks = (
-        Note("a note"), Warn("a warning"), Code("X[i] = A[i]"), Facts((("fact", 12345),)), Table(("n", "x"), [("p|q", 0.25)]),
-        Details("more", (Note("inside"),)), Cards((Section("card", (Table(("s",), [(Share(0.5),)]),)),)),
-    )  # fmt: skip
+        Note("a note"),
+        Warn("a warning"),
+        Code("X[i] = A[i]"),
+        Facts((("fact", 12345),)),
+        Table(("n", "x"), [("p|q", 0.25)]),
+        Details("more", (Note("inside"),)),
+        Cards((Section("card", (Table(("s",), [(Share(0.5),)]),)),)),
+    )
     document = Document("Title", blocks)
     said = ["Title", "a note", "a warning", "X[i] = A[i]", "12,345", "0.2500", "more", "inside", "card", "50 %"]
     for shown in (text.render(document), words(html.render(document)), markdown.render(document)):

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import plait
-from plait.cli import output
 from plait.machine import resident
+from plait.show.words import write_seconds
 from tests.cli.conftest import SEED
 
 RELATIONS = """\
@@ -334,7 +334,7 @@ def test_top_of_no_links_is_an_empty_table(world):
     [(0.00123, "1.2 ms"), (0.14, "140 ms"), (1.26, "1.3 s"), (59.7, "60 s"), (600, "10 min"), (9000, "2.5 h")],
 )
 def test_durations_in_words(seconds, words):
-    assert output.write_seconds(seconds) == words
+    assert write_seconds(seconds) == words
 
 
 def test_top_with_known_links_and_another_score_is_that_of_the_library(world, fit):

@@ -77,11 +77,11 @@ def test_where_even_that_is_too_wide_every_row_is_a_paragraph(capsys, monkeypatc
 def test_columns_have_room_for_their_numbers_and_fit(numbers, names, room):
     headings = [f"n{k}" for k in range(len(names))] + [f"x{k}" for k in range(len(numbers))]
     cells = [[name] for name in names] + [[f"{number:,}"] for number in numbers]
-    gap, widths = output._fitting(headings, cells, len(names), room)
+    gap, widths = text._fit(headings, cells, len(names), room)
     if widths is not None:
         assert sum(widths) + gap * (len(widths) - 1) <= room
         assert all(width >= len(cell) for width, (cell,) in zip(widths[len(names) :], cells[len(names) :]))
-        assert all(width >= min(len(cell), output.TEXT_WIDTH) for width, (cell,) in zip(widths, cells))
+        assert all(width >= min(len(cell), text.TEXT_WIDTH) for width, (cell,) in zip(widths, cells))
 
 
 @pytest.mark.parametrize("columns", ["40", "60"])

@@ -114,7 +114,7 @@ def test_a_figure_that_one_fit_lacks_has_no_difference():
     fits = {name: plait.fit(text, data, rank=2, fixed=own, labels=labels, seed=0) for name, own in given.items()}
     found = plait.compare(fits, "R", pl.DataFrame({"h": [0, 1], "t": [1, 1], "value": [1, 0]}))
     assert "log_likelihood" not in found.differences["unsure"]
-    line = next(line for line in str(found).split("\n") if line.startswith("  log_likelihood "))
+    line = next(line for line in str(found).split("\n") if line.startswith("log_likelihood "))
     assert line.split()[1] == "–"
     assert "sure: log_likelihood is left out: 1 test cell has a predicted probability of 0" in found.notes
 
@@ -128,9 +128,9 @@ def test_a_comparison_prints_as_a_table_and_is_plain_for_json(pair):
         "differences from popularity ± their standard errors"
     )
     assert lines[1].split() == ["popularity", "CP", "difference"]
-    assert [line.split()[0] for line in lines[2 : 2 + len(found["CP"])]] == list(found["CP"])
+    assert [line.split()[0] for line in lines[3 : 3 + len(found["CP"])]] == list(found["CP"])
     difference = found.differences["CP"]["roc_auc"]
-    assert lines[2].split()[1:] == [
+    assert lines[3].split()[1:] == [
         f"{found['popularity']['roc_auc']:.4f}", f"{found['CP']['roc_auc']:.4f}",
         f"{difference.value:+.4f}", "±", f"{difference.error:.4f}",
     ]  # fmt: skip

@@ -500,10 +500,11 @@ def test_metrics_print_as_an_aligned_table_and_are_plain_for_json(fits):
     found = plait.evaluate(fit, "X", test, rank="j")
     lines = str(found).split("\n")
     assert lines[0] == f"X: {found.links} test links, {found.zeros} test zeros"
-    at = lines.index("  calibration")
-    assert len({len(line) for line in lines[1:at]}) == 1
-    assert [line.split()[0] for line in lines[1:at]] == list(found)
-    assert [line.split()[2:] for line in lines[1:at]] == [["±", f"{found.errors[name]:,.4f}"] for name in found]
+    at = lines.index("Calibration")
+    figures = lines[3 : at - 1]
+    assert len({len(line) for line in figures}) == 1
+    assert [line.split()[0] for line in figures] == list(found)
+    assert [line.split()[2:] for line in figures] == [["±", f"{found.errors[name]:,.4f}"] for name in found]
     assert lines[at + 1].split() == ["bin", "cells", "predicted", "observed"]
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"] == dict(found)
@@ -525,7 +526,7 @@ def test_links_that_the_fit_knows_are_noted_and_warned_of(own, words):
         f"R: {found.notes[0]}.\nTest by links that it has not seen, such as plait.hide sets aside."
     ]
     assert caught[0].filename == __file__
-    assert f"  note: {found.notes[0]}" in str(found)
+    assert f"note: {found.notes[0]}" in str(found)
     assert found.to_dict()["notes"][0] == found.notes[0]
 
 

@@ -231,7 +231,8 @@ def _summary(data: "Data", fitted: "Fit", run: Path) -> Document:
         "saved": str(run),
     }
     commands = [f"  {line}" for line in _next_commands(fitted, shlex.quote(str(run)))]
-    return Document("", [relations_table(data), Facts.of(about), Section("Next:", [Note("\n".join(commands), quiet=False)])])
+    following = Section("Next:", [Note("\n".join(commands), quiet=False)])
+    return Document("", [relations_table(data), Facts.of(about), following])
 
 
 def _next_commands(fitted: "Fit", run: str) -> list[str]:

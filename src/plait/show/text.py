@@ -99,11 +99,12 @@ def _table(on: "Console", table: Table) -> None:
 
     columns = [align([row[k] for row in table.rows]) for k in range(len(table.columns))]
     gap, widths = _fit(table.columns, columns, table.left, on.width)
+    if table.title:
+        _line(on, table.title, "bold")
     if widths is None:
         _paragraphs(on, table.columns, columns, table.left)
     else:
-        grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, title=table.title or None,
-                    title_justify="left", title_style="bold", padding=(0, 1, 0, gap - 2))  # fmt: skip
+        grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, gap - 2))
         for position, (heading, width) in enumerate(zip(table.columns, widths)):
             justify: Any = "left" if position < table.left else "right"
             grid.add_column(Text(heading), justify=justify, overflow="fold", width=width)
