@@ -28,8 +28,9 @@ class Fit(Fitted):
     bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
     stop: why it stopped, a `plait.Stop`: `stop.reason`, and as text a sentence. known: the observed links by relation.
     likelihood: by relation, an object that equals its name unless anything was given with it; learnt: by relation its
-    own numbers, {"burst": 0.7}. settings: the arguments of the fit. fingerprint: of the data, equal for equal data.
-    state: what the loop would go on from.
+    own numbers, {"burst": 0.7}. titles: by axis and by index what people call entities, a mapping from those that have
+    a title; tables and explanations show it beside the name (`film_title`). settings: the arguments of the fit.
+    fingerprint: of the data, equal for equal data. state: what the loop would go on from.
 
     members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
     `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,
@@ -182,6 +183,22 @@ class Fit(Fitted):
         from plait.fold.updating import update
 
         return update(self, data, iterations=iterations)
+
+    def title(self, axis: str, name: Any) -> str | None:
+        """What people call an entity of an axis (or index); None where it has no title."""
+        if axis not in self.labels:
+            self.model.axis(axis)  # refuses what is none
+        return self.titles[axis].get(name) if axis in self.titles else None
+
+    def titled(self, titles: Mapping[str, Any]) -> Self:
+        """The same fit with titles, as `plait.fit(…, titles=…)` takes them; those it had stay where none are given.
+
+        By axis a table with a column of ids, named as the axis (or the first one), and a column `title` (or `name`, or
+        the only other one); or a dict {id: title}. A title that is null or empty takes away that of its entity.
+        """
+        from plait.data.reading.titles import bind_titles
+
+        return self.calling(bind_titles(self.model, self.labels, titles, self.titles))
 
     def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plait.answer.titles import title_column
 from plait.errors import PlaitError, SettingError
 from plait.run.record import Fitted
 from plait.saying import Call
@@ -21,7 +22,8 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
 
     Of factor U: `U` is its mean, and `U_sd`, `U_concentration` and `U_scale` are the rest of its posterior (EM, MAP and
     given factors: 0, ∞ and 0). Dimensions have the names of indices; coordinates are the names of entities along
-    visible ones and 0 … R−1 along latent ones. Attributes: model (its text), method, bound, stop, seed.
+    visible ones and 0 … R−1 along latent ones; titles, where there are any, are a coordinate `film_title` along film.
+    Attributes: model (its text), method, bound, stop, seed.
     """
     try:
         import xarray as labelled
@@ -45,7 +47,8 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
         "stop": str(fit.stop),
         "seed": fit.seed,
     }
-    return labelled.Dataset(variables, {index: _coordinate(fit, index) for index in indices}, attributes)
+    coordinates = {index: _coordinate(fit, index) for index in indices}
+    return labelled.Dataset(variables, coordinates | _titles(fit, indices, variables), attributes)
 
 
 def _dimensions(name: str, posterior: "Posterior") -> tuple[str, ...]:
@@ -63,6 +66,16 @@ def _coordinate(fit: Fitted, index: str) -> Any:
     if index in fit.labels:
         return fit.labels[index].names.to_numpy()
     return np.arange(fit.rank[index] if index in fit.rank else len(fit.factors[index.removesuffix("_row")].mean))
+
+
+def _titles(fit: Fitted, indices: list[str], variables: dict[str, Any]) -> dict[str, Any]:
+    """Titles along indices that have any, empty text where there is none."""
+    named = {title_column(index): index for index in indices if index in fit.titles}
+    return {
+        name: (index, fit.titles[index].column.fill_null("").to_numpy())
+        for name, index in named.items()
+        if name not in variables and name not in indices
+    }
 
 
 def _check_names(fit: Fitted, indices: list[str]) -> None:

@@ -52,9 +52,9 @@ def check(
         watched = watch(settings.pop("threads", None), measure=measure) if dask else None
         with working("reading"):
             data = found.model.bind(found.data(), labels=found.labels())
-            fixed = found.fixed()
+            fixed, titles = found.fixed(), found.titles(data.labels)
         with working("choosing rank and weights"):
-            given = Options(fixed=fixed or None, executor=watched, **settings)
+            given = Options(fixed=fixed or None, executor=watched, titles=titles, **settings)
             data, arguments = settle(found.model, data, given, _unsaid)
         task = prepare(found.model, data, arguments)
     for trap in traps:

@@ -66,9 +66,9 @@ def _chosen(config: "Config", given: dict[str, Any]) -> "Choice":
     with of_config(config.changed(**given)):
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
-            fixed = config.fixed()
+            fixed, titles = config.fixed(), config.titles(data.labels)
         settings = config.settings | config.compared | given
-        return plait.choose(config.model, data, fixed=fixed or None, **settings)
+        return plait.choose(config.model, data, fixed=fixed or None, titles=titles, **settings)
 
 
 def _remembered(config: "Config", choice: "Choice") -> "Config":

@@ -183,11 +183,13 @@ def _fitted(
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed = config.fixed()
+            titles = None if resumed else config.titles(data.labels)  # a run that goes on has them
         try:
             fitted = plait.fit(
                 config.model,
                 data,
                 fixed=fixed or None,
+                titles=titles,
                 init=run if resumed else None,
                 progress=plait.Progress(interrupt="return"),
                 checkpoint=plait.Checkpoint(run, seconds=every, overwrite=force, extra={"config": config.to_dict()}),

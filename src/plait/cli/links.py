@@ -9,6 +9,7 @@ import typer
 
 from plait.answer.explain.refit import OtherDataError, same_data
 from plait.answer.search.top import top as find_links
+from plait.answer.titles import title_columns
 from plait.cli.cells import named_cell, read_cells
 from plait.cli.dialect import CommandLine, in_words, of_config, of_tables
 from plait.cli.options import (
@@ -67,7 +68,8 @@ def predict(
     found = read_cells(fit, run, relation, str(cells), reading(kind, columns, delimiter, header, unquoted, strip))
     with of_tables({"cells": found}):
         scored = fit.predict(relation, found.table, unknown=unknown)
-    deliver(scored, len(found.table.columns), path=output, as_json=json)
+    titles = title_columns(fit, fit.model.equation(relation).indices, found.table.columns)
+    deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles)
 
 
 def top(
@@ -112,7 +114,8 @@ def top(
         warnings.simplefilter("always", UserWarning)
         tables = [one.table for one in excluded]
         links = find_links(fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score)
-    deliver(links, len(indices), path=output, as_json=json)
+    titles = title_columns(fit, indices, indices)
+    deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles)
     if caught and not json:
         dialect = CommandLine()
         dialect.know(context.command)

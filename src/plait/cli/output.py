@@ -81,8 +81,11 @@ def check_free(path: "Path | None", force: bool) -> None:
         )
 
 
-def deliver(table: "pl.DataFrame", labels: int, *, path: "Path | None", as_json: bool, title: str = "") -> None:
-    """A table as the user asked for it: into a file, as JSON, or to be read."""
+def deliver(
+    table: "pl.DataFrame", labels: int, *, path: "Path | None", as_json: bool, title: str = "",
+    gaps: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """A table as the user asked for it: into a file, as JSON, or to be read; gaps: columns whose nulls are blank."""
     if path is not None:
         write(table, path)
         if as_json:
@@ -92,4 +95,4 @@ def deliver(table: "pl.DataFrame", labels: int, *, path: "Path | None", as_json:
     elif as_json:
         emit(table.to_dicts())
     else:
-        frame(table, labels, title)
+        frame(table.with_columns(pl.col(name).fill_null("") for name in gaps), labels, title)

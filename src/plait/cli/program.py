@@ -45,6 +45,7 @@ COMMANDS = {
     "explain": ("links", "Say why a link is predicted."),
     "fold-in": ("growing", "Add new entities to a run; everything else of it stays as it is."),
     "update": ("growing", "Let a run learn new links, without the data that it was made from."),
+    "title": ("titling", "Give the entities of a run titles, which all commands show beside their names."),
     "evaluate": ("evaluating", "Measure how well a run predicts links that it has not seen."),
     "pack": ("packing", "Sort tables that are larger than memory into blocks on disk."),
     "convert": ("converting", "Read a table or an array, and write it as another kind of file."),

@@ -22,7 +22,7 @@ class InToml(Dialect):
     def argument(self, given: Argument, about: Where | None, sign: str) -> str:
         """``method = "vb"``, ``value = "plays" in [relations.visits]``, ``user = […] in [labels]``."""
         if given.value is NOTHING:
-            return "[labels]" if given.name == "labels" else given.name
+            return f"[{given.name}]" if given.name in ("labels", "titles") else given.name
         if given.name == "fixed":
             return f'source = "…" in [exposures.{next(iter(given.value))}]'
         if given.name in ("labels", "rank") and isinstance(given.value, Mapping):
@@ -114,6 +114,9 @@ class Toml(InToml):
 
     def _source(self, place: Place) -> tuple[str, dict[str, Any]] | None:
         """Where the table of a place was read from, and how."""
+        for axis, entry in self.config.titled.items():
+            if place.table == f"titles of {axis}":
+                return self.config.location(entry["source"]), self.config.options(entry)
         for group, name, entry in self._tables():
             if name != place.table:
                 continue

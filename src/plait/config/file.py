@@ -17,6 +17,7 @@ from plait.saying import Argument, FilePlace, Key
 if TYPE_CHECKING:
     from plait.data import Relation
     from plait.data.blocks.packed import Packed
+    from plait.data.labels.names import Labels
 
 OF_RELATION = ("value", "observed", "likelihood", "universe", "weight", "duplicates", "diagonal")
 
@@ -48,7 +49,7 @@ class Config:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of `plait.fit` beside model, data, fixed and labels."""
+        """The arguments of `plait.fit` beside model, data, fixed, labels and titles."""
         from plait.infer.prior import Gamma
 
         found = dict(self.tables.get("fit", {}))
@@ -109,6 +110,23 @@ class Config:
         if not declared:
             return None
         return {axis: self._names(axis, names) if is_table(names) else names for axis, names in declared.items()}
+
+    def titles(self, labels: "Mapping[str, Labels]") -> dict[str, Any] | None:
+        """Tables of titles by axis, their files read; None where there are none. labels: names by axis and index."""
+        from plait.config.titles import read_titles
+
+        found = {}
+        for axis, table in self.titled.items():
+            source, own = self.location(table["source"]), labels.get(axis)
+            options = self.options(table)
+            found[axis], _ = read_titles(source, options, axis, own, table.get("id"), table.get("title"))
+        return found or None
+
+    @property
+    def titled(self) -> dict[str, Table]:
+        """What [titles] says by axis, as tables with a source."""
+        given = self.tables.get("titles", {})
+        return {axis: table if is_table(table) else {"source": table} for axis, table in given.items()}
 
     def location(self, source: str) -> str:
         """Where a source is: a file as seen from here, or a database URL as it is."""

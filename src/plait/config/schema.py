@@ -65,11 +65,12 @@ SOURCES: Check = (
     "a file, or a list of files",
 )
 LABELS: Check = (lambda value: isinstance(value, (list, dict)), 'a list of names, or { source = "…", column = "…" }')
+TITLES: Check = (_is_source, 'a file, or { source = "…", id = "…", title = "…" }')
 
 
 TOP: dict[str, Check] = {
-    "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "labels": TABLE, "fit": TABLE,
-    "choose": TABLE,
+    "model": TEXT, "rank": RANK, "relations": TABLE, "exposures": TABLE, "labels": TABLE, "titles": TABLE,
+    "fit": TABLE, "choose": TABLE,
 }  # fmt: skip
 # The options of plait.read; `columns` and `value` have a meaning of their own here.
 READ: dict[str, Check] = {
@@ -138,6 +139,10 @@ def checked(path: str, tables: Table) -> Table:
         _check(path, "[labels]", {axis: names}, {axis: LABELS})
         if is_table(names):
             sourced.append((f"[labels] {axis}", names, {**SOURCE, "column": TEXT}))
+    for axis, titles in tables.get("titles", {}).items():
+        _check(path, "[titles]", {axis: titles}, {axis: TITLES})
+        if is_table(titles):
+            sourced.append((f"[titles] {axis}", titles, {**SOURCE, "id": TEXT, "title": TEXT}))
     for where, table, keys in sourced:
         _check_source(path, where, table, keys)
     _check_fit(path, tables.get("fit", {}))

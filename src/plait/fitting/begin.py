@@ -18,6 +18,7 @@ from plait.data.blocks.binding import bind_all, refuse_packed
 from plait.data.bound import Data
 from plait.data.cells.trees import Forest
 from plait.data.observing.pairs import Pairs, find_pairs
+from plait.data.reading.titles import bind_titles
 from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.fitting import checks, sizes
@@ -162,7 +163,8 @@ def _taken_up(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, S
     if given.adapt == AUTO:
         words["adapt"] = earlier.settings["adapt"]
         loop = replace(loop, ties=words["adapt"])
-    origin = replace(origin, seed=earlier.seed, settings=origin.settings | words)
+    titles = bind_titles(origin.model, origin.labels, given.titles, earlier.titles)
+    origin = replace(origin, seed=earlier.seed, settings=origin.settings | words, titles=titles)
     warm_up = WARM_UP if origin.settings["start"] == "em" else 0
     loop = replace(loop, warm_up=warm_up, adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER))
     loop = (
@@ -230,7 +232,8 @@ def _origin(
     likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
     known = {name: Known.of(relation) for name, relation in data.relations.items()}
     mark = fingerprint(data, exposures, {name: factor.parameters for name, factor in factors.items()})
-    return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark)
+    titles = bind_titles(data.model, data.labels, given.titles)
+    return Origin(data.model, given.method, seed, data.labels, likelihood, exposures, known, words, mark, titles)
 
 
 def _priors(

@@ -52,6 +52,7 @@ def fit(
     restarts: int = Options.restarts,
     keep: str | None = None,
     bootstrap: bool = Options.bootstrap,
+    titles: Mapping[str, Any] | None = None,
 ) -> Fit:
     """Fit a model to data and return the posterior.
 
@@ -83,10 +84,15 @@ def fit(
     answers from the mixture of all of them (`fit.members`) and shows the factors of the one with the best bound; "best"
     keeps that one alone. bootstrap: all members but the first see links reweighed at random, so that the mixture is as
     wide as data of this size leave it uncertain; shown is the first. Wider intervals, slightly worse predictions.
+
+    titles: what people call entities, shown beside their names by all that a fit answers: by axis a table with a column
+    of ids, named as the axis (or the first one), and a column `title` (or `name`, or the only other one); or a dict
+    {id: title}. Ids that the data do not have are ignored. They change nothing else, and may be given later: see
+    `Fit.titled`.
     """
     options = Options(
         rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
-        accelerate, start, restarts, keep, bootstrap,
+        accelerate, start, restarts, keep, bootstrap, titles,
     )  # fmt: skip
     saving, report = as_checkpoint(checkpoint), as_progress(progress)
     model = model if isinstance(model, Model) else Model(model)

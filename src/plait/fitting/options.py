@@ -155,6 +155,7 @@ class Options:
     restarts: Any = said(1, whole(1), "Fit so many times from other starts, and answer from their average.")
     keep: Any = said(None, word("average", "best", none=True), "Of several fits: answer from all, or from the best.")
     bootstrap: Any = said(False, SWITCH, "All fits but the first see links reweighed at random: wider intervals.")
+    titles: Any = only_python(None, "What people call entities, by axis: tables of ids and titles.")
     rank_by: Any = only_python(None, "How the rank was found, in words, where it was not given.")
     found_weights: Any = only_python(None, "Weights that were found, by relation, and how, as words of the settings.")
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from plait.data.labels.titles import grown_titles
 from plait.errors import DataError, SettingError
 from plait.execute import Threads
 from plait.fold.blocks import Block, blocks_of
@@ -87,6 +88,7 @@ def grown(
         "exposures": grown_exposures(fit, growth),
         "fingerprint": mark_of(fit, growth, fresh),
         "settings": fit.settings | {"folded": _before(fit, growth)},
+        "titles": grown_titles(fit.titles, growth.labels),
     }
     members = []
     for member, solution in zip(fit.members, solutions):

@@ -15,6 +15,7 @@ from plait.data.binding.known import Known
 from plait.data.cells.fibres import Fibres, distinct
 from plait.data.cells.keys import columns_of
 from plait.data.cells.trees import Forest
+from plait.data.labels.titles import grown_titles
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.undirected import each_once
 from plait.data.observing.weights import Weights
@@ -56,7 +57,7 @@ def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
     settings = {word: value for word, value in fit.settings.items() if word != "folded"}
     origin = Origin(
         fit.model, fit.method, fit.seed, growth.labels, fit.likelihood, exposures, known, settings,
-        mark_of(fit, growth, fresh),
+        mark_of(fit, growth, fresh), grown_titles(fit.titles, growth.labels),
     )  # fmt: skip
     stop = Stop(Reason.SWEEPS, f"updated by {iterations} iterations over new links, after: {fit.stop.sentence}")
     executor, forest = Threads(fit.settings.get("threads")), Forest()

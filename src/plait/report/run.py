@@ -19,6 +19,7 @@ def description(fit: "Fit", header: dict[str, Any]) -> dict[str, Any]:
         "rank": fit.rank,
         "seed": fit.seed,
         "axes": {axis: len(fit.labels[axis]) for axis in fit.model.axes},
+        **({"titles": {axis: len(fit.titles[axis]) for axis in _titled(fit)}} if fit.titles else {}),
         "relations": {
             name: {"likelihood": str(fit.likelihood[name]), "shape": known.shape, "links": len(known)}
             for name, known in fit.known.items()
@@ -57,6 +58,7 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
         {
             "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}, seed {fit.seed}",
             "axes": ", ".join(f"{axis} {len(fit.labels[axis]):,}" for axis in fit.model.axes),
+            **_titles(fit),
             **weight_words(fit.settings),
             **members(fit),
             "bound": reached(fit),
@@ -86,6 +88,16 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
         Table(["factor", "indices", *headings], factors, left=2),
     )
     return Document("", blocks, description(fit, header))
+
+
+def _titled(fit: "Fit") -> list[str]:
+    return [axis for axis in fit.model.axes if axis in fit.titles]
+
+
+def _titles(fit: "Fit") -> dict[str, str]:
+    """A line on the titles of entities; none where there are none."""
+    found = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.labels[axis]):,}" for axis in _titled(fit)]
+    return {"titles": ", ".join(found)} if found else {}
 
 
 def reached(fit: "Fit") -> str:

@@ -17,6 +17,7 @@ from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.keys import coordinate_type
 from plait.data.labels.names import Labels
+from plait.data.labels.titles import Titles
 from plait.data.observing.closed import Closed
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.undirected import groups_of
@@ -71,7 +72,7 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
     origin = Origin(
         model, header["method"], header["seed"], labels, likelihood, exposures, known, header["settings"],
-        header["fingerprint"],
+        header["fingerprint"], _titles(model, labels, place, header),
     )  # fmt: skip
     members = []
     for name, course in courses(header).items():
@@ -128,6 +129,17 @@ def _labels(axis: str, file: Path | bytes) -> Labels:
     import polars as pl
 
     return Labels(axis, pl.read_parquet(file)[axis].alias(""))
+
+
+def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Mapping[str, Any]) -> dict[str, Titles]:
+    """Titles by axis and index, of axes that have any."""
+    import polars as pl
+
+    found = {}
+    for n, axis in enumerate(model.axes):
+        if (name := f"titles-{n}-{axis}") in header["files"]:
+            found[axis] = Titles(labels[axis], pl.read_parquet(intact(place, header, name))["title"])
+    return found | {index: found[model.axis(index)] for index in model.visible if model.axis(index) in found}
 
 
 def _known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Known:

@@ -18,6 +18,7 @@ from plait.data.binding.known import Known
 from plait.data.bound import Data
 from plait.data.cells.keys import columns_of
 from plait.data.labels.names import Labels
+from plait.data.labels.titles import Titles
 from plait.data.observing.pairs import Pairs
 from plait.infer.hyper import gauge
 from plait.infer.loop import ADAPT_AFTER
@@ -43,6 +44,7 @@ class Origin:
     known: dict[str, Known]
     settings: dict[str, Any]
     fingerprint: str
+    titles: Mapping[str, Titles] = field(default_factory=dict)
 
 
 class Member(NamedTuple):
@@ -152,6 +154,7 @@ class Fitted:
     fingerprint: str = field(repr=False)
     state: State = field(repr=False)
     ensemble: tuple[Self, ...] = field(default=(), repr=False)
+    titles: Mapping[str, Titles] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         named = {name: as_likelihood(likelihood) for name, likelihood in self.likelihood.items()}
@@ -192,7 +195,7 @@ class Fitted:
         return cls(
             origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
             list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
-            origin.known, origin.settings, origin.fingerprint, state,
+            origin.known, origin.settings, origin.fingerprint, state, titles=origin.titles,
         )  # fmt: skip
 
     @cached_property
@@ -215,13 +218,18 @@ class Fitted:
         """What the fit comes from."""
         return Origin(
             self.model, self.method, self.seed, self.labels, self.likelihood, self.exposures, self.known,
-            self.settings, self.fingerprint,
+            self.settings, self.fingerprint, self.titles,
         )  # fmt: skip
 
     def knowing(self, known: dict[str, Known]) -> Self:
         """The same fit, which remembers these links only."""
         ensemble = tuple(replace(member, known=known) for member in self.ensemble)
         return replace(self, known=known, ensemble=ensemble)
+
+    def calling(self, titles: Mapping[str, Titles]) -> Self:
+        """The same fit with these titles."""
+        ensemble = tuple(replace(member, titles=titles) for member in self.ensemble)
+        return replace(self, titles=titles, ensemble=ensemble)
 
     def same_rows(self, data: Data, name: str) -> bool:
         """Whether a factor has the same entities in other data."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plait.data.binding.known import Known
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.labels.names import Labels
+from plait.data.labels.titles import Titles
 from plait.data.observing.pairs import Pairs
 from plait.errors import SettingError, StoreError
 from plait.forked import refuse_in_fork
@@ -160,6 +161,9 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         files.append(File("closed", ".safetensors", None, partial(_write_arrays, _closed_arrays(origin.known))))
     for n, axis in enumerate(origin.model.axes):
         files.append(File(f"labels-{n}-{axis}", ".parquet", key, partial(_write_labels, origin.labels[axis])))
+        if axis in origin.titles:
+            titles = origin.titles[axis]
+            files.append(File(f"titles-{n}-{axis}", ".parquet", titles.mark, partial(_write_titles, titles)))
     for n, equation in enumerate(origin.model.equations):
         known = origin.known[equation.relation]
         if isinstance(known.links, CellsOnDisk):
@@ -207,6 +211,11 @@ def _write_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
 
 def _write_labels(labels: Labels, path: Path) -> None:
     labels.names.alias(labels.axis).to_frame().write_parquet(path)
+
+
+def _write_titles(titles: Titles, path: Path) -> None:
+    """One a row of the axis, null where there is none."""
+    titles.column.alias("title").to_frame().write_parquet(path)
 
 
 def _write_known(known: Known, indices: tuple[str, ...], path: Path) -> None:

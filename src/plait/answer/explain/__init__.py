@@ -57,12 +57,25 @@ def explain(
     numbered, others, rest = _reasons(fit, views, relation, row, int(top))
     if without is not None:
         numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
-    return Explanation(
+    explanation = Explanation(
         relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
         _shares(fit, equation, shares), remainder,
         sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
         tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
     )  # fmt: skip
+    return replace(explanation, titles=_titles(fit, explanation)) if fit.titles else explanation
+
+
+def _titles(fit: Fitted, e: Explanation) -> dict[str, dict[Any, str]]:
+    """By index the titles of all entities that an explanation names."""
+    names: dict[str, dict[Any, None]] = {}
+    pairs = [(s.index, s.name) for s in e.standings]
+    for cell in (e.cell, *(link.cell for link in e.reasons), *(row.entities for row in e.rows)):
+        pairs.extend(cell.items())
+    for index, name in pairs:
+        names.setdefault(index, {})[name] = None
+    titled = {index: zip(own, fit.titles[index].of(list(own))) for index, own in names.items() if index in fit.titles}
+    return {index: {name: title for name, title in own if title is not None} for index, own in titled.items()}
 
 
 def _near(fit: Fitted, equation: Equation, row: Rows) -> Fitted:

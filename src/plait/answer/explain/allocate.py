@@ -10,6 +10,7 @@ from plait.answer.explain.bearing import expected_counts
 from plait.answer.explain.latent import Kind, components, free_name, latent_sizes, name_terms, terms_at
 from plait.answer.explain.views import weigh
 from plait.answer.predict.lookup import rows_of
+from plait.answer.titles import add_titles
 from plait.data.labels.columns import number_array
 from plait.errors import DataError, SettingError
 from plait.model import Equation
@@ -111,7 +112,8 @@ def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, found: _S
         columns.append(column("term", name_terms(equation)).gather(found.term))
     for index, setting in zip(equation.latent, found.settings.T):
         columns.append(pl.Series(index, setting).set(pl.Series(setting < 0), None))
-    return pl.DataFrame([*columns, column("share", found.share), column("expected", found.expected)])
+    table = pl.DataFrame([*columns, column("share", found.share), column("expected", found.expected)])
+    return add_titles(fit, table, equation.indices)
 
 
 # --- arguments

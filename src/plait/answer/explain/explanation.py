@@ -1,12 +1,12 @@
 """An explanation: records, the same as polars tables, and as plain data. `text` writes it for people."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plait.answer.explain.page import describe
-from plait.answer.explain.text import written
+from plait.answer.explain.text import link_words, row_words, written
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,7 +95,7 @@ class Explanation:
     that of those not listed, of component_count in all. standings: who characterises the leading components. reasons:
     the known links most responsible; other_links more have other_responsibility together. rows: what the cell rests on,
     this link included where it is known. method: that of the fit; "em" has no prior. exact: how each reason's link was
-    changed to fit again, "zero" or "missing"; None: it was not.
+    changed to fit again, "zero" or "missing"; None: it was not. titles: by index those of the entities it names.
     """
 
     relation: str
@@ -113,6 +113,7 @@ class Explanation:
     rows: tuple[Evidence, ...]
     method: str
     exact: str | None = None
+    titles: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
 
     @cached_property
     def components(self) -> "pl.DataFrame":
@@ -129,13 +130,19 @@ class Explanation:
 
     @cached_property
     def entities(self) -> "pl.DataFrame":
-        """Who characterises the leading components: component, index, name, weight, lift, rank, of_cell."""
+        """Who characterises the leading components: component, index, name, weight, lift, rank, of_cell.
+
+        Where a fit has titles, `title` follows the name.
+        """
         rows = [
             (str(self.shares[e.component]), e.index, str(e.name), e.weight, e.lift, e.rank, e.of_cell)
             for e in self.standings
         ]
-        return _table({"component": str, "index": str, "name": str, "weight": float, "lift": float, "rank": int,
-                       "of_cell": bool}, rows)  # fmt: skip
+        table = _table({"component": str, "index": str, "name": str, "weight": float, "lift": float, "rank": int,
+                        "of_cell": bool}, rows)  # fmt: skip
+        if not self.titles:
+            return table
+        return table.insert_column(3, _titles(list(map(self._title, self.standings))))
 
     @cached_property
     def links(self) -> "pl.DataFrame":
@@ -144,7 +151,10 @@ class Explanation:
         responsibility and exact are fractions of the mean (see `Link`), as the text shows them in percent.
         """
         schema = {"relation": str, "link": str, "value": float, "responsibility": float, "through": str, "exact": float}
-        rows = [(r.relation, str(r), r.value, r.responsibility, ", ".join(r.through), r.exact) for r in self.reasons]
+        rows = [
+            (r.relation, link_words(self, r), r.value, r.responsibility, ", ".join(r.through), r.exact)
+            for r in self.reasons
+        ]
         table = _table(schema, rows)
         return table if self.exact else table.drop("exact")
 
@@ -154,7 +164,7 @@ class Explanation:
 
         A cell of rate 0 uses nothing of its rows: data and prior are 0.
         """
-        rows = [(row.factor, str(row), row.data, row.prior, row.links) for row in self.rows]
+        rows = [(row.factor, row_words(self, row), row.data, row.prior, row.links) for row in self.rows]
         return _table({"factor": str, "entity": str, "data": float, "prior": float, "links": int}, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +172,7 @@ class Explanation:
         return {
             "relation": self.relation,
             "cell": _plain(self.cell),
+            **self._titled(self.cell),
             "known": self.known,
             "value": self.value,
             "prediction": dict(self.prediction),
@@ -171,21 +182,30 @@ class Explanation:
             ],
             "component_count": self.component_count,
             "remainder": self.remainder,
-            "entities": [_plain(vars(e)) for e in self.standings],
+            "entities": [_plain(vars(e)) | ({"title": self._title(e)} if self.titles else {}) for e in self.standings],
             "links": [
-                {"relation": r.relation, "cell": _plain(r.cell), "value": r.value, "responsibility": r.responsibility,
-                 "through": list(r.through), "exact": r.exact}
+                {"relation": r.relation, "cell": _plain(r.cell), **self._titled(r.cell), "value": r.value,
+                 "responsibility": r.responsibility, "through": list(r.through), "exact": r.exact}
                 for r in self.reasons
             ],
             "other_links": self.other_links,
             "other_responsibility": self.other_responsibility,
             "exact": self.exact,
             "evidence": [
-                {"factor": row.factor, "entities": _plain(row.entities), "data": row.data, "prior": row.prior,
-                 "links": row.links}
+                {"factor": row.factor, "entities": _plain(row.entities), **self._titled(row.entities), "data": row.data,
+                 "prior": row.prior, "links": row.links}
                 for row in self.rows
             ],
         }  # fmt: skip
+
+    def _title(self, entity: Entity) -> str | None:
+        return self.titles.get(entity.index, {}).get(entity.name)
+
+    def _titled(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        """The titles of some names by index, as one key; none where the fit has no titles."""
+        if not self.titles:
+            return {}
+        return {"titles": {i: own[name] for i, name in names.items() if name in (own := self.titles.get(i, {}))}}
 
     def __str__(self) -> str:
         return written(self)
@@ -208,6 +228,12 @@ def _table(schema: Mapping[str, type], rows: list[tuple[Any, ...]]) -> "pl.DataF
 
     types = {str: pl.String, float: pl.Float64, int: pl.Int64, bool: pl.Boolean}
     return pl.DataFrame(rows, schema={name: types[kind] for name, kind in schema.items()}, orient="row")
+
+
+def _titles(titles: list[str | None]) -> "pl.Series":
+    import polars as pl
+
+    return pl.Series("title", titles, pl.String)
 
 
 def _plain(names: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def _components(e: "Explanation") -> Table:
 
 
 def _links(e: "Explanation") -> Table:
-    rows = [(str(r), f"{r.value:g}", percent(r.loss), text.same(r)) for r in e.reasons]
+    rows = [(text.link_words(e, r), f"{r.value:g}", percent(r.loss), text.same(r)) for r in e.reasons]
     heading = f"Because of these known links ({text.measure(e)})" if rows else "Known links"
     return Table(("link", "value", "smaller by", "shares"), rows, heading, text.other_links(e) or _none(e), left=4)
 
@@ -36,5 +36,5 @@ def _none(e: "Explanation") -> str:
 
 def _rests_on(e: "Explanation") -> Table:
     part = text.has_prior(e)
-    rows = [(str(row), row.factor, *([Share(row.data)] if part else []), row.links) for row in e.rows]
+    rows = [(text.row_words(e, row), row.factor, *([Share(row.data)] if part else []), row.links) for row in e.rows]
     return Table(("entity", "factor", *(["from data"] if part else []), "known links"), rows, text.basis(e), left=2)

@@ -1,13 +1,13 @@
 """An explanation in words. What is said of each number is said here, for the terminal as for `page`."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plait.answer.explain.entities import LEAST
 from plait.show.words import percent
 
 if TYPE_CHECKING:
-    from plait.answer.explain.explanation import Entity, Explanation, Link, Share
+    from plait.answer.explain.explanation import Entity, Evidence, Explanation, Link, Share
 
 WIDTH = 100  # columns of a line, as far as names allow
 LINES = 20  # spent on components at most
@@ -29,7 +29,13 @@ def written(e: "Explanation") -> str:
 
 def title(e: "Explanation") -> str:
     """The question."""
-    return f"Why {e.relation}({', '.join(f'{index}={name}' for index, name in e.cell.items())})?"
+    return f"Why {e.relation}({', '.join(f'{index}={called(e, index, name)}' for index, name in e.cell.items())})?"
+
+
+def called(e: "Explanation", index: str, name: Any) -> str:
+    """An entity: its name, and its title beside it where it has one."""
+    title = e.titles.get(index, {}).get(name)
+    return str(name) if title is None else f'{name} "{_cut(" ".join(title.split()))}"'
 
 
 def predicted(e: "Explanation") -> str:
@@ -109,9 +115,9 @@ def names(e: "Explanation", component: int, index: str, width: int) -> str:
     leading = _leading(top)
     for standing in top:
         if standing in leading:
-            others.append(_cut(standing.name) + ("*" if standing.of_cell else ""))
+            others.append(_short(e, standing) + ("*" if standing.of_cell else ""))
         elif standing.of_cell:
-            own = f"{_cut(standing.name)}* is number {standing.rank:,} of {standing.of:,}"
+            own = f"{_short(e, standing)}* is number {standing.rank:,} of {standing.of:,}"
     end = f"; {own}" if own else ""
     while len(others) > 1 and columns(", ".join(others) + end) > width:
         others.pop()
@@ -121,6 +127,12 @@ def names(e: "Explanation", component: int, index: str, width: int) -> str:
 def _leading(top: "Sequence[Entity]") -> "list[Entity]":
     """Those that characterise the component; the cell's own may follow them far behind."""
     return [standing for place, standing in enumerate(top) if standing.rank <= place + 1 and standing.lift > LEAST]
+
+
+def _short(e: "Explanation", standing: "Entity") -> str:
+    """An entity in a list of them."""
+    name = called(e, standing.index, standing.name)
+    return _cut(standing.name) + name.removeprefix(str(standing.name))
 
 
 def _cut(name: object) -> str:
@@ -145,12 +157,22 @@ def padded(words: str, width: int) -> str:
 def _reasons(e: "Explanation") -> list[str]:
     if not e.reasons:
         return [no_reason(e)] if possible(e) else []  # else said with the components
-    names = [f"{r}{'' if r.value == 1 else f' = {r.value:g}'}" for r in e.reasons]
+    names = [f"{link_words(e, r)}{'' if r.value == 1 else f' = {r.value:g}'}" for r in e.reasons]
     wide = min(max(map(columns, names)), WIDTH - 30)
     lines = [f"Because of these known links ({measure(e)})"]
     for name, reason in zip(names, e.reasons):
         lines.append(f"    {percent(reason.loss):>11}  {padded(name, wide)}  {same(reason)}")
     return lines + ([f"    {other_links(e)}"] if e.other_links else [])
+
+
+def link_words(e: "Explanation", link: "Link") -> str:
+    """A known link."""
+    return f"{link.relation}({', '.join(called(e, index, name) for index, name in link.cell.items())})"
+
+
+def row_words(e: "Explanation", row: "Evidence") -> str:
+    """The entities of a row of a factor."""
+    return ", ".join(f"{index} {called(e, index, name)}" for index, name in row.entities.items())
 
 
 def no_reason(e: "Explanation") -> str:
@@ -188,7 +210,7 @@ def other_links(e: "Explanation") -> str:
 def _rests_on(e: "Explanation") -> list[str]:
     if not e.rows:
         return []
-    names = [f"{row} ({row.factor})" for row in e.rows]
+    names = [f"{row_words(e, row)} ({row.factor})" for row in e.rows]
     wide = max(map(columns, names))
     lines = [basis(e)]
     for name, row in zip(names, e.rows):

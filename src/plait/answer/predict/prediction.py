@@ -26,6 +26,7 @@ from plait.answer.predict.loops import closed_form
 from plait.answer.predict.moments import average, mean_rate, moments
 from plait.answer.predict.operands import RateTerm, apart, terms
 from plait.answer.predict.pieces import in_pieces
+from plait.answer.titles import add_titles
 from plait.errors import DataError, SettingError, suggestion
 from plait.run.record import Fitted
 from plait.saying import Argument, Place
@@ -144,7 +145,8 @@ def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", n
     new = columns(fit, relation, rows)
     if not frame.columns and not len(frame):  # the one cell of a relation without indices
         return nw.from_dict(new, backend=backend).to_native()
-    return frame.with_columns(*[nw.new_series(name, new[name], backend=backend) for name in new]).to_native()
+    scored = frame.with_columns(*[nw.new_series(name, new[name], backend=backend) for name in new]).to_native()
+    return add_titles(fit, scored, fit.model.equation(relation).indices)
 
 
 def _hosting(fit: Fitted, relation: str, cells: Any, new: Any) -> Fitted:

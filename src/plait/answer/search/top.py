@@ -17,6 +17,7 @@ from plait.answer.search.by_entity import Blocks
 from plait.answer.search.candidates import Candidates
 from plait.answer.search.excluded import read_excluded
 from plait.answer.search.form import Axis
+from plait.answer.titles import add_titles
 from plait.data.labels.names import listed
 from plait.errors import ClosedWarning, DataError, SettingError, suggestion
 from plait.model.model import Equation
@@ -242,4 +243,5 @@ def _table(
     names = {
         index: fit.labels[index].names.gather(rows[order, n]).alias(index) for n, index in enumerate(equation.indices)
     }
-    return pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})
+    table = pl.DataFrame({**names, **{name: values[order] for name, values in found.items()}})
+    return add_titles(fit, table, equation.indices)

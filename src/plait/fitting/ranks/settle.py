@@ -62,7 +62,7 @@ def settle_weights(data: Data, given: Options, say: Say) -> tuple[Data, Options]
         def refit(data: Data, weights: Mapping[str, float]) -> Fit:
             say(f"trying weights {', '.join(f'{name} = {weight:g}' for name, weight in weights.items())}")
             # What a fit began with has perhaps seen the links that are put aside here.
-            plain = replace(given, init=None, rank=ranks, sweeps=min(given.sweeps, SWEEPS))
+            plain = replace(given, init=None, titles=None, rank=ranks, sweeps=min(given.sweeps, SWEEPS))
             return fit_quietly(data.weighing(weights), plain)
 
         words = predicting_weights(data, scale_of(data, ranks).work(1), refit, int(given.seed))
@@ -112,9 +112,11 @@ def _predicting(given: Options, scale: Scale, say: Say) -> Found:
         way = "rule" if scale.room else "sizes of given arrays"
         return Found(scale.ranks(by_rule(scale)), way)
 
+    plain = replace(given, titles=None, sweeps=min(given.sweeps, SWEEPS))
+
     def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
         say(f"trying rank {_shown(ranks)}")
-        return fit_quietly(data, replace(given, rank=dict(ranks), seed=seed, sweeps=min(given.sweeps, SWEEPS)))
+        return fit_quietly(data, replace(plain, rank=dict(ranks), seed=seed))
 
     alone = given.restarts == 1 or given.keep == "best"
     return predicting_rank(scale, refit, int(given.seed), alone=alone)
@@ -124,7 +126,7 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
     """The rank with the best bound; a single fit goes on from where that was found."""
     _check_bound(given)
     # Priors that grow in number with the rank are not paid for, so that more components would always be better.
-    plain = replace(given, adapt=None if given.adapt is None else "factor")
+    plain = replace(given, titles=None, adapt=None if given.adapt is None else "factor")
 
     def refit(ranks: Mapping[str, int], seed: int, **others: Any) -> Fit:
         say(f"trying rank {_shown(ranks)}")
