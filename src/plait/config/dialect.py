@@ -25,7 +25,7 @@ class InToml(Dialect):
             return f"[{given.name}]" if given.name in ("labels", "titles") else given.name
         if given.name == "fixed":
             return f'source = "…" in [exposures.{next(iter(given.value))}]'
-        if given.name in ("labels", "rank") and isinstance(given.value, Mapping):
+        if given.name in ("labels", "rank", "titles") and isinstance(given.value, Mapping):
             return f"{self._keys(given.value)} in [{given.name}]"
         place = " in [fit.prior]" if given.of == "Gamma" else ""
         if given.of in OF_TABLES:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 WORDS = ("title", "name")  # columns that hold titles, the first that is there
-TEXT = Phrase("Convert the ids to text", f"Read them as text: {Argument('text', ['…'], of='read')}", "Use others")
+TEXT = Phrase("Convert the ids to text", f"Read them as text: {Argument('text', ['…'], of='read')}", "Convert them")
 
 
 def bind_titles(
@@ -97,7 +97,7 @@ def _columns(given: Any, called: Sequence[str], where: Place) -> tuple["pl.Serie
     import polars as pl
 
     refuse_in_fork(f"{where.name}, a table")
-    if isinstance(given, Mapping) and (not given or any(isinstance(one, (str, type(None))) for one in given.values())):
+    if isinstance(given, Mapping) and not (given and all(map(_is_column, given.values()))):
         ids, titles = label_series(list(given), where), to_polars(list(given.values()), where)
         return ids, _text(titles, where), (None, None)
     if isinstance(given, Mapping):
@@ -111,6 +111,10 @@ def _columns(given: Any, called: Sequence[str], where: Place) -> tuple["pl.Serie
     ids = label_series(frame.get_column(id_column), where.at(id_column))
     titles = to_polars(frame.get_column(title_column), where.at(title_column))
     return ids, _text(titles, where.at(title_column)), (id_column, title_column)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
 
 
 def choose_columns(
@@ -145,8 +149,8 @@ def _saying(axis: str) -> Phrase:
     """How it is said which columns are meant."""
     return Phrase(
         f"Give the columns {axis} and title, or {{{axis}: title, …}}",
-        f'Say it: {axis} = {{ source = "…", id = "…", title = "…" }} in [titles]',
-        "Say it: --id COLUMN --title COLUMN",
+        f"Say it: {Argument('titles', {axis: {'source': '…', 'id': '…', 'title': '…'}})}",
+        f"Say it: {Argument('id', '…', of='title')} {Argument('title', '…', of='title')}",
     )
 
 
