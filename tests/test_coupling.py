@@ -114,7 +114,7 @@ def test_components_of_a_sum_have_the_counts_that_its_links_allocate_to_them(nam
         allocated = fit.allocate(equation.relation, pl.DataFrame(names))
         here = table.filter(pl.col("relation") == equation.relation)
         assert set(here["term"]) == {" ".join(term.factors) for term in equation.terms}
-        for component, _, counts, share, _, index, term in here.iter_rows():
+        for component, _, counts, share, _, index, term, _, _ in here.iter_rows():
             own = pl.col("term") == term if index is None else (pl.col("term") == term) & (pl.col(index) == component)
             assert (component is None) == (index is None)
             assert counts == pytest.approx(allocated.filter(own)["expected"].sum(), rel=1e-9, abs=1e-13)

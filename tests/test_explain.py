@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from scipy.special import digamma, polygamma
 
 import plait
-from plait.answer.explain.entities import _largest
+from plait.answer.explain.entities import largest
 from plait.answer.explain.explanation import Share
 from plait.answer.explain.latent import components, name_terms
 from plait.answer.explain.text import component as text_of
@@ -622,7 +622,7 @@ def test_the_work_grows_with_the_sum_of_the_axes_not_with_their_product(monkeypa
 @pytest.mark.parametrize("top", [1, 3, 4, 7, 20])
 def test_the_largest_are_found_as_by_sorting_and_the_first_of_equal_ones_leads(top):
     order = np.array([2.0, 9.0, 2.0, 5.0, 9.0, 2.0, 1.0])
-    assert _largest(order, top).tolist() == [1, 4, 3, 0, 2, 5, 6][:top]
+    assert largest(order, top).tolist() == [1, 4, 3, 0, 2, 5, 6][:top]
 
 
 # --- who characterises a component

@@ -124,16 +124,73 @@ class Fit(Fitted):
         return explain(self, relation, cell, top=top, exact=exact, data=data)
 
     def coupling(self) -> "pl.DataFrame":
-        """How much each relation contributes to each component: component, relation, counts, share, sd, index, term.
+        """How much each relation contributes to each component: a table with the columns component, relation, counts,
+        share, sd, index, term, part, kind.
 
         A row for every relation and every value (`component`) of its latent indices (`index`); where its equation is a
         sum, for every term (`term`, its factors) by itself, and one for a term without latent indices. counts: what the
         component explains of the relation's known links, weights included. share: of the relation's counts. sd: of
         counts, from not knowing which component each link comes from. An ensemble shows its best member.
+
+        part: how much of the component's evidence comes from this relation: its share over the sum of the component's
+        shares of all relations that have it, so that a large relation does not drown a small one. kind: "private"
+        where one relation has at least 0.95 of that, else "shared". Both are null where there is no component.
         """
         from plait.answer.explain.coupling import coupling
 
         return coupling(self)
+
+    def components(self, *, top: int | None = 10) -> "pl.DataFrame":
+        """Who is in each component: the `top` heaviest entities of every factor and axis that has it, None for all.
+
+        The columns are component (the number that `coupling` and `explain` give it), index (the latent one), factor,
+        axis, entity (its name as text), weight, sd, lift, data and a share for every relation. weight: the entity's
+        share of the component in that factor, its mean over the sum of all entities'. sd: of the same, posterior sd
+        over that sum; 0 under EM and MAP. lift: weight over the entity's share of the known counts of the relations in
+        which the factor stands; null where it has none. data: how much of the weight comes from data, and not from the
+        prior, 0 to 1; 1 under EM and of a given factor. share_visits: the component's share of the known counts of
+        visits, from `coupling`; null where the relation does not have it.
+
+        Rows are ordered by index, component, factor and axis, as the model has them; the heaviest first. Of a factor
+        with several latent indices each has its components, the others summed out, each value weighed by what the rest
+        of the model holds of it. A factor over several visible indices has rows for each of them, the others added up
+        (for pairs, over those that are remembered); where two of them are one axis, `axis` is the index. A core has no
+        rows. An ensemble shows its best member.
+        """
+        from plait.answer.groups.components import components
+
+        return components(self, top=top)
+
+    def similar(self, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
+        """The k entities of an axis whose components are most like those of one of them, best first.
+
+        The columns are the axis, similarity and sd. similarity: Σ √(p q), from 0 (no component in common) to 1 (the
+        same profile), where a profile p is the share of every component in the counts that are expected of the entity:
+        neither how popular it is nor the scale of a factor matters. Several factors on the axis: the mean, weighed by
+        the known counts of the relations that they stand in.
+
+        sd: how far the similarities of draws from the posterior are from it (root mean square; 300 draws, always the
+        same). An entity without data has the profile of the prior: its similarities mean nothing, and their sd is
+        large. EM and MAP know no uncertainty: sd is 0. An ensemble averages over its members, and sd has their
+        disagreement in it.
+        """
+        from plait.answer.groups.similar import similar
+
+        return similar(self, axis, name, k)
+
+    def surprising(self, relation: str, k: int = 10) -> "pl.DataFrame":
+        """The k known links that the model finds least likely, and the k observed zeros that it finds most unlikely.
+
+        The columns are the indices, kind ("link" or "zero"), value, surprise and those of `predict`; links come first,
+        each kind with the most surprising one first. surprise: −log of the probability of what was observed, in nats:
+        P(x > 0) of a link, whatever its value, and P(x = 0) of a zero. It ends at 708, where a probability is 0.
+
+        Zeros are those that the fit has seen: cells that are missing, hidden or closed by a rule are none. Where only
+        links were observed there are no zeros; nor in runs of versions that did not keep what is observed.
+        """
+        from plait.answer.search.surprising import surprising
+
+        return surprising(self, relation, k)
 
     def allocate(self, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
         """Where the counts of cells come from: the share of each term and latent value, and the counts it is expected

@@ -549,13 +549,14 @@ def test_what_hide_sets_aside_is_not_known(by):
 def test_calibration_is_a_table_of_bins(fits):
     fit, test = fits["bernoulli"]
     table = plait.evaluate(fit, "X", test).calibration
-    assert table.columns == ["bin", "cells", "predicted", "observed"]
+    assert table.columns == ["bin", "cells", "predicted", "observed", "low", "high", "error"]
     p = fit.predict("X", test.drop("value"))["probability"]
     first = table.row(0, named=True)
     inside = p <= p.sort()[first["cells"] - 1]
     assert first["cells"] == inside.sum() == round(len(p) / 15)
     low, high = (p.filter(inside).min(), p.filter(inside).max())
     assert first["bin"] == f"{low:.3g}–{high:.3g}"
+    assert (first["low"], first["high"]) == (low, high)
     assert first["predicted"] == pytest.approx(p.filter(inside).mean())
     assert first["observed"] == pytest.approx(test.filter(inside)["value"].mean())
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plait.evaluation.evaluation import Metrics
-from plait.evaluation.measuring import Measured, measure
+from plait.evaluation.measuring import Measured, measure, measure_popularity
 from plait.evaluation.task import TestOptions, TestTask, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
@@ -49,6 +49,8 @@ def evaluate(
     - brier: mean of (P(x > 0) − link)². rmse, mae: of the mean against the value.
     - calibration_error: mean |predicted − observed| over the bins of `metrics.calibration`, weighted by their cells:
       15 bins of equal numbers of cells, in the order of their probabilities; equal probabilities stay in one bin.
+    - `metrics.roc` and `metrics.precision_recall` are the curves, `metrics.baseline` the figures and curves of
+      popularity, the product of the numbers of known links of a cell's entities: what a model must beat.
 
     Without zeros, non-links are drawn among the cells that are no known or tested links and that no rule closes (see
     `Fit.top`), of entities that have such a link: roc_auc_uniform and average_precision_uniform from all these cells;
@@ -89,11 +91,11 @@ def evaluate(
         measured = measure(view, task, advance)
     if measured.seen is not None:
         warnings.warn(f"{relation}: {measured.seen}.\n{UNSEEN}", LeakWarning, stacklevel=2)
-    return report(task, measured)
+    return report(task, measured, measure_popularity(view, task))
 
 
-def report(task: TestTask, measured: Measured) -> Metrics:
-    """What has been measured, for the user."""
+def report(task: TestTask, measured: Measured, popular: Measured | None = None) -> Metrics:
+    """What has been measured, for the user; popular: what popularity makes of the same test."""
     errors = {name: figure.error for name, figure in measured.found.items()}
     return Metrics(
         figures={name: figure.value for name, figure in measured.found.items()},
@@ -103,4 +105,7 @@ def report(task: TestTask, measured: Measured) -> Metrics:
         calibration=measured.calibration,
         notes=tuple(measured.notes),
         errors={name: error for name, error in errors.items() if error is not None},
+        roc=measured.roc,
+        precision_recall=measured.precision_recall,
+        baseline=None if popular is None else report(task, popular),
     )

@@ -16,10 +16,15 @@ CALIBRATION = ("bin", "cells", "predicted", "observed")
 class Metrics(Mapping[str, float]):
     """Figures by name; ``metrics["roc_auc"]``. What each means, `plait.evaluate` says.
 
-    calibration: a polars table with the columns bin, cells, predicted (mean probability) and observed (share of links);
-    None where the test has no zeros. links, zeros: rows of the test. notes: sentences on what is not among the figures
-    and why, and on what they must not be taken for. errors: standard errors by the names of the figures, where the test
-    tells them.
+    calibration: a polars table with the columns bin, cells, predicted (mean probability), observed (share of links),
+    low and high (the ends of the bin) and error (standard error of observed). roc: the ROC curve, with the columns
+    false_positive_rate, true_positive_rate and error, the standard error of the latter. precision_recall: recall,
+    precision and error, the standard error of precision. Both have 500 points at most, and are those of `roc_auc` and
+    `average_precision`. baseline: the Metrics of popularity on the same test, with these two figures and curves alone.
+    All are None where the test has no zeros.
+
+    links, zeros: rows of the test. notes: sentences on what is not among the figures and why, and on what they must not
+    be taken for. errors: standard errors by the names of the figures, where the test tells them.
     """
 
     figures: Mapping[str, float]
@@ -29,6 +34,9 @@ class Metrics(Mapping[str, float]):
     calibration: "pl.DataFrame | None" = None
     notes: tuple[str, ...] = ()
     errors: Mapping[str, float] = field(default_factory=dict)
+    roc: "pl.DataFrame | None" = None
+    precision_recall: "pl.DataFrame | None" = None
+    baseline: "Metrics | None" = None
 
     def __getitem__(self, name: str) -> float:
         return self.figures[name]
@@ -40,7 +48,7 @@ class Metrics(Mapping[str, float]):
         return len(self.figures)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in plain types, for JSON: relation, links, zeros, metrics, errors, calibration (rows), notes."""
+        """In plain types, for JSON: relation, links, zeros, metrics, errors, calibration (rows), notes; no curves."""
         rows = None if self.calibration is None else self.calibration.to_dicts()
         return {
             "relation": self.relation,
@@ -70,7 +78,7 @@ class Metrics(Mapping[str, float]):
         rows = [(name, shown(figure), error(self.errors.get(name))) for name, figure in self.figures.items()]
         blocks: list[Block] = [Table(("figure", "", "± se"), rows)]
         if self.calibration is not None:
-            blocks.append(Table(CALIBRATION, self.calibration.rows(), "Calibration"))
+            blocks.append(Table(CALIBRATION, self.calibration.select(CALIBRATION).rows(), "Calibration"))
         return Document(self.title(), (*blocks, *map(Note, self.notes)), self.to_dict())
 
     def title(self) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plait.evaluation import figures, metrics
+from plait.evaluation.baselines import popularity_of_rows
+from plait.evaluation.curves import precision_recall, roc, share_error
 from plait.evaluation.figures import Figure
 from plait.evaluation.ranking import Advance, Ranked, queries, ranked
 from plait.evaluation.retrieval import figures_at, standing
@@ -26,6 +28,8 @@ class Measured:
     notes: list[str]
     found: dict[str, Figure] = field(default_factory=dict)
     calibration: "pl.DataFrame | None" = None
+    roc: "pl.DataFrame | None" = None
+    precision_recall: "pl.DataFrame | None" = None
 
 
 def measure(view: View, task: TestTask, advance: Advance) -> Measured:
@@ -62,8 +66,7 @@ def _on_cells(view: View, task: TestTask, measured: Measured) -> None:
     """Figures over the links and zeros of the test."""
     found, link = measured.found, task.link
     score = view.scores(task.rows)
-    found["roc_auc"] = figures.roc_auc(link, score)
-    found["average_precision"] = figures.average_precision(link, score)
+    _on_scores(link, score, measured)
     for place in range(len(task.indices) if len(task.indices) > 1 else 0):
         query, _ = queries(task.rows, place, task.links.shape)
         _add_within(link, score, query, f"within_{task.indices[place]}", measured)
@@ -77,11 +80,37 @@ def _on_cells(view: View, task: TestTask, measured: Measured) -> None:
     measured.calibration = _table(bins)
 
 
+def measure_popularity(view: View, task: TestTask) -> Measured | None:
+    """What the popularity of entities makes of the test, where it has zeros; a model must beat it."""
+    if not task.zeros:
+        return None
+    measured = Measured(None, [])
+    _on_scores(task.link, popularity_of_rows(view.fit, task.relation, task.rows), measured)
+    return measured
+
+
+def _on_scores(link: Flags, score: Array, measured: Measured) -> None:
+    """Figures and curves that scores (n,) give."""
+    measured.found["roc_auc"] = figures.roc_auc(link, score)
+    measured.found["average_precision"] = figures.average_precision(link, score)
+    measured.roc, measured.precision_recall = roc(link, score), precision_recall(link, score)
+
+
 def _table(bins: metrics.Calibration) -> "pl.DataFrame":
     import polars as pl
 
     names = [f"{low:.3g}–{high:.3g}" for low, high in zip(bins.low, bins.high)]
-    return pl.DataFrame({"bin": names, "cells": bins.cells, "predicted": bins.predicted, "observed": bins.observed})
+    return pl.DataFrame(
+        {
+            "bin": names,
+            "cells": bins.cells,
+            "predicted": bins.predicted,
+            "observed": bins.observed,
+            "low": bins.low,
+            "high": bins.high,
+            "error": share_error(bins.observed * bins.cells, bins.cells),
+        }
+    )
 
 
 def _on_links(view: View, task: TestTask, measured: Measured) -> None:

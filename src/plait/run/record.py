@@ -203,6 +203,11 @@ class Fitted:
         """Sums over the rows of factors that were needed so far (`plait.fold`), kept for the next time."""
         return {}
 
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """Answers that take a pass over all known links, kept for the next time."""
+        return {}
+
     @property
     def members(self) -> tuple[Self, ...]:
         """The fits whose mixture answers: those of an ensemble, or this one alone."""

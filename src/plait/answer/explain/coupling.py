@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.answer.explain.bearing import expected_counts
+from plait.answer.explain.families import Family, Use, families
 from plait.answer.explain.latent import latent_sizes, log_rates, name_terms, share, terms_at
 from plait.model import Equation
 from plait.model.network import CELLS, log_contract
 from plait.run.record import Fitted
-from plait.types import Array
+from plait.types import Array, Flags
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Sums = dict[tuple[int, str | None], tuple[Array, Array]]
 
 PIECE = 1 << 20  # numbers of a piece's largest array
+ALONE = 0.95  # part of a component's evidence from which on one relation feeds it alone
 
 
 def coupling(fit: Fitted) -> "pl.DataFrame":
@@ -29,25 +31,75 @@ def coupling(fit: Fitted) -> "pl.DataFrame":
     λ/(1 − e^−λ) under Bernoulli. share: of the relation's counts. sd: of the counts as q(S) has them, for which each
     of a link's n counts belongs to the component with probability p: √Σ M (E[n] p (1 − p) + Var[n] p²). term: null in
     an equation that has only one.
+
+    part: share over the sum of the component's shares of all relations that have it (`families`), so that a large
+    relation does not drown a small one: the rows of a component add up to 1, or to 0 if it explains nothing. kind:
+    "private" if one relation has at least 0.95 of it, else "shared". Both are null for a term without latent indices.
     """
+    found = fit.told.get("coupling")
+    if found is None:
+        found = fit.told["coupling"] = _table(fit)
+    return found.clone()
+
+
+def _table(fit: Fitted) -> "pl.DataFrame":
     import polars as pl
 
     types = {"component": pl.Int64, "relation": pl.String, "counts": pl.Float64, "share": pl.Float64, "sd": pl.Float64}
+    types |= {"index": pl.String, "term": pl.String, "part": pl.Float64, "kind": pl.String}
+    sums = {equation.relation: _sums(fit, equation) for equation in fit.model.equations}
+    parts = _parts(fit, {name: _shares(*own) for name, own in sums.items()})
     rows: list[tuple[Any, ...]] = []
     for equation in fit.model.equations:
-        names, (total, sums) = name_terms(equation), _sums(fit, equation)
-        for (number, index), (counts, variances) in sums.items():
+        names, (total, found) = name_terms(equation), sums[equation.relation]
+        for (number, index), (counts, variances) in found.items():
             for value, (count, variance) in enumerate(zip(counts.tolist(), variances.tolist())):
                 component = None if index is None else value
-                found = (count, count / (total or 1.0), variance**0.5, index, names[number] or None)
-                rows.append((component, equation.relation, *found))
-    return pl.DataFrame(rows, schema=types | {"index": pl.String, "term": pl.String}, orient="row")
+                own = (count, count / (total or 1.0), variance**0.5, index, names[number] or None)
+                rows.append(
+                    (component, equation.relation, *own, *_part(parts, equation.relation, number, index, value))
+                )
+    return pl.DataFrame(rows, schema=types, orient="row")
+
+
+Parts = dict[Use, tuple[Array, Flags]]
+
+
+def _shares(total: float, found: Sums) -> Sums:
+    """The same sums as shares of the relation's counts."""
+    return {key: (counts / (total or 1.0), variances) for key, (counts, variances) in found.items()}
+
+
+def _parts(fit: Fitted, shares: dict[str, Sums]) -> Parts:
+    """By use, the part of every component that comes from there, and whether one relation alone feeds it."""
+    found: Parts = {}
+    for family in families(fit.model):
+        own = {use: shares[use[0]][use[1], use[2]][0] / family.often(use) for use in family.uses}
+        everything = sum(own.values(), np.zeros(1))
+        each = {use: np.divide(s, everything, out=np.zeros(len(s)), where=everything > 0) for use, s in own.items()}
+        alone = _largest(family, each) >= ALONE
+        found |= {use: (part, alone) for use, part in each.items()}
+    return found
+
+
+def _largest(family: Family, parts: dict[Use, Array]) -> Array:
+    """What the relation that feeds a component most has of it, (values,)."""
+    relations = dict.fromkeys(use[0] for use in family.uses)
+    each = [np.sum([part for use, part in parts.items() if use[0] == name], axis=0) for name in relations]
+    return np.asarray(np.max(each, axis=0))
+
+
+def _part(parts: Parts, relation: str, number: int, index: str | None, value: int) -> tuple[float | None, str | None]:
+    if index is None:
+        return None, None
+    part, alone = parts[relation, number, index]
+    return float(part[value]), "private" if alone[value] else "shared"
 
 
 def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
     """All counts of an equation; by term and latent index, the counts of each value and their variances."""
     found, total = _nothing(fit, equation), 0.0
-    for cells, values, weights in _pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
+    for cells, values, weights in known_pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
         terms = terms_at(fit, equation, cells, "geomean")
         logs = log_rates(terms)
         mean, follow = expected_counts(fit, equation.relation, values, logs)
@@ -71,7 +123,7 @@ def _nothing(fit: Fitted, equation: Equation) -> Sums:
     return found
 
 
-def _pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+def known_pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
     """Cells, values and weights of a relation's known links."""
     known, size = fit.known[equation.relation], max(PIECE // rank, 1)
     cells, values = np.asarray(known.cells, np.int64), known.values

@@ -119,14 +119,14 @@ def _fixed(block: Block, at: Mapping[Any, int]) -> Block:
 def _standings(index: str, held: Array, overall: Array, own: int, top: int) -> Iterator[Standing]:
     lift = np.divide(held, overall, out=np.zeros(len(held)), where=overall > 0)
     order = held**WEIGHT * lift ** (1.0 - WEIGHT)
-    first = _largest(order, top)
+    first = largest(order, top)
     chosen = [int(n) for n in first if lift[n] > LEAST]
     for n in dict.fromkeys([*chosen, own]):
         rank = 1 + int(np.count_nonzero(order > order[n]))
         yield Standing(0, index, n, float(held[n]), float(lift[n]), rank, n == own)
 
 
-def _largest(order: Array, top: int) -> NDArray[np.intp]:
+def largest(order: Array, top: int) -> NDArray[np.intp]:
     """The places of the largest numbers, largest first, of equal ones the first; without sorting a long axis."""
     if top < len(order):
         possible = np.flatnonzero(order >= np.partition(order, -top)[-top])

@@ -75,6 +75,11 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
     return np.asarray(fit.known[relation].canonical(row)[0])
 
 
+def row_named(labels: Labels, name: Any, argument: str) -> int:
+    """The row of one entity of an axis; argument: what the name was given as, for errors."""
+    return int(_encoded(labels, [name], Place(argument), "error", alone=True)[0])
+
+
 def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: Place) -> None:
     """Refuse cells (n, order) that are none: a factor that stands twice takes two entities."""
     equation = fit.model.equation(relation)

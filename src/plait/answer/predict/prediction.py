@@ -14,6 +14,7 @@ by shared draws elsewhere (`draws`). Intervals are in `intervals`; an ensemble i
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -88,6 +89,21 @@ def _block(fit: Fitted, relation: str, rows: Rows, wanted: Sequence[str]) -> dic
             of = intervals.of_counts if likelihood.plain else intervals.of_values
             found["low"], found["high"] = of(fit, relation, rows, rate, variance, miss)
     return {name: found[name] for name in wanted}
+
+
+def misses(fit: Fitted, relation: str, rows: Rows) -> Array:
+    """−log P(x = 0) at cells given by row numbers (n, order), (n,): exact where a probability is nearly 1, too."""
+    rows = fit.known[relation].canonical(rows)
+
+    def ask(member: Fitted, rows: Rows) -> list[Array]:
+        return [_misses(member, relation, rows, *moments(member, relation, rows))]
+
+    found = np.empty((len(fit.members), len(rows)))
+    for at in range(0, len(rows), BLOCK):
+        for own, member in zip(found, fit.members):
+            own[at : at + BLOCK] = apart(member, relation, rows[at : at + BLOCK], partial(ask, member))[0]
+    least = found.min(axis=0)
+    return np.asarray(least - np.log(np.exp(least - found).mean(axis=0)))
 
 
 def score(fit: Fitted, relation: str, rows: Rows, by: str = "mean") -> Array:

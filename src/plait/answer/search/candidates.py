@@ -36,7 +36,7 @@ class Candidates:
         self.excluded = excluded
         self.weights = _closing(fit, relation)
         self.asked = list(axes)
-        self.axes = _exposed(self.weights, _opened([self.closed, excluded], self.asked))
+        self.axes = exposed(self.weights, _opened([self.closed, excluded], self.asked))
         self.groups = without(fit.known[relation].groups, places)
 
     def __call__(self, rows: Rows) -> Flags:
@@ -133,7 +133,7 @@ def _closing(fit: Fitted, relation: str) -> list[Weights]:
     return [] if any(V is None for V in found) else [V for V in found if V is not None]
 
 
-def _exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
+def exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
     """The axes without rows whose exposures are 0 everywhere."""
     if not weights:
         return axes

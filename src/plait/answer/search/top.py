@@ -66,7 +66,7 @@ def top(
     those shown are in the order of their rows.
     """
     equation = fit.model.equation(relation)
-    k = _checked_count(k)
+    k = checked_count(k)
     if score not in SCORES:
         raise SettingError(
             f"{Argument('score')}: there is no ranking by {score!r}.",
@@ -136,7 +136,8 @@ def _explain_nothing(relation: str, candidates: Candidates) -> None:
 # --- arguments
 
 
-def _checked_count(k: Any) -> int:
+def checked_count(k: Any) -> int:
+    """How many are asked for, 0 or more."""
     try:
         count = operator.index(k) if not isinstance(k, bool) else -1
     except TypeError:

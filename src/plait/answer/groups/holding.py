@@ -1,0 +1,187 @@
+"""A factor as the entities of one of its axes see it: what each holds of every component.
+
+An entity's row is (*latent); where the factor has several visible indices, the others are added up, for a factor over
+pairs over the pairs that it remembers. Entries of different components compare only together with the rest of the
+model: scaling a component up in one factor and down in another changes nothing that is predicted. So they are weighed
+by what the other factors of their terms hold of the component, all entities added up (`rest`); with it an entry is the
+expected counts that it would take part in, were all cells observed.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.answer.explain.bearing import expected_counts
+from plait.answer.explain.coupling import known_pieces
+from plait.answer.explain.latent import log_rates, operands, rows_at, share, split_indices, terms_at
+from plait.model import Equation
+from plait.model.model import Occurrence
+from plait.model.network import CELLS, Block, log_contract
+from plait.run.record import Fitted, Posterior
+from plait.types import Array, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """One visible index of a factor with latent ones.
+
+    axis: what tables call it: its axis, or its own name where the factor has that axis twice. latent: the factor's
+    latent indices; rest (*latent): weights of its components, the largest 1.
+    """
+
+    fit: Fitted
+    factor: str
+    index: str
+    axis: str
+    latent: tuple[str, ...]
+    rest: Array
+
+    @property
+    def posterior(self) -> Posterior:
+        """The factor."""
+        return self.fit.factors[self.factor]
+
+    @property
+    def size(self) -> int:
+        """How many entities there are."""
+        return len(self.fit.labels[self.index])
+
+    @property
+    def plain(self) -> bool:
+        """Whether an entity's row is a row of the factor, so that nothing has to be added up."""
+        return len(self.fit.model.factor(self.factor).visible) == 1
+
+    def summed(self, array: Array) -> Array:
+        """An array of the factor's shape -> (entities, *latent), other visible indices added up; a view if plain."""
+        pairs, indices = self.posterior.pairs, self.fit.model.factor(self.factor).indices
+        if pairs is not None:
+            rows, width = array[: len(pairs)].reshape(len(pairs), -1), math.prod(array.shape[1:])
+            at = pairs.coords[:, pairs.visible.index(self.index)].astype(np.int64)
+            added = np.stack([np.bincount(at, rows[:, n], self.size) for n in range(width)], axis=1)
+            return np.asarray(added.reshape(self.size, *array.shape[1:]), np.float64)
+        others = tuple(n for n, i in enumerate(indices) if i != self.index and i not in self.latent)
+        place = indices.index(self.index)
+        moved = np.moveaxis(array.sum(axis=others, keepdims=True), place, 0) if others else np.moveaxis(array, place, 0)
+        return moved.reshape(self.size, *self.rest.shape) if others else moved
+
+    def summed_at(self, array: Array, rows: Rows) -> Array:
+        """The same for some entities: (n, *latent)."""
+        return self.summed(array)[rows]
+
+    def variance(self, rows: Rows) -> Array:
+        """Posterior variances of what some entities hold, (n, *latent); 0 of points."""
+        C, D = self.posterior.concentration, self.posterior.scale
+        if np.isinf(C.flat[0]):
+            return np.zeros((len(rows), *self.rest.shape))
+        if self.plain:
+            return np.asarray(self.summed_at(C, rows) * self.summed_at(D, rows) ** 2, np.float64)
+        return self.summed_at(C * D**2, rows)
+
+    def learnt(self, rows: Rows) -> Array:
+        """What of the mean comes from data, (n, *latent): E (C − prior) / C, as an explanation has it.
+
+        Under MAP C = A − 1 + the counts of the links. All of it, under EM and of a given factor.
+        """
+        E, prior = self.posterior.mean, self.fit.prior.get(self.factor)
+        if self.fit.method == "em" or prior is None or self.factor not in self.fit.state.divergences:
+            return self.summed_at(E, rows)
+        A = np.asarray(prior.concentration, np.float64)
+        A = np.broadcast_to(A if self.posterior.pairs is None else self.posterior.pairs.for_rows(A), E.shape)
+        if self.fit.method == "map":
+            counts = counted(self.fit, self.factor)
+            total = A - 1.0 + counts
+            return self.summed_at(E * np.divide(counts, total, out=np.zeros(E.shape), where=total > 0), rows)
+        C, D = self.posterior.concentration, self.posterior.scale
+        if self.plain:
+            C, D, A = (self.summed_at(array, rows) for array in (C, D, A))
+            return np.asarray(np.clip(C - A, 0.0, None) * D, np.float64)
+        return self.summed_at(np.clip(C - A, 0.0, None) * D, rows)
+
+    def popularity(self) -> Array:
+        """Known counts M·x of each entity in the relations where the factor stands, (entities,)."""
+        found, own = np.zeros(self.size), self.fit.model.factor(self.factor)
+        place = own.indices.index(self.index)
+        for equation in self.fit.model.equations:
+            uses = dict.fromkeys(o.indices[place] for o in equation.occurrences if o.factor == self.factor)
+            known = self.fit.known[equation.relation]
+            for index in uses if len(known) else ():
+                counts = known.values * np.asarray(known.weights, np.float64)
+                column = known.cells[:, equation.indices.index(index)].astype(np.int64)
+                found += np.bincount(column, counts, self.size)
+        return found
+
+
+def holdings(fit: Fitted) -> Iterator[Holding]:
+    """All visible indices of all factors that have latent ones, in their order."""
+    for name in fit.model.factors:
+        if name not in fit.factors:
+            continue
+        factor = fit.model.factor(name)
+        axes = [fit.model.axis(index) for index in factor.visible]
+        if factor.latent and factor.visible:
+            weights = rest(fit, name)
+            for index, axis in zip(factor.visible, axes):
+                shown = index if axes.count(axis) > 1 else axis
+                yield Holding(fit, name, index, shown, factor.latent, weights)
+
+
+def rest(fit: Fitted, name: str) -> Array:
+    """What the other factors hold of every component of a factor, entities added up, (*latent); the largest is 1.
+
+    Added up over all terms in which it stands, too.
+    """
+    factor = fit.model.factor(name)
+    total = np.full([fit.rank[index] for index in factor.latent], -np.inf)
+    for equation in fit.model.equations:
+        for term in equation.terms:
+            uses = operands(fit, term)
+            for n, use in enumerate(uses):
+                if use.factor == name:
+                    others = [_added(fit, equation, other) for m, other in enumerate(uses) if m != n]
+                    here = dict(zip(factor.indices, use.indices))
+                    total = np.logaddexp(total, log_contract(others, [here[index] for index in factor.latent]))
+    peak = total.max()
+    return np.exp(total - peak) if np.isfinite(peak) else np.ones(total.shape)
+
+
+def _added(fit: Fitted, equation: Equation, use: Occurrence) -> Block:
+    """The logarithm of a factor's mean, its entities added up."""
+    posterior = fit.factors[use.factor]
+    _, latent = split_indices(use, equation)
+    if posterior.pairs is not None:
+        total = posterior.mean[: len(posterior.pairs)].sum(axis=0, dtype=np.float64)
+    else:
+        visible = tuple(n for n, index in enumerate(use.indices) if index not in latent)
+        total = posterior.mean.sum(axis=visible, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return Block(latent, np.log(np.asarray(total)))
+
+
+def counted(fit: Fitted, name: str) -> Array:
+    """The expected counts of known links at every entry of a factor, in its shape."""
+    found = np.zeros(fit.factors[name].mean.size)
+    for equation in fit.model.equations:
+        if name in equation.factors:
+            rank = math.prod(fit.rank[index] for index in equation.latent)
+            for cells, values, weights in known_pieces(fit, equation, rank):
+                terms = terms_at(fit, equation, cells, "geomean")
+                logs = log_rates(terms)
+                counts = weights * expected_counts(fit, equation.relation, values, logs)[0]
+                for blocks, term in zip(terms, equation.terms):
+                    for use in (o for o in operands(fit, term) if o.factor == name):
+                        found += _at_entries(fit, equation, use, cells, blocks, logs, counts)
+    return found.reshape(fit.factors[name].mean.shape)
+
+
+def _at_entries(
+    fit: Fitted, equation: Equation, use: Occurrence, cells: Rows, blocks: Sequence[Block], logs: Array, counts: Array
+) -> Array:
+    """What some links, with log rates and counts (n,), add to the entries of a factor by one use of it: (entries,)."""
+    posterior, (_, latent) = fit.factors[use.factor], split_indices(use, equation)
+    numbers = np.arange(posterior.mean.size, dtype=np.float64).reshape(posterior.mean.shape)
+    at = rows_at(numbers, posterior.pairs, use, equation, cells).values.astype(np.int64).reshape(-1)
+    parts = log_contract(blocks, (CELLS, *latent)).reshape(len(cells), -1)
+    own = counts[:, None] * share(parts, logs[:, None])
+    return np.bincount(at, own.ravel(), numbers.size).astype(np.float64)

@@ -1,0 +1,134 @@
+"""Who is like whom: entities of an axis whose expected counts come from the same components.
+
+An entity's profile in a factor is the share p of every component in the expected counts that it would take part in
+(`holding`), so scales of components and of entities do not matter. Two profiles are compared by the Bhattacharyya
+coefficient Σ √(p q), the cosine of their square roots: 1 if they are equal, 0 if they have nothing in common. Where
+several factors have the axis, similarities are averaged, weighed by the known counts of the relations that each factor
+stands in; of an ensemble over its members, too.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait.answer.explain.entities import largest
+from plait.answer.groups.holding import Holding, holdings
+from plait.answer.predict.lookup import row_named
+from plait.errors import SettingError, suggestion
+from plait.run.record import Fitted
+from plait.saying import Argument
+from plait.types import Array, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+PIECE = 1 << 16  # entities compared at a time
+DRAWS = 300
+SEED = 0
+
+
+def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
+    """The k entities of an axis that are most like one of them, best first; see `Fit.similar`."""
+    import polars as pl
+
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise SettingError(where=Argument("k", of="similar"), wanted="a whole number, 1 or more", got=k)
+    _check_axis(fit, axis)
+    labels = fit.labels[axis]
+    row = row_named(labels, name, "name")
+    members = [[own for own in holdings(member) if fit.model.axis(own.index) == labels.axis] for member in fit.members]
+    if not members[0]:
+        raise SettingError(
+            f"no factor of axis {labels.axis} has a latent index, so its entities have no components to compare.",
+            where=Argument("axis", of="similar"),
+            got=axis,
+            cure="Ask for an axis that stands in a factor with one, such as A[i, r].",
+        )
+    weights = _weights(members[0])
+    found = np.mean([_similarity(own, weights, row) for own in members], axis=0)
+    found[row] = -1.0
+    chosen = largest(found, min(int(k), len(found) - 1)) if len(found) > 1 else np.zeros(0, np.intp)
+    sd = _spread(members, weights, row, chosen, found[chosen])
+    words = ["similarity", "sd"]
+    words = [f"{word}_" if word == axis else word for word in words]
+    return pl.DataFrame({axis: labels.names.gather(chosen), words[0]: found[chosen], words[1]: sd})
+
+
+def _check_axis(fit: Fitted, axis: Any) -> None:
+    known = tuple(dict.fromkeys([*fit.model.axes, *fit.model.visible]))
+    if axis not in known:
+        near = suggestion(axis, known) if isinstance(axis, str) else ""
+        raise SettingError(
+            f"{Argument('axis')}: there is no axis {axis!r}.",
+            where=Argument("axis", of="similar"),
+            got=axis,
+            cure=f"{near}It is one of {', '.join(known) or 'none'}.",
+        )
+
+
+def _weights(parts: Sequence[Holding]) -> Array:
+    """What every factor counts, (factors,), adding up to 1; equally where nothing is known."""
+    counts = np.array([part.popularity().sum() for part in parts])
+    return counts / counts.sum() if counts.sum() > 0 else np.full(len(parts), 1.0 / len(parts))
+
+
+def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
+    """Of all entities with one of them, (entities,)."""
+    found = np.zeros(parts[0].size)
+    for part, weight in zip(parts, weights):
+        mean, rest = part.summed(part.posterior.mean), part.rest.ravel()
+        own = _profiles(mean[row].reshape(1, -1) * rest)[0]
+        towards = np.sqrt(own * rest)
+        for at in range(0, len(mean), PIECE):
+            some = mean[at : at + PIECE].reshape(-1, len(rest)).astype(np.float64, copy=False)
+            total = np.sqrt(some @ rest)
+            found[at : at + PIECE] += weight * np.divide(
+                np.sqrt(some) @ towards, total, out=np.zeros(len(total)), where=total > 0
+            )
+    return np.minimum(found, 1.0)
+
+
+def _spread(members: Sequence[Sequence[Holding]], weights: Array, row: int, rows: Rows, shown: Array) -> Array:
+    """How far similarities of draws from the posterior are from what is shown, root mean square, (n,)."""
+    squares = np.zeros(len(rows))
+    for number, parts in enumerate(members):
+        rng = np.random.default_rng((SEED, number))
+        found = np.zeros((DRAWS, len(rows)))
+        for part, weight in zip(parts, weights):
+            profiles = np.sqrt(_drawn(part, np.append(row, rows), rng))
+            found += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
+        squares += ((found - shown) ** 2).mean(axis=0) / len(members)
+    return np.sqrt(squares)
+
+
+def _drawn(part: Holding, rows: Rows, rng: np.random.Generator) -> Array:
+    """Profiles of some entities in draws from the posterior, (draws, n, components); sums of Gammas as one Gamma.
+
+    In logarithms: a Gamma of small concentration underflows. log G(C) = log G(C + 1) + log U / C.
+    """
+    mean = part.summed_at(part.posterior.mean, rows).reshape(len(rows), -1).astype(np.float64)
+    variance = part.variance(rows).reshape(mean.shape)
+    with np.errstate(divide="ignore"):
+        logs = np.log(mean * part.rest.ravel())
+    if not variance.any():
+        return np.broadcast_to(_softmax(logs), (DRAWS, *mean.shape))
+    some = (mean > 0) & (variance > 0)
+    C = np.divide(mean**2, variance, out=np.ones(mean.shape), where=some)
+    draws = np.log(rng.standard_gamma(C + 1.0, (DRAWS, *C.shape))) + np.log1p(-rng.random((DRAWS, *C.shape))) / C
+    return _softmax(np.where(some, logs + draws - np.log(C), logs))
+
+
+def _profiles(held: Array) -> Array:
+    """Rows (n, components) that add up to 1; 0 where there is nothing."""
+    total = held.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(held, total, out=np.zeros(held.shape), where=total > 0))
+
+
+def _softmax(logs: Array) -> Array:
+    """exp(logs) over their sum along the last axis; 0 where all are −∞."""
+    peak = logs.max(axis=-1, keepdims=True)
+    found = np.exp(logs - np.where(np.isneginf(peak), 0.0, peak))
+    total = found.sum(axis=-1, keepdims=True)
+    return np.asarray(np.divide(found, total, out=np.zeros(found.shape), where=total > 0))
