@@ -101,6 +101,51 @@ def test_an_ensemble_shows_its_best_member():
     assert fit.coupling().equals(best.coupling())
 
 
+def test_parts_of_a_component_add_up_to_1_whatever_the_sizes_of_relations():
+    fit = make("coupled_paper").fit(sweeps=5)
+    table = fit.coupling()
+    assert table.columns[-2:] == ["part", "kind"]
+    for component in range(fit.rank["r"]):
+        own = table.filter(pl.col("component") == component)
+        np.testing.assert_allclose(own["part"], own["share"] / own["share"].sum(), rtol=1e-12)
+
+
+def test_a_component_that_one_relation_alone_feeds_is_private():
+    blocks = np.kron(np.eye(2), np.ones((5, 6))) * 4.0
+    X, Y = np.zeros((15, 12)), np.zeros((15, 6))
+    X[:10], Y[:5] = blocks, 4.0  # the first five of i are in X and in Y, the next in X alone, the last in Y alone
+    Y[10:, 3:] = 4.0
+    Y[:5, 3:] = 0.0
+    model = "X[i,j] = A[i,r] B[j,r]; Y[i,k] = A[i,r] C[k,r]"
+    table = plait.fit(model, {"X": X, "Y": Y}, rank=3, seed=0, sweeps=200).coupling()
+    kinds = {}
+    for component in range(3):
+        own = table.filter(pl.col("component") == component)
+        fed = own.filter(pl.col("part") > 0.05)["relation"].to_list()
+        kinds[tuple(fed)] = own["kind"].unique().to_list()
+    assert kinds == {("X", "Y"): ["shared"], ("X",): ["private"], ("Y",): ["private"]}
+
+
+def test_terms_without_a_common_factor_have_components_of_their_own():
+    table = sum_fit("same_latent").coupling()
+    assert (table["part"] == 1).all()
+    assert (table["kind"] == "private").all()
+
+
+def test_a_term_without_components_has_no_part():
+    table = sum_fit("broadcast").coupling()
+    alone = table.filter(pl.col("component").is_null())
+    assert len(alone) == 2
+    assert alone["part"].is_null().all()
+    assert alone["kind"].is_null().all()
+
+
+def test_two_indices_of_one_factor_share_the_part_of_a_component():
+    table = make("rescal").fit(sweeps=5).coupling()
+    parts = table.group_by("component").agg(pl.col("part").sum())["part"]
+    np.testing.assert_allclose(parts, 1.0)
+
+
 @pytest.mark.sampled(17)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", SUMS)

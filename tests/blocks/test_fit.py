@@ -139,6 +139,8 @@ def test_a_saved_run_answers_from_its_blocks_as_one_in_memory_does(tmp_path):
     rows = visits().to_numpy()
     assert known.values_at(rows[:, :3]).tolist() == rows[:, 3].tolist()
     assert loaded.coupling().equals(memory.coupling())
+    assert loaded.components().equals(memory.components())
+    assert loaded.surprising("visits").equals(memory.surprising("visits"))
 
 
 def test_a_run_finds_its_blocks_beside_itself_and_says_where_they_were(tmp_path):

@@ -1,24 +1,25 @@
 """How much each relation contributes to each component: the counts of its known links that the component explains."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.answer.explain.bearing import expected_counts
+from plait.answer.explain.bearing import RARE, expected_counts
 from plait.answer.explain.families import Family, Use, families
 from plait.answer.explain.latent import latent_sizes, log_rates, name_terms, share, terms_at
 from plait.model import Equation
-from plait.model.network import CELLS, log_contract
+from plait.model.network import CELLS, contract, log_contract
 from plait.run.record import Fitted
-from plait.types import Array, Flags
+from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-Sums = dict[tuple[int, str | None], tuple[Array, Array]]
+Key = tuple[int, str | None]  # a term, and a latent index of it: None where it has none
+Sums = dict[Key, tuple[Array, Array]]
 
 PIECE = 1 << 20  # numbers of a piece's largest array
 ALONE = 0.95  # part of a component's evidence from which on one relation feeds it alone
@@ -100,16 +101,34 @@ def _sums(fit: Fitted, equation: Equation) -> tuple[float, Sums]:
     """All counts of an equation; by term and latent index, the counts of each value and their variances."""
     found, total = _nothing(fit, equation), 0.0
     for cells, values, weights in known_pieces(fit, equation, max((len(c) for c, _ in found.values()), default=1)):
-        terms = terms_at(fit, equation, cells, "geomean")
-        logs = log_rates(terms)
+        logs, shares = _shared(fit, equation, cells, list(found))
         mean, follow = expected_counts(fit, equation.relation, values, logs)
         total += float(weights @ mean)
-        for (number, index), (counts, variances) in found.items():
-            parts = log_contract(terms[number], (CELLS,) if index is None else (CELLS, index))
-            p = share(parts.reshape(len(cells), -1), logs[:, None])
+        for p, (counts, variances) in zip(shares, found.values()):
             counts += (weights * mean) @ p
             variances += (weights * mean) @ (p * np.clip(1.0 - p, 0.0, None) + follow[:, None] * p * p)
     return total, found
+
+
+def _shared(fit: Fitted, equation: Equation, cells: Rows, keys: Sequence[Key]) -> tuple[Array, list[Array]]:
+    """log λ_L of cells, (n,), and by term and latent index p, (n, values): logarithms only where numbers underflow."""
+    terms = terms_at(fit, equation, cells, "geomean", logs=False)
+    rate = sum((contract(blocks, (CELLS,)) for blocks in terms), np.zeros(len(cells)))
+    shares = [contract(terms[number], _kept(index)).reshape(len(cells), -1) for number, index in keys]
+    rare = ~((rate > RARE) & (rate < np.inf))
+    shares = [np.divide(own, rate[:, None], out=np.zeros(own.shape), where=~rare[:, None]) for own in shares]
+    logs = np.log(rate, out=np.zeros(len(rate)), where=~rare)
+    if rare.any():
+        terms = terms_at(fit, equation, cells[rare], "geomean")
+        logs[rare] = log_rates(terms)
+        for (number, index), own in zip(keys, shares):
+            parts = log_contract(terms[number], _kept(index)).reshape(int(rare.sum()), -1)
+            own[rare] = share(parts, logs[rare, None])
+    return logs, shares
+
+
+def _kept(index: str | None) -> tuple[str, ...]:
+    return (CELLS,) if index is None else (CELLS, index)
 
 
 def _nothing(fit: Fitted, equation: Equation) -> Sums:

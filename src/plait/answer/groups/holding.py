@@ -10,6 +10,7 @@ expected counts that it would take part in, were all cells observed.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Holding:
     """One visible index of a factor with latent ones.
 
     axis: what tables call it: its axis, or its own name where the factor has that axis twice. latent: the factor's
-    latent indices; rest (*latent): weights of its components, the largest 1.
+    latent indices.
     """
 
     fit: Fitted
@@ -36,7 +37,11 @@ class Holding:
     index: str
     axis: str
     latent: tuple[str, ...]
-    rest: Array
+
+    @cached_property
+    def rest(self) -> Array:
+        """Weights of the components, (*latent), the largest 1."""
+        return rest(self.fit, self.factor)
 
     @property
     def posterior(self) -> Posterior:
@@ -64,7 +69,11 @@ class Holding:
         others = tuple(n for n, i in enumerate(indices) if i != self.index and i not in self.latent)
         place = indices.index(self.index)
         moved = np.moveaxis(array.sum(axis=others, keepdims=True), place, 0) if others else np.moveaxis(array, place, 0)
-        return moved.reshape(self.size, *self.rest.shape) if others else moved
+        return moved.reshape(self.size, *self._ranks) if others else moved
+
+    @property
+    def _ranks(self) -> tuple[int, ...]:
+        return tuple(self.fit.rank[index] for index in self.latent)
 
     def summed_at(self, array: Array, rows: Rows) -> Array:
         """The same for some entities: (n, *latent)."""
@@ -74,7 +83,7 @@ class Holding:
         """Posterior variances of what some entities hold, (n, *latent); 0 of points."""
         C, D = self.posterior.concentration, self.posterior.scale
         if np.isinf(C.flat[0]):
-            return np.zeros((len(rows), *self.rest.shape))
+            return np.zeros((len(rows), *self._ranks))
         if self.plain:
             return np.asarray(self.summed_at(C, rows) * self.summed_at(D, rows) ** 2, np.float64)
         return self.summed_at(C * D**2, rows)
@@ -121,10 +130,9 @@ def holdings(fit: Fitted) -> Iterator[Holding]:
         factor = fit.model.factor(name)
         axes = [fit.model.axis(index) for index in factor.visible]
         if factor.latent and factor.visible:
-            weights = rest(fit, name)
             for index, axis in zip(factor.visible, axes):
                 shown = index if axes.count(axis) > 1 else axis
-                yield Holding(fit, name, index, shown, factor.latent, weights)
+                yield Holding(fit, name, index, shown, factor.latent)
 
 
 def rest(fit: Fitted, name: str) -> Array:

@@ -47,13 +47,14 @@ def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
             cure="Ask for an axis that stands in a factor with one, such as A[i, r].",
         )
     weights = _weights(members[0])
-    found = np.mean([_similarity(own, weights, row) for own in members], axis=0)
+    each = [_similarity(own, weights, row) for own in members]
+    found = np.mean(each, axis=0)
     found[row] = -1.0
     chosen = largest(found, min(int(k), len(found) - 1)) if len(found) > 1 else np.zeros(0, np.intp)
-    sd = _spread(members, weights, row, chosen, found[chosen])
-    words = ["similarity", "sd"]
-    words = [f"{word}_" if word == axis else word for word in words]
-    return pl.DataFrame({axis: labels.names.gather(chosen), words[0]: found[chosen], words[1]: sd})
+    squares = [_squares(own, weights, row, chosen, one[chosen], found[chosen]) for own, one in zip(members, each)]
+    shown = "similarity_" if axis == "similarity" else "similarity"
+    sd = np.sqrt(np.mean(squares, axis=0))
+    return pl.DataFrame({axis: labels.names.gather(chosen), shown: found[chosen], "sd": sd})
 
 
 def _check_axis(fit: Fitted, axis: Any) -> None:
@@ -90,17 +91,19 @@ def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
     return np.minimum(found, 1.0)
 
 
-def _spread(members: Sequence[Sequence[Holding]], weights: Array, row: int, rows: Rows, shown: Array) -> Array:
-    """How far similarities of draws from the posterior are from what is shown, root mean square, (n,)."""
-    squares = np.zeros(len(rows))
-    for number, parts in enumerate(members):
-        rng = np.random.default_rng((SEED, number))
-        found = np.zeros((DRAWS, len(rows)))
-        for part, weight in zip(parts, weights):
-            profiles = np.sqrt(_drawn(part, np.append(row, rows), rng))
-            found += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
-        squares += ((found - shown) ** 2).mean(axis=0) / len(members)
-    return np.sqrt(squares)
+def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own: Array, shown: Array) -> Array:
+    """Mean squares of how far a member's draws of similarities are from what is shown, (n,).
+
+    own: its similarities themselves, of which all draws of points are.
+    """
+    if all(np.isinf(part.posterior.concentration.flat[0]) for part in parts):
+        return np.asarray((own - shown) ** 2)
+    rng = np.random.default_rng(SEED)
+    found = np.zeros((DRAWS, len(rows)))
+    for part, weight in zip(parts, weights):
+        profiles = np.sqrt(_drawn(part, np.append(row, rows), rng))
+        found += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
+    return np.asarray(((found - shown) ** 2).mean(axis=0))
 
 
 def _drawn(part: Holding, rows: Rows, rng: np.random.Generator) -> Array:
@@ -112,8 +115,6 @@ def _drawn(part: Holding, rows: Rows, rng: np.random.Generator) -> Array:
     variance = part.variance(rows).reshape(mean.shape)
     with np.errstate(divide="ignore"):
         logs = np.log(mean * part.rest.ravel())
-    if not variance.any():
-        return np.broadcast_to(_softmax(logs), (DRAWS, *mean.shape))
     some = (mean > 0) & (variance > 0)
     C = np.divide(mean**2, variance, out=np.ones(mean.shape), where=some)
     draws = np.log(rng.standard_gamma(C + 1.0, (DRAWS, *C.shape))) + np.log1p(-rng.random((DRAWS, *C.shape))) / C

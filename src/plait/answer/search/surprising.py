@@ -106,7 +106,7 @@ class _Zeros(Candidates):
 
 def _surprise(fit: Fitted, relation: str, cells: Rows, *, links: bool) -> Array:
     miss = misses(fit, relation, cells)
-    return -np.log(np.maximum(-np.expm1(-miss), LEAST)) if links else miss
+    return 0.0 - np.log(np.maximum(-np.expm1(-miss), LEAST)) if links else miss
 
 
 def _table(fit: Fitted, equation: Equation, links: Rows, zeros: Rows) -> "pl.DataFrame":
