@@ -143,6 +143,17 @@ def test_a_saved_run_answers_from_its_blocks_as_one_in_memory_does(tmp_path):
     assert loaded.surprising("visits").equals(memory.surprising("visits"))
 
 
+@pytest.mark.parametrize("observed", ["listed", "all"])
+def test_listed_zeros_on_disk_surprise_as_those_in_memory_do(observed, tmp_path):
+    table = visits()
+    table = table.with_columns(value=pl.when(pl.int_range(pl.len()) % 5 == 0).then(0).otherwise("value"))
+    data = {"visits": plait.Relation(table, observed=observed)}
+    plait.pack(CP3, data, tmp_path / "v.blocks")
+    found = plait.fit(CP3, tmp_path / "v.blocks", **HOW).surprising("visits", 7)
+    assert found["kind"].to_list() == ["link"] * 7 + ["zero"] * 7
+    assert found.equals(plait.fit(CP3, data, **HOW).surprising("visits", 7))
+
+
 def test_a_run_finds_its_blocks_beside_itself_and_says_where_they_were(tmp_path):
     plait.pack(CP3, {"visits": visits()}, tmp_path / "a" / "v.blocks")
     plait.fit(CP3, tmp_path / "a" / "v.blocks", **HOW).save(tmp_path / "b" / "run")

@@ -18,6 +18,8 @@ from plait.answer.search.boxed import search_cells
 from plait.answer.search.candidates import Candidates, exposed
 from plait.answer.search.form import Axis
 from plait.answer.search.top import checked_count
+from plait.data.blocks.binding import open_cells
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.observing.closed import Closed
 from plait.data.observing.weights import Weights
 from plait.model.model import Equation
@@ -65,15 +67,25 @@ def _bounds(fit: Fitted, relation: str, cells: Rows) -> Iterator[tuple[Rows, Arr
 
 def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
     """The k observed zeros (m, order) of the highest probability; none where a run does not say what is observed."""
-    known = fit.known[equation.relation]
-    if known.rule is None or k == 0:
+    known, relation = fit.known[equation.relation], equation.relation
+    if isinstance(known.links, CellsOnDisk):
+        observed = open_cells(known.links.packed, fit.labels)
+        if observed is None:
+            return _unlikely(fit, relation, known.links.zeros().astype(np.int64), k, links=False)
+    elif known.rule is None:
         return np.zeros((0, len(equation.indices)), np.int64)
-    observed = known.observed
+    else:
+        observed = known.observed
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
-        return _unlikely(fit, equation.relation, _listed(fit, equation.relation, observed), k, links=False)
+        return _unlikely(fit, relation, _listed(fit, relation, observed), k, links=False)
+    return _searched(fit, equation, observed, k)
+
+
+def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Rows:
+    """The same by a search, where they cannot be listed."""
     candidates = _Zeros(fit, equation.relation, observed)
     best = Best(k, len(candidates.axes), candidates, score=partial(score, fit, equation.relation, by="probability"))
-    if all(map(len, candidates.axes)):
+    if k > 0 and all(map(len, candidates.axes)):
         search_cells(fit, equation, candidates.axes, best)
     return best.rows
 

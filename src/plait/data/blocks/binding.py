@@ -152,6 +152,15 @@ def _observed(packed: PackedRelation, cells: CellsOnDisk, hidden: dict[tuple[str
     return Weights(indices, shape, terms)
 
 
+def open_cells(packed: PackedRelation, names: Mapping[str, Labels]) -> Weights | None:
+    """1 at cells that are observed whether they are listed or not, 0 elsewhere; None where only listed ones are."""
+    if packed.options["observed"] in ("listed", 0):
+        return None
+    universe = packed.seen if packed.options["universe"] == "relation" else {}
+    hidden = together(dict(packed.missing), dict(packed.hidden), names)
+    return open_weights(packed.indices, packed.shape, universe, hidden)
+
+
 def refuse_packed(data: Data, what: object, cure: str, relations: Collection[str] | None = None) -> None:
     """Refuse what would need all links in memory; relations: those that it is about, if not all."""
     for name, relation in data.relations.items():

@@ -137,13 +137,21 @@ class CellsOnDisk(FoundElsewhere):
 
     def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
         """Links into memory, all or some: cells (n, order) in lexicographic order, and their values."""
+        return self._taken(True, keep)
+
+    def zeros(self) -> AnyArray:
+        """Listed zeros, (n, order) in lexicographic order, into memory."""
+        return self._taken(False, None)[0] if self.packed.zeros else np.zeros((0, len(self.indices)), np.int64)
+
+    def _taken(self, links: bool, keep: Keep | None) -> tuple[AnyArray, Array]:
+        """Links, or zeros, and their values."""
         kind = coordinate_type(self.sizes)
         cells: list[AnyArray] = [np.zeros((0, len(self.indices)), kind)]
         values = [np.zeros(0)]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             last = len(tree.order) - 1
             here = np.stack([tree.column(index, last) for index in self.indices], axis=1).astype(kind, copy=False)
-            there = np.asarray(tree.entries > 0)
+            there = np.asarray((tree.entries > 0) == links)
             if keep is not None:
                 there &= keep(here)
             cells.append(here[there])
