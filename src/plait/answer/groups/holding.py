@@ -86,27 +86,42 @@ class Holding:
             return np.zeros((len(rows), *self._ranks))
         if self.plain:
             return np.asarray(self.summed_at(C, rows) * self.summed_at(D, rows) ** 2, np.float64)
-        return self.summed_at(C * D**2, rows)
+        return self._variances[rows]
+
+    @cached_property
+    def _variances(self) -> Array:
+        """Those of all entities, where rows of the factor are added up."""
+        return self.summed(self.posterior.concentration * self.posterior.scale**2)
 
     def learnt(self, rows: Rows) -> Array:
         """What of the mean comes from data, (n, *latent): E (C − prior) / C, as an explanation has it.
 
         Under MAP C = A − 1 + the counts of the links. All of it, under EM and of a given factor.
         """
-        E, prior = self.posterior.mean, self.fit.prior.get(self.factor)
-        if self.fit.method == "em" or prior is None or self.factor not in self.fit.state.divergences:
-            return self.summed_at(E, rows)
-        A = np.asarray(prior.concentration, np.float64)
-        A = np.broadcast_to(A if self.posterior.pairs is None else self.posterior.pairs.for_rows(A), E.shape)
-        if self.fit.method == "map":
-            counts = counted(self.fit, self.factor)
-            total = A - 1.0 + counts
-            return self.summed_at(E * np.divide(counts, total, out=np.zeros(E.shape), where=total > 0), rows)
-        C, D = self.posterior.concentration, self.posterior.scale
-        if self.plain:
-            C, D, A = (self.summed_at(array, rows) for array in (C, D, A))
+        free = self.factor in self.fit.prior and self.factor in self.fit.state.divergences
+        if self.fit.method == "em" or not free:
+            return self.summed_at(self.posterior.mean, rows)
+        if self.plain and self.fit.method == "vb":
+            arrays = (self.posterior.concentration, self.posterior.scale, self._prior)
+            C, D, A = (self.summed_at(array, rows) for array in arrays)
             return np.asarray(np.clip(C - A, 0.0, None) * D, np.float64)
-        return self.summed_at(np.clip(C - A, 0.0, None) * D, rows)
+        return self._learnt[rows]
+
+    @cached_property
+    def _learnt(self) -> Array:
+        """The same of all entities, where rows of the factor are added up or links have to be counted."""
+        E, A = self.posterior.mean, self._prior
+        if self.fit.method == "vb":
+            return self.summed(np.clip(self.posterior.concentration - A, 0.0, None) * self.posterior.scale)
+        counts = counted(self.fit, self.factor)
+        total = A - 1.0 + counts
+        return self.summed(E * np.divide(counts, total, out=np.zeros(E.shape), where=total > 0))
+
+    @property
+    def _prior(self) -> Array:
+        """A of every entry, in the factor's shape."""
+        A, pairs = np.asarray(self.fit.prior[self.factor].concentration, np.float64), self.posterior.pairs
+        return np.broadcast_to(A if pairs is None else pairs.for_rows(A), self.posterior.mean.shape)
 
     def popularity(self) -> Array:
         """Known counts M·x of each entity in the relations where the factor stands, (entities,)."""
