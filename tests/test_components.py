@@ -237,6 +237,27 @@ def test_a_model_without_latent_indices_has_no_components():
     assert table.columns == [*FIRST, "share_X"]
 
 
+def test_titles_stand_beside_entities_in_every_table():
+    table = pl.DataFrame({"user": ["ann", "ann", "bob"], "film": [1, 2, 2]})
+    fit = plait.fit(
+        "seen[user, film] = U[user, r] F[film, r]",
+        {"seen": table},
+        rank=1,
+        seed=0,
+        sweeps=3,
+        titles={"film": {2: "Alien"}},
+    )
+    found = fit.components()
+    assert found.columns[4:6] == ["entity", "entity_title"]
+    titles = {
+        (axis, entity): title for axis, entity, title in found.select("axis", "entity", "entity_title").iter_rows()
+    }
+    assert titles == {("user", "ann"): None, ("user", "bob"): None, ("film", "1"): None, ("film", "2"): "Alien"}
+    assert fit.similar("film", 1).columns == ["film", "film_title", "similarity", "sd"]
+    assert fit.similar("film", 1)["film_title"].to_list() == ["Alien"]
+    assert fit.surprising("seen").columns[:4] == ["user", "film", "film_title", "kind"]
+
+
 @pytest.mark.parametrize("top", [0, -1, True, 2.5, "all"])
 def test_a_senseless_number_of_entities_is_refused(top):
     fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((4, 4))}, rank=2, sweeps=3)

@@ -149,7 +149,8 @@ class Fit(Fitted):
         over that sum; 0 under EM and MAP. lift: weight over the entity's share of the known counts of the relations in
         which the factor stands; null where it has none. data: how much of the weight comes from data, and not from the
         prior, 0 to 1; 1 under EM and of a given factor. share_visits: the component's share of the known counts of
-        visits, from `coupling`; null where the relation does not have it.
+        visits, from `coupling`; null where the relation does not have it. Of a fit with titles, entity_title stands
+        behind entity.
 
         Rows are ordered by index, component, factor and axis, as the model has them; the heaviest first. Of a factor
         with several latent indices each has its components, the others summed out, each value weighed by what the rest

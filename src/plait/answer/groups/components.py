@@ -18,6 +18,7 @@ from plait.answer.explain.entities import largest
 from plait.answer.explain.families import Family, families
 from plait.answer.explain.latent import name_terms
 from plait.answer.groups.holding import Holding, holdings
+from plait.answer.titles import title_column
 from plait.errors import SettingError
 from plait.run.record import Fitted
 from plait.saying import Argument
@@ -65,13 +66,15 @@ def _listed(
         at = np.arange(len(rows[part])), number[part]
         variance[part] = _alone(holding, place, holding.variance(rows[part]), 2)[at]
         learnt[part] = _alone(holding, place, holding.learnt(rows[part]), 1)[at]
+    names = holding.fit.labels[holding.index].names.gather(rows)
     lift = np.divide(mean / scale, popular[rows], out=np.full(len(rows), np.nan), where=popular[rows] > 0)
     columns: dict[str, Any] = {
         "component": number,
         "index": [index] * len(rows),
         "factor": [holding.factor] * len(rows),
         "axis": [holding.axis] * len(rows),
-        "entity": holding.fit.labels[holding.index].names.gather(rows).cast(pl.String),
+        "entity": names.cast(pl.String),
+        **_titles(holding, names),
         "weight": mean / scale,
         "sd": np.sqrt(variance) / scale,
         "lift": pl.Series(lift, nan_to_null=True),
@@ -80,6 +83,17 @@ def _listed(
     for relation, own in shares.items():
         columns[f"share_{relation}"] = pl.Series([own[n] for n in number.tolist()], dtype=pl.Float64)
     return pl.DataFrame(columns)
+
+
+def _titles(holding: Holding, names: "pl.Series") -> "dict[str, pl.Series]":
+    """The titles of entities, where any axis of the fit has some."""
+    import polars as pl
+
+    titles = holding.fit.titles
+    if not titles:
+        return {}
+    own = titles[holding.index].of(names) if holding.index in titles else pl.Series([None] * len(names))
+    return {title_column("entity"): own.cast(pl.String)}
 
 
 PIECE = 1 << 16  # entities of components whose rows are looked up at a time
@@ -116,7 +130,8 @@ def _shares(fit: Fitted) -> dict[tuple[str, str], dict[str, list[float | None]]]
 def _empty(fit: Fitted) -> "pl.DataFrame":
     import polars as pl
 
-    texts, numbers = ("index", "factor", "axis", "entity"), ("weight", "sd", "lift", "data")
+    texts = ("index", "factor", "axis", "entity", *([title_column("entity")] if fit.titles else ()))
+    numbers = ("weight", "sd", "lift", "data")
     types: dict[str, Any] = {"component": pl.Int64, **dict.fromkeys(texts, pl.String)}
     types |= dict.fromkeys([*numbers, *(f"share_{name}" for name in fit.model.relations)], pl.Float64)
     return pl.DataFrame(schema=types)

@@ -15,6 +15,7 @@ import numpy as np
 from plait.answer.explain.entities import largest
 from plait.answer.groups.holding import Holding, holdings
 from plait.answer.predict.lookup import row_named
+from plait.answer.titles import add_titles
 from plait.errors import SettingError, suggestion
 from plait.run.record import Fitted
 from plait.saying import Argument
@@ -54,7 +55,8 @@ def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
     squares = [_squares(own, weights, row, chosen, one[chosen], found[chosen]) for own, one in zip(members, each)]
     shown = "similarity_" if axis == "similarity" else "similarity"
     sd = np.sqrt(np.mean(squares, axis=0))
-    return pl.DataFrame({axis: labels.names.gather(chosen), shown: found[chosen], "sd": sd})
+    table = pl.DataFrame({axis: labels.names.gather(chosen), shown: found[chosen], "sd": sd})
+    return add_titles(fit, table, [axis])
 
 
 def _check_axis(fit: Fitted, axis: Any) -> None:

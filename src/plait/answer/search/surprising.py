@@ -18,6 +18,7 @@ from plait.answer.search.boxed import search_cells
 from plait.answer.search.candidates import Candidates, exposed
 from plait.answer.search.form import Axis
 from plait.answer.search.top import checked_count
+from plait.answer.titles import add_titles
 from plait.data.blocks.binding import open_cells
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.observing.closed import Closed
@@ -138,7 +139,7 @@ def _table(fit: Fitted, equation: Equation, links: Rows, zeros: Rows) -> "pl.Dat
         own["value"] = fit.known[relation].values_at(cells)
         own[_beside("surprise", equation)] = surprise
         found.append(pl.DataFrame(own | columns(fit, relation, cells)))
-    return pl.concat(found)
+    return add_titles(fit, pl.concat(found), equation.indices)
 
 
 def _beside(name: str, equation: Equation) -> str:
