@@ -306,7 +306,7 @@ def test_a_link_known_elsewhere_explains_through_the_shared_factor():
     )  # fmt: skip
     e = fit.explain("visits", {"user": "ann", "place": "inn"})
     assert ("friends(ann, dan)", "user") in list(e.links.select("link", "through").iter_rows())
-    assert "friends(ann, dan) = 9" in str(e)
+    assert re.search(r"friends\(ann, dan\) +9 ", str(e))
 
 
 # --- against fitting again
@@ -566,7 +566,8 @@ def test_a_cell_of_rate_0_has_no_components_and_no_nan():
     assert e.components["share"].to_list() == [0.0, 0.0]
     assert e.remainder == 0.0
     assert "rate 0: no component makes it, so no known link bears on it." in str(e)
-    assert str(e).endswith("Known links of its entities\n    i 0 (A)  1 known link\n    j 1 (B)  1 known link")
+    assert str(e).split("\n")[-5] == "Known links of its entities"
+    assert [line.split() for line in str(e).split("\n")[-2:]] == [["i", "0", "A", "1"], ["j", "1", "B", "1"]]
     assert e.evidence.select("data", "prior").rows() == [(0.0, 0.0)] * 2
     assert "rate 0" in e._repr_html_()
     assert "nan" not in json.dumps(e.to_dict()).lower()
@@ -778,26 +779,27 @@ def test_text_html_table_and_json_tell_the_same_numbers():
     for e in readings():
         text, page, told = str(e), Tables(), json.loads(json.dumps(e.to_dict()))
         page.feed(e._repr_html_())
-        lines = re.findall(rf"^ +({PERCENT})  (.+?)(?: = ([\d.]+))? +same (.+)$", text, re.MULTILINE)
+        lines = re.findall(rf"^(.+?\)) +([\d.]+) +({PERCENT}) +same (.+)$", text, re.MULTILINE)
         wanted = [(r["exact"] if e.exact else r["responsibility"]) for r in told["links"]]
         table = e.links["exact" if e.exact else "responsibility"].to_list()
         rows = [row for row in page.rows if row[-1].startswith("same ")]
         assert len(lines) == len(rows) == len(wanted) > 0
-        for (words, name, value, through), row, fraction, same in zip(lines, rows, wanted, table):
-            assert [name, value or "1", words, f"same {through}"] == row
+        for (name, value, words, through), row, fraction, same in zip(lines, rows, wanted, table):
+            assert [name, value, words, f"same {through}"] == row
             assert stands_for(words, fraction)
             assert fraction == same
         others = re.search(rf"([\d,]+) other links? bears? on it, (?:about )?({PERCENT}).*", text)
         assert others[0] in page.notes
         assert int(others[1]) == told["other_links"]
         assert stands_for(others[2], told["other_responsibility"] / told["other_links"])
-        shares = re.findall(rf"^Component (.+) makes ({PERCENT})", text, re.MULTILINE)
-        assert shares == [tuple(row[:2]) for row in page.rows if row[0] in dict(shares)]
+        shares = re.findall(rf"^(Component .+ makes ({PERCENT}).*)$", text, re.MULTILINE)
+        assert [heading for heading, _ in shares] == [note for note in page.notes if note.startswith("Component ")]
         for (_, words), component in zip(shares, told["components"]):
             assert stands_for(words, component["share"])
         rest = re.search(rf"^[\d,]+ other components? makes? (?:{PERCENT})$", text, re.MULTILINE)
         assert rest is None or rest[0] in page.notes
-        rests = re.findall(rf"^    (.+) \((\w+)\) *({PERCENT})?  ([\d,]+) known links?$", text, re.MULTILINE)
+        below = text[text.index("\nentity ") :]
+        rests = re.findall(rf"^(\w+ \w+(?:, \w+ \w+)*) +(\w+) +(?:({PERCENT}) +)?([\d,]+)$", below, re.MULTILINE)
         assert [[part for part in row if part] for row in rests] == page.rows[-len(rests) :]
         for (_, factor, words, links), row in zip(rests, told["evidence"]):
             assert (factor, int(links)) == (row["factor"], row["links"])
@@ -806,22 +808,26 @@ def test_text_html_table_and_json_tell_the_same_numbers():
 
 WORDS = """
 Component 0 makes 55 %    (* is of this cell)
-    user   ann*
-    place  inn, spa; zoo* is number 3 of 3
+user   ann*
+place  inn, spa; zoo* is number 3 of 3
 
 Component 1 makes 45 %
-    user   bob, eve; ann* is number 3 of 3
-    place  zoo*
+user   bob, eve; ann* is number 3 of 3
+place  zoo*
 
 Because of these known links (about how much smaller the mean would be, were the link an observed zero)
-           34 %  visits(ann, inn) = 3  same user
-           33 %  visits(bob, zoo) = 4  same place
-           10 %  friends(ann, bob)     same user
-    2 other links bear on it, 9.1 % each on average
+link                value   smaller by   shares
+───────────────────────────────────────────────────
+visits(ann, inn)    3       34 %         same user
+visits(bob, zoo)    4       33 %         same place
+friends(ann, bob)   1       10 %         same user
+2 other links bear on it, 9.1 % each on average
 
 So much of what it rests on comes from data, the rest from the prior
-    user ann (U)          55 %  3 known links
-    place zoo (P)         42 %  2 known links"""
+entity      factor   from data   known links
+────────────────────────────────────────────
+user ann    U             55 %             3
+place zoo   P             42 %             2"""
 
 
 def test_an_explanation_prints_like_this():
@@ -845,7 +851,7 @@ def test_an_explanation_says_what_is_predicted_and_why(odd):
     assert second.startswith("probability of a link ")
     assert second.endswith("not a known link.")
     assert any(line.startswith("Component ") for line in rest)
-    assert any('rel("q", 1) = 3' in line and line.endswith("same b") for line in rest)
+    assert any(re.fullmatch(r'rel\("q", 1\) +3 .* same b', line) for line in rest)
     assert text == repr(odd.explain("rel", {"a": "x & y", "b": "1"}, top=2))
 
 
@@ -863,7 +869,7 @@ def test_a_link_that_stands_alone_rests_on_itself():
     text = str(fit.explain("X", {"i": "a", "j": "x"}))
     assert "\nNo other known link bears on it, only this link itself.\n" in text
     assert "\nSo much of what it rests on comes from data (this link included), the rest from the prior\n" in text
-    assert "1 known link\n" in text
+    assert text.split("\n")[-1].split()[-1] == "1"
     assert "only this link itself" in fit.explain("X", {"i": "a", "j": "x"})._repr_html_()
 
 
@@ -872,7 +878,7 @@ def test_where_nothing_is_known_no_link_bears_on_it():
     fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=1, seed=0, labels={"i": ["a", "b"], "j": ["x", "y"]})
     text = str(fit.explain("X", {"i": "b", "j": "y"}))
     assert "\nNo known link bears on it.\n" in text
-    assert "0 known links" in text
+    assert text.split("\n")[-1].split()[-1] == "0"
     assert "this link" not in text
 
 
@@ -896,8 +902,7 @@ def test_wide_names_are_aligned_by_the_columns_they_take():
     reasons = [line.partition("  same ")[0] for line in lines if "  same " in line]
     assert len(reasons) == 4
     assert len({cell_len(line) for line in reasons}) == 1
-    rests = [line.rpartition("%")[0] for line in lines if line.endswith("known links")]
-    assert len(rests) == 2
+    rests = [line.rpartition("%")[0] for line in lines[-2:]]
     assert len({cell_len(line) for line in rests}) == 1
 
 

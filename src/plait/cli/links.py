@@ -27,7 +27,7 @@ from plait.cli.options import (
     Unquoted,
     reading,
 )
-from plait.cli.output import check_free, deliver, emit, out, to_stderr, working
+from plait.cli.output import check_free, deliver, put, to_stderr, working
 from plait.config import Config
 from plait.data.bound import Data
 from plait.errors import SettingError, StoreError
@@ -157,10 +157,7 @@ def explain(
     data = _data_of(fit, run) if how else None
     with working("fitting again") if how else nullcontext():
         explanation = fit.explain(relation, named, top=most, exact=how, data=data)
-    if json:
-        emit(explanation.to_dict())
-    else:
-        out(str(explanation))
+    put(explanation.describe(), as_json=json)
 
 
 def _data_of(fit: "Fit", run: Path) -> "Data":

@@ -1,4 +1,4 @@
-"""An explanation: records, the same as polars tables, and as plain data. `text` writes it for people."""
+"""An explanation: records, the same as polars tables, and as plain data. `page` shows it to people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plait.answer.explain.page import describe
-from plait.answer.explain.text import link_words, row_words, written
+from plait.answer.explain.text import link_words, row_words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -208,10 +208,12 @@ class Explanation:
         return {"titles": {i: own[name] for i, name in names.items() if name in (own := self.titles.get(i, {}))}}
 
     def __str__(self) -> str:
-        return written(self)
+        from plait.show.text import render
+
+        return render(self.describe())
 
     def __repr__(self) -> str:
-        return written(self)
+        return str(self)
 
     def _repr_html_(self) -> str:
         from plait.show.html import render

@@ -1,6 +1,6 @@
-"""An explanation in words. What is said of each number is said here, for the terminal as for `page`."""
+"""What is said of each number of an explanation; `page` puts it in order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plait.answer.explain.entities import LEAST
@@ -9,22 +9,11 @@ from plait.show.words import percent
 if TYPE_CHECKING:
     from plait.answer.explain.explanation import Entity, Evidence, Explanation, Link, Share
 
-WIDTH = 100  # columns of a line, as far as names allow
+WIDTH = 90  # columns of a list of names, as far as names allow
 LINES = 20  # spent on components at most
 ENOUGH = 0.95  # components are shown until they make up this share of the cell
 RATE_0 = "The model gives this cell rate 0: no component makes it, so no known link bears on it."
 LONGEST = 40  # columns of a name before it is cut
-
-
-def written(e: "Explanation") -> str:
-    """The explanation as text, about forty lines at most."""
-    parts = [
-        [title(e), predicted(e)],
-        *_components(e),
-        _reasons(e),
-        _rests_on(e),
-    ]
-    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def title(e: "Explanation") -> str:
@@ -59,21 +48,12 @@ def _size(e: "Explanation") -> str:
     return "rate" if "rate" in e.prediction else "mean"
 
 
-def _components(e: "Explanation") -> Iterator[list[str]]:
-    if not possible(e):
-        yield [RATE_0]
-        return
-    shown = shown_components(e)
-    for number in range(shown):
-        share = e.shares[number]
-        told = share.setting or share.name
-        here = f"{component(share)} makes {percent(share.share)}" if told else "There is one component"
-        here += "" if number else "    (* is of this cell)"
-        indices = [i for i in e.cell if any(s.component == number and s.index == i for s in e.standings)]
-        wide = max(map(columns, indices), default=0)
-        yield [here, *(f"    {padded(i, wide)}  {names(e, number, i, WIDTH - wide - 6)}" for i in indices)]
-    if e.component_count > shown:
-        yield [other_components(e)]
+def heading(e: "Explanation", number: int) -> str:
+    """What a component makes of the cell."""
+    share = e.shares[number]
+    told = share.setting or share.name
+    here = f"{component(share)} makes {percent(share.share)}" if told else "There is one component"
+    return here + ("" if number else "    (* is of this cell)")
 
 
 def component(share: "Share") -> str:
@@ -108,7 +88,7 @@ def shown_components(e: "Explanation") -> int:
     return count
 
 
-def names(e: "Explanation", component: int, index: str, width: int) -> str:
+def names(e: "Explanation", component: int, index: str, width: int = WIDTH) -> str:
     """The leading entities; the cell's own is marked, and named with its rank where it is not among them."""
     own, others = None, []
     top = [s for s in e.standings if s.component == component and s.index == index]
@@ -147,22 +127,6 @@ def columns(words: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(words)
-
-
-def padded(words: str, width: int) -> str:
-    """The words, and blanks up to this many columns."""
-    return words + " " * (width - columns(words))
-
-
-def _reasons(e: "Explanation") -> list[str]:
-    if not e.reasons:
-        return [no_reason(e)] if possible(e) else []  # else said with the components
-    names = [f"{link_words(e, r)}{'' if r.value == 1 else f' = {r.value:g}'}" for r in e.reasons]
-    wide = min(max(map(columns, names)), WIDTH - 30)
-    lines = [f"Because of these known links ({measure(e)})"]
-    for name, reason in zip(names, e.reasons):
-        lines.append(f"    {percent(reason.loss):>11}  {padded(name, wide)}  {same(reason)}")
-    return lines + ([f"    {other_links(e)}"] if e.other_links else [])
 
 
 def link_words(e: "Explanation", link: "Link") -> str:
@@ -205,18 +169,6 @@ def other_links(e: "Explanation") -> str:
     if e.other_links == 1:
         return f"1 other link bears on it, {about}{each}{zero}"
     return f"{e.other_links:,} other links bear on it, {about}{each} each on average{zero}"
-
-
-def _rests_on(e: "Explanation") -> list[str]:
-    if not e.rows:
-        return []
-    names = [f"{row_words(e, row)} ({row.factor})" for row in e.rows]
-    wide = max(map(columns, names))
-    lines = [basis(e)]
-    for name, row in zip(names, e.rows):
-        part = f"  {percent(row.data):>11}" if has_prior(e) else ""
-        lines.append(f"    {padded(name, wide)}{part}  {row.links:,} known link{'' if row.links == 1 else 's'}")
-    return lines
 
 
 def basis(e: "Explanation") -> str:
