@@ -3,9 +3,11 @@
 The blocks of a file run in order, in one namespace and one empty folder, as a reader would paste them. In shell blocks
 the lines `$ plait …` are run, in this process: to start one takes longer than most commands (tests/cli/test_program.py
 starts some). A block with `title="name"` is written to a file of that name; if it is Python it runs as a script of its
-own. One preceded by `<!-- skip: reason -->` is shown as skipped. A text block right after a run one is what that
-prints: times and sizes of memory may differ, fractions a little, and a line `…` stands for any lines. One preceded by
-`<!-- no output: reason -->` is something else. With PLAIT_UPDATE_DOCS=1 outputs without `…` are written anew instead.
+own. One preceded by `<!-- skip: reason -->` is shown as skipped. One preceded by `<!-- needs: package -->` is skipped
+where there is no such package, and else runs in a process of its own, where other packages may warn as they like. A
+text block right after a run one is what that prints: times and sizes of memory may differ, fractions a little, and a
+line `…` stands for any lines. One preceded by `<!-- no output: reason -->` is something else. With PLAIT_UPDATE_DOCS=1
+outputs without `…` are written anew instead.
 The site builds without a network, names everything public, and has no dead link.
 """
 
@@ -33,7 +35,7 @@ BIN = Path(sys.executable).parent
 SHELL = {"sh", "shell", "bash", "console"}
 TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
-    r"(?:^<!--\s*(?P<note>skip|no output):\s*(?P<reason>.*?)\s*-->\s*)?"
+    r"(?:^<!--\s*(?P<note>skip|needs|no output):\s*(?P<reason>.*?)\s*-->\s*)?"
     r"^(?P<fence>`{3,})(?P<language>\w+)(?: title=\"(?P<file>[^\"\n]+)\")?[^\n]*\n(?P<code>.*?)^(?P=fence)\s*$",
     re.MULTILINE | re.DOTALL,
 )
@@ -41,6 +43,7 @@ UPDATE = "PLAIT_UPDATE_DOCS" in os.environ
 MEASURED = re.compile(r"\d[\d,.]* (?:s|ms|µs|min|kB|MB|GB)\b")  # by a clock, or of this machine
 FRACTION = re.compile(r"-?\d[\d,]*\.\d+(?:e[-+]?\d+)?")
 CLOSE, LAST = 0.01, 2e-4  # of its size, or at all, that a fraction may differ by from machine to machine
+OWN_WARNINGS = "import warnings; import plait; warnings.simplefilter('error', plait.PlaitWarning)\n"
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 
 
@@ -52,6 +55,7 @@ class Block(NamedTuple):
     prints: str | None = None  # what it must print, where the document says so
     file: str | None = None  # where to write it
     shown: tuple[int, int] | None = None  # where the document shows what it prints
+    needs: str | None = None  # a package that is optional even for developers
 
 
 def blocks_of(text):
@@ -60,7 +64,10 @@ def blocks_of(text):
     for match in BLOCK.finditer(text):
         line = text.count("\n", 0, match.start("code")) + 1
         if match["language"] == "python" or match["language"] in SHELL or match["file"]:
-            found.append(Block(match["language"], match["code"], line, match["reason"], file=match["file"]))
+            needs = match["reason"] if match["note"] == "needs" else None
+            reason = f"{needs} is not installed" if needs and not importlib.util.find_spec(needs) else None
+            reason = reason if needs else match["reason"]
+            found.append(Block(match["language"], match["code"], line, reason, file=match["file"], needs=needs))
             end = match.end()
         elif match["language"] == "text" and not match["note"] and found and not text[end : match.start()].strip():
             found[-1] = found[-1]._replace(prints=match["code"], shown=match.span("code"))
@@ -82,6 +89,7 @@ def run(command, folder, **options):
     """Run a command with the tools of this environment first on PATH; the output is part of a failure."""
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
     env = os.environ | {"PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "NO_MKDOCS_2_WARNING": "1"}
+    env["MLFLOW_DISABLE_TELEMETRY"] = "true"
     done = subprocess.run(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options
     )
@@ -93,6 +101,8 @@ def run_block(block, path, namespace, folder):
     """Write one block, run it, and return what it prints."""
     if block.file:
         (folder / block.file).write_text(block.code, encoding="utf-8")
+    if block.needs:
+        return run([sys.executable, "-c", f"{OWN_WARNINGS}{block.code}"], folder)
     if block.language == "python":
         namespace = {"__name__": "__main__"} if block.file else namespace
         code = "\n" * (block.line - 1) + block.code  # tracebacks show the line of the document
@@ -201,6 +211,18 @@ def test_blocks_are_found_with_their_line_output_file_and_reason_to_skip():
 )
 def test_an_output_is_compared_but_for_times_last_digits_and_what_is_left_out(printed, shown, same):
     assert prints_as_shown(printed, shown) == same
+
+
+def test_a_block_that_needs_a_package_is_skipped_without_it_and_runs_by_itself_with_it(tmp_path):
+    there, absent = blocks_of(
+        "<!-- needs: json -->\n```python\nprint(1)\n```\n<!-- needs: no_such -->\n```python\n2\n```\n"
+    )
+    assert (there.needs, there.reason) == ("json", None)
+    assert (absent.needs, absent.reason) == ("no_such", "no_such is not installed")
+    assert run_block(there, tmp_path / "page.md", {}, tmp_path) == "1\n"
+    failing = there._replace(code="import plait, warnings\nwarnings.warn(plait.BoundWarning('a trap'))\n")
+    with pytest.raises(AssertionError, match="a trap"):
+        run_block(failing, tmp_path / "page.md", {}, tmp_path)
 
 
 def test_a_file_of_a_document_is_a_script_whose_names_the_other_blocks_do_not_know(tmp_path):

@@ -1,6 +1,6 @@
 """What a fit returns: its record, and the questions it answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -272,6 +272,27 @@ class Fit(Fitted):
         from plait.answer.labelled import to_xarray
 
         return to_xarray(self)
+
+    def to_datatree(
+        self, draws: int = 1000, factors: str | Iterable[str] | None = None, seed: int | None = None
+    ) -> "xarray.DataTree":
+        """Draws from the posterior as an `xarray.DataTree`, which ArviZ reads (needs xarray, as `to_xarray` does).
+
+        draws: from each member. factors: the names of those that are wanted, or one name; all, unless given. seed:
+        equal seeds give equal draws, those of `samples`; None draws one.
+
+        The group posterior has each factor with the dimensions chain, draw and its indices as written, labelled as in
+        `to_xarray`. Given factors are known and not drawn: they are in the group constant_data. Attributes: those of
+        `to_xarray`, the fingerprint of the data, inference_library and its version.
+
+        Each member of an ensemble is a chain. These are different optima, which number their components as they like,
+        so R-hat and what else compares chains says nothing of factors; components that a member has not are 0. Draws
+        within a chain are independent. There is no sample_stats, for nothing was accepted, rejected or tuned; and no
+        observed_data, which would be dense. Under EM and MAP there is no posterior: refused.
+        """
+        from plait.answer.datatree import to_datatree
+
+        return to_datatree(self, draws, factors, seed)
 
     def save(self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fit into a folder, for `plait.load`; a path that ends in `.plait` is one file, an archive of it.

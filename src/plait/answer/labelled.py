@@ -1,5 +1,6 @@
 """A fit as a labelled `xarray.Dataset`; xarray is optional."""
 
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,22 +37,28 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
     variables: dict[str, Any] = {}
     for name, posterior in fit.factors.items():
         for word, array in _parts(name, posterior).items():
-            variables[word] = (_dimensions(name, posterior), np.array(array))
-    used = (index for name, posterior in fit.factors.items() for index in _dimensions(name, posterior))
-    indices = list(dict.fromkeys(used))
-    _check_names(fit, indices)
-    attributes = {
+            variables[word] = (dimensions(name, posterior), np.array(array))
+    sizes = {
+        index: size
+        for name, posterior in fit.factors.items()
+        for index, size in zip(dimensions(name, posterior), posterior.mean.shape)
+    }
+    _check_names(fit, list(sizes))
+    return labelled.Dataset(variables, coordinates(fit, sizes, variables), attributes(fit))
+
+
+def attributes(fit: Fitted) -> dict[str, Any]:
+    """What a fit is, and what came of it."""
+    return {
         "model": str(fit.model),
         "method": fit.method,
         "bound": fit.bound,
         "stop": str(fit.stop),
         "seed": fit.seed,
     }
-    coordinates = {index: _coordinate(fit, index) for index in indices}
-    return labelled.Dataset(variables, coordinates | _titles(fit, indices, variables), attributes)
 
 
-def _dimensions(name: str, posterior: "Posterior") -> tuple[str, ...]:
+def dimensions(name: str, posterior: "Posterior") -> tuple[str, ...]:
     """The names of the arrays' axes; the rows of a factor over pairs, and of all others of an entity, are one."""
     if posterior.pairs is None:
         return posterior.indices
@@ -62,32 +69,37 @@ def _parts(name: str, posterior: "Posterior") -> dict[str, Any]:
     return {name: posterior.mean} | {f"{name}_{part}": getattr(posterior, part) for part in PARTS}
 
 
-def _coordinate(fit: Fitted, index: str) -> Any:
-    if index in fit.labels:
-        return fit.labels[index].names.to_numpy()
-    return np.arange(fit.rank[index] if index in fit.rank else len(fit.factors[index.removesuffix("_row")].mean))
-
-
-def _titles(fit: Fitted, indices: list[str], variables: dict[str, Any]) -> dict[str, Any]:
-    """Titles along indices that have any, empty text where there is none."""
-    named = {title_column(index): index for index in indices if index in fit.titles}
-    return {
+def coordinates(fit: Fitted, sizes: Mapping[str, int], taken: Collection[str]) -> dict[str, Any]:
+    """By index the names of entities along visible ones, and numbers along others; titles along those that have any,
+    empty text where there is none. sizes: of the indices. taken: names that titles may not have.
+    """
+    names = {i: fit.labels[i].names.to_numpy() if i in fit.labels else np.arange(size) for i, size in sizes.items()}
+    titles = {title_column(index): index for index in sizes if index in fit.titles}
+    return names | {
         name: (index, fit.titles[index].column.fill_null("").to_numpy())
-        for name, index in named.items()
-        if name not in variables and name not in indices
+        for name, index in titles.items()
+        if name not in taken and name not in sizes
     }
 
 
 def _check_names(fit: Fitted, indices: list[str]) -> None:
     """A dataset has one namespace for factors, their parts and indices."""
-    taken = dict.fromkeys(indices, "an index")
+    words = [(index, "an index") for index in indices]
     for name, posterior in fit.factors.items():
         for word in _parts(name, posterior):
             what = f"factor {name}" if word == name else f"the {word.removeprefix(name + '_')} of factor {name}"
-            if word in taken:
-                raise SettingError(
-                    f"{word} would name both {taken[word]} and {what}.",
-                    where=Call("to_xarray"),
-                    cure="Rename one of the two in the model.",
-                )
-            taken[word] = what
+            words.append((word, what))
+    refuse_two_meanings(words, "to_xarray")
+
+
+def refuse_two_meanings(words: Iterable[tuple[str, str]], call: str) -> None:
+    """Refuse names that stand for two things; words: each with what it stands for."""
+    taken: dict[str, str] = {}
+    for word, what in words:
+        if word in taken:
+            raise SettingError(
+                f"{word} would name both {taken[word]} and {what}.",
+                where=Call(call),
+                cure="Rename one of the two in the model.",
+            )
+        taken[word] = what

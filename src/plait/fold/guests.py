@@ -31,9 +31,9 @@ ITERATIONS = 10  # as fold_in does by default
 class Guests:
     """Rows of guests, read and solved; fit: that of all others."""
 
-    def __init__(self, fit: Fitted, new: Any) -> None:
-        check(fit, ITERATIONS, WHAT)
-        self.fit = fit
+    def __init__(self, fit: Fitted, new: Any, iterations: int = ITERATIONS) -> None:
+        check(fit, iterations, WHAT)
+        self.fit, self.iterations = fit, iterations
         for name in fit.known:
             rule_of(fit, name, WHAT)
         self.growth, self.fresh = read(fit, new, WHAT)
@@ -41,7 +41,7 @@ class Guests:
         if not any(self.growth.new(axis) for axis in fit.model.axes):
             raise DataError(f"{Argument('new')} names no new entity.", where=Argument("new"), cure="Leave it out.")
         self.blocks = blocks_of(fit, self.growth, self.fresh, WHAT)
-        self.solutions, self.seconds = solved(fit, self.growth, self.blocks, ITERATIONS, WHAT)
+        self.solutions, self.seconds = solved(fit, self.growth, self.blocks, iterations, WHAT)
 
     def only(self, relation: str, names: Mapping[str, Any]) -> bool:
         """Whether a question about a relation is about guests only; names: those asked for by index, where any are."""
@@ -57,7 +57,7 @@ class Guests:
 
     def beside(self) -> Fitted:
         """The fit with guests beside all others."""
-        return grown(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, ITERATIONS)
+        return grown(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, self.iterations)
 
     def alone(self, relation: str) -> Fitted:
         """The fit with guests in the place of others, good for questions about one relation only."""

@@ -1,6 +1,7 @@
 """Draws of the factors from their posterior."""
 
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,28 @@ def samples(fit: Fitted, n: int, seed: int | None = None) -> dict[str, Array]:
     The members of an ensemble take turns: draw 0 is of the first, draw 1 of the second, and so on. Components that
     a member has not are 0 in its draws.
     """
-    _whole("n", n)
+    check_whole("n", n)
     if seed is not None:
-        _whole("seed", seed)
+        check_whole("seed", seed)
     _check_memory(fit, int(n))
+    return drawn(fit, fit.factors, int(n), seed)
+
+
+def drawn(fit: Fitted, names: Iterable[str], n: int, seed: int | None) -> dict[str, Array]:
+    """The draws of some factors: what `samples` has of them."""
     seed = secrets.randbits(63) if seed is None else int(seed)
-    names = {name: position for position, name in enumerate(fit.model.factors) if name in fit.factors}
-    return {name: _drawn(fit, name, int(n), seed, position) for name, position in names.items()}
+    return {name: _drawn(fit, name, n, seed, fit.model.factors.index(name)) for name in names}
+
+
+def shape_of(fit: Fitted, name: str) -> tuple[int, ...]:
+    """The shape of a draw of a factor: of an ensemble, that of its largest member."""
+    shapes = [member.factors[name].mean.shape for member in fit.members]
+    return tuple(int(size) for size in np.max(shapes, axis=0))
 
 
 def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
     posteriors = [member.factors[name] for member in fit.members]
-    result = np.zeros((n, *np.max([posterior.mean.shape for posterior in posteriors], axis=0).astype(int)))
+    result = np.zeros((n, *shape_of(fit, name)))
     for turn, posterior in enumerate(posteriors):
         key = (position, turn) if turn else (position,)
         generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
@@ -45,9 +56,10 @@ def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
     return result
 
 
-def _whole(name: str, given: Any) -> None:
+def check_whole(name: str, given: Any, of: str = "samples") -> None:
+    """Refuse what is no number of draws and no seed."""
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)) or given < 0:
-        raise SettingError(where=Argument(name, of="samples"), wanted="a whole number, 0 or more", got=given)
+        raise SettingError(where=Argument(name, of=of), wanted="a whole number, 0 or more", got=given)
 
 
 def _check_memory(fit: Fitted, n: int) -> None:
