@@ -86,6 +86,21 @@ def test_equal_seeds_give_equal_trees_and_factors_may_be_chosen(fit):
     assert one.identical(fit.to_datatree(draws=3, factors="P", seed=5))
 
 
+def test_titles_are_coordinates_beside_names():
+    titles = {"place": {"zoo": "The zoo", "pub": "The pub"}}
+    found = plait.fit(TEXT, {"visits": VISITS}, rank=2, seed=4, sweeps=5, titles=titles)
+    posterior = found.to_datatree(draws=2, seed=0)["posterior"]
+    assert posterior["place_title"].dims == ("place",)
+    assert posterior["place_title"].values.tolist() == found.to_xarray()["place_title"].values.tolist()
+    assert posterior["P"].sel(place="zoo")["place_title"].item() == "The zoo"
+    assert "place_title" not in found.to_datatree(draws=2, factors="U")["posterior"].coords
+
+
+def test_no_draws_and_no_factors_are_empty(fit):
+    assert fit.to_datatree(draws=0)["posterior"]["U"].shape == (1, 0, 3, 2)
+    assert list(fit.to_datatree(draws=2, factors=[])["posterior"].data_vars) == []
+
+
 def test_attributes_say_where_it_comes_from(fit):
     for group in (fit.to_datatree(draws=1), fit.to_datatree(draws=1)["posterior"]):
         assert plait.Model(group.attrs["model"]) == fit.model
@@ -150,6 +165,10 @@ def test_names_that_would_mean_two_things_are_refused(text):
 def test_unknown_factors_and_senseless_draws_are_refused(fit):
     with pytest.raises(plait.SettingError, match=r"'V' is no factor of the model"):
         fit.to_datatree(factors=["U", "V"])
+    with pytest.raises(plait.SettingError, match=r"\['U'\] is no factor of the model"):
+        fit.to_datatree(factors=[["U"]])
+    with pytest.raises(plait.SettingError, match="factors must be the name of a factor, or several, got 3"):
+        fit.to_datatree(factors=3)
     for draws in (-1, 1.5, True, "10"):
         with pytest.raises(plait.SettingError, match="draws must be a whole number, 0 or more"):
             fit.to_datatree(draws)

@@ -64,9 +64,12 @@ def _xarray() -> Any:
 
 def _checked_names(fit: Fitted, factors: str | Iterable[str] | None) -> list[str]:
     """The factors asked for, in the order of the model, none of which is called as something else is."""
+    if factors is not None and not isinstance(factors, Iterable):
+        where = Argument("factors", of="to_datatree")
+        raise SettingError(where=where, wanted="the name of a factor, or several", got=factors)
     asked = list(fit.factors) if factors is None else [factors] if isinstance(factors, str) else list(factors)
     for name in asked:
-        if name not in fit.factors:
+        if not isinstance(name, str) or name not in fit.factors:
             what = "an exposure, which is given" if name in fit.model.factors else "no factor of the model"
             raise SettingError(
                 f"{name!r} is {what}.",
