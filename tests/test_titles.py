@@ -217,7 +217,7 @@ def test_an_explanation_says_titles_beside_names(fit, plain):
     short = 'Häns, "the" 🎬 </script><img src=x oner…'  # 40 columns of a terminal
     assert words.startswith(f'Why seen(user=ann, film=3 "{short}")?\n')
     assert 'seen(ann, 1 "Casablanca")' in words
-    assert f'film 3 "{short}" (F)' in words
+    assert f'film 3 "{short}"   F ' in words
     assert "1 &quot;Casablanca&quot;" in html
     assert "<img" not in html
     assert "</script>" not in html
