@@ -1,6 +1,8 @@
 """The public surface of a fit: what it returns, in which order and shape, why it stopped, and how it goes on."""
 
+import pickle
 import re
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import plait
 from plait.infer.loop import ADAPT_WARM
+from plait.run import record as records
 from tests.cases import assert_same, bits, make
 
 VISITS = pl.DataFrame(
@@ -318,3 +321,45 @@ def test_a_stop_of_an_earlier_run_folder_was_a_sentence_and_has_a_reason_now(sen
     stop = plait.Stop.from_words(sentence)
     assert (stop.reason, str(stop)) == (reason, sentence)
     assert plait.Stop.from_words(stop.to_words()) == stop
+
+
+def test_posteriors_are_made_when_first_asked_for_and_then_stay(monkeypatch):
+    made = []
+    real = records.posterior_of
+    monkeypatch.setattr(records, "posterior_of", lambda kept, scale: made.append(kept.layout.name) or real(kept, scale))
+    fit = plait.fit("x[i, j] = A[i, r] B[j, r]", {"x": np.eye(3)}, rank=2, sweeps=3, seed=0, progress=False)
+    assert (list(fit.factors), len(fit.factors), "A" in fit.factors, "C" in fit.factors) == (["A", "B"], 2, True, False)
+    assert made == []
+    assert fit.factors["B"] is fit.factors["B"]
+    assert made == ["B"]
+    assert dict(fit.factors) == fit.factors
+    assert repr(fit.factors) == "{'A': Posterior[i, r] of shape (3, 2), 'B': Posterior[j, r] of shape (3, 2)}"
+    with pytest.raises(KeyError):
+        fit.factors["C"]
+
+
+def test_a_pickled_fit_has_the_same_posteriors_made_or_not():
+    fit = plait.fit("x[i, j] = A[i, r] B[j, r]", {"x": np.eye(3)}, rank=2, sweeps=3, seed=0, progress=False)
+    before = pickle.loads(pickle.dumps(fit.factors))
+    expected = {name: factor.mean.copy() for name, factor in fit.factors.items()}
+    for factors in (before, pickle.loads(pickle.dumps(fit.factors))):
+        assert list(factors) == ["A", "B"]
+        for name, mean in expected.items():
+            assert np.array_equal(factors[name].mean, mean)
+
+
+@pytest.mark.parametrize("start", ["random", "em"])
+def test_a_fit_holds_at_most_seven_arrays_of_its_largest_factor(start):
+    rows, rank = 20_000, 32
+    cells = np.arange(3 * rows)
+    table = pl.DataFrame({"i": cells // 3, "j": cells % 50})
+    options = {"rank": rank, "sweeps": 3, "seed": 0, "start": start, "progress": False, "threads": 1}
+    plait.fit("x[i, j] = A[i, r] B[j, r]", {"x": table}, **options)
+    data = plait.Model("x[i, j] = A[i, r] B[j, r]").bind({"x": table})
+    tracemalloc.start()
+    try:
+        plait.fit(data.model, data, **options)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 7 * rows * rank * 8

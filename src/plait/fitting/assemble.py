@@ -18,7 +18,7 @@ from plait.infer.gamma import FactorState, point, posterior
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.rare import ImpossibleLinkError
-from plait.infer.start import TINIEST, around, as_stored, match_totals, random_factor
+from plait.infer.start import TINIEST, as_stored, match_totals, parameters_around, random_factor
 from plait.model import Model
 from plait.result import Fit
 from plait.run.record import Posterior
@@ -149,8 +149,13 @@ def _start_factors(
         if name in free:
             if name not in known:
                 random.append(name)
-            start = known[name] if name in known else random_factor(layouts[name], position, seed, data.seen)
-            factors[name] = _start(layouts[name], start, method, dtype)
+            parameters = _parameters(
+                layouts[name],
+                known[name] if name in known else random_factor(layouts[name], position, seed, data.seen),
+                method,
+                dtype,
+            )  # the numbers themselves are let go before the rest is made: all are as large as the factor
+            factors[name] = (posterior if method == "vb" else point)(layouts[name], *parameters)
     return factors, tuple(random)
 
 
@@ -177,17 +182,16 @@ def _sizes(indices: Sequence[str], latent: Sequence[str], shape: Sequence[int]) 
     return ", ".join(f"{'latent ' * (i in latent)}{i}: {size}" for i, size in zip(indices, shape)) or "a number"
 
 
-def _start(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> FactorState:
-    """A factor from an array of means or from a posterior (anything with concentration and scale)."""
+def _parameters(layout: Layout, start: Any, method: str, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+    """What a factor is made from, as stored, from means or from a posterior (anything with concentration and scale)."""
     known = hasattr(start, "concentration") and hasattr(start, "scale")
     if method != "vb":
-        return point(layout, as_stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype))
+        return (as_stored(_packed(layout, start.mean if known else start, "init", least=0.0), dtype),)
     if known and np.isfinite(np.asarray(start.concentration)).all():
         C, D = (_packed(layout, a, "init", least=TINIEST) for a in (start.concentration, start.scale))
-        return posterior(layout, as_stored(C, dtype), as_stored(D, dtype))
-    return around(
-        layout, _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST), dtype
-    )
+        return as_stored(C, dtype), as_stored(D, dtype)
+    mean = _packed(layout, np.maximum(start.mean, TINIEST) if known else start, "init", least=TINIEST)
+    return parameters_around(layout, mean, dtype)
 
 
 @contextmanager

@@ -106,4 +106,6 @@ def fit(
         warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
     if report.interrupt is None:  # else it was asked for
         warn_of(interrupt_traps(ran.stop))
-    return Fit.of(task.origin, ran.members, ran.stop)
+    origin, members, stop = task.origin, ran.members, ran.stop
+    del task, ran, saver  # what the loop worked on is larger than what it leaves
+    return Fit.of(origin, members, stop)

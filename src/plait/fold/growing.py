@@ -23,7 +23,7 @@ from plait.fold.solving import Piece, Solution
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.model.model import Model
-from plait.run.record import Fitted, Posterior, posterior_of, prior_of
+from plait.run.record import Factors, Fitted, Posterior, posterior_of, prior_of
 from plait.types import AnyArray, Array
 
 
@@ -274,14 +274,12 @@ def mark_of(fit: Fitted, growth: Growth, fresh: Mapping[str, Fresh]) -> str:
     return digest.hexdigest()
 
 
-def public(
-    fit: Fitted, state: State, growth: Growth, solution: Solution
-) -> tuple[dict[str, Posterior], dict[str, Any]]:
+def public(fit: Fitted, state: State, growth: Growth, solution: Solution) -> tuple[Factors, dict[str, Any]]:
     """Posteriors and priors of a member as it shows them."""
-    factors, priors = dict(fit.factors), dict(fit.prior)
+    grown, priors = dict[str, Posterior](), dict(fit.prior)
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
-        factors[name] = grown_posterior(fit, name, state, growth, solution)
+        grown[name] = grown_posterior(fit, name, state, growth, solution)
         if name in state.priors and state.priors[name] is not fit.state.priors.get(name):
             scale = (fit.state.gauge or {}).get(name, 0.0)
             priors[name] = prior_of(state.factors[name].layout, state.priors[name], scale)
-    return factors, priors
+    return fit.factors | grown, priors

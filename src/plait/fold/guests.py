@@ -19,7 +19,7 @@ from plait.fold.folding import check, grown, refuse_known, shown, solved
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import Piece, Solution
 from plait.infer.state import Kept
-from plait.run.record import Fitted, posterior_of, prior_of
+from plait.run.record import Fitted, Posterior, posterior_of, prior_of
 from plait.saying import Argument
 
 Fit = TypeVar("Fit", bound=Fitted)
@@ -96,15 +96,15 @@ class Guests:
 
 def _of_guests(member: Fitted, growth: Growth, solution: Solution) -> dict[str, Any]:
     """Posteriors and priors in which guests have the place of others."""
-    factors, priors, gauge = dict(member.factors), dict(member.prior), member.state.gauge or {}
+    theirs, priors, gauge = dict[str, Posterior](), dict(member.prior), member.state.gauge or {}
     for name in dict.fromkeys(piece.factor for piece in solution.pieces):
         visible = member.model.factor(name).visible
         piece = Piece(name, tuple(bool(growth.new(index)) for index in visible))
         kept, scale = Kept.of(solution.pieces[piece]), gauge.get(name, 0.0)
-        factors[name] = posterior_of(kept, scale)
+        theirs[name] = posterior_of(kept, scale)
         if piece in solution.priors:
             priors[name] = prior_of(kept.layout, solution.priors[piece], scale)
-    return {"factors": factors, "prior": priors}
+    return {"factors": member.factors | theirs, "prior": priors}
 
 
 def host(fit: Fit, relation: str, new: Any, names: Mapping[str, Any]) -> Fit:

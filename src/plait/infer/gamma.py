@@ -154,7 +154,7 @@ def _spread(work: Callable[[int, int], float], stored: Array, executor: Executor
 def point(layout: Layout, stored: Array) -> FactorState:
     """A factor known exactly (EM, MAP, given)."""
     factor = FactorState(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
-    settle_points(0, layout.rows, *_row(layout), *factor.derived)
+    _follow(factor)
     return factor
 
 
@@ -162,9 +162,35 @@ def posterior(layout: Layout, concentration: Array, scale: Array) -> FactorState
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
     mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
     factor = FactorState(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
-    arrays = *prior_terms(*_FLAT), concentration, scale, *factor.derived
-    rows_place(0, layout.rows, *_row(layout), *arrays)
+    _follow(factor)
     return factor
+
+
+def rescale(factor: FactorState, scale: float) -> None:
+    """Multiply a factor by a constant, in place."""
+    factor.parameters[-1][...] *= scale
+    _follow(factor)
+    factor.version += 1
+
+
+def become_posterior(factor: FactorState, concentration: Array, scale: Array) -> None:
+    """Make a posterior of a point, in the point's own arrays where these are numbers of the same type."""
+    if factor.mean.dtype != concentration.dtype:
+        factor.mean, factor.geomean = np.zeros_like(concentration), np.zeros_like(concentration)
+        factor.log_geomean = np.full_like(concentration, -np.inf)
+    factor.concentration, factor.scale = concentration, scale
+    _follow(factor)
+    factor.version += 1
+
+
+def _follow(factor: FactorState) -> None:
+    """Let all else follow the parameters."""
+    rows, (real, pad, scaled) = factor.layout.rows, _row(factor.layout)
+    if factor.concentration is None:
+        settle_points(0, rows, real, pad, scaled, *factor.derived)
+    else:
+        arrays = *prior_terms(*_FLAT), *factor.parameters, *factor.derived
+        rows_place(0, rows, real, pad, scaled, *arrays)
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:

@@ -30,9 +30,8 @@ from plait.infer.gamma import (
     place_em,
     place_map,
     place_vb,
-    point,
-    posterior,
     prior_terms,
+    rescale,
     update_em,
     update_map,
     update_vb,
@@ -304,12 +303,7 @@ class Problem:
 
     def rescale(self, name: str, log_scale: float) -> None:
         """Multiply a factor by a constant."""
-        old, scale = self.factors[name], float(np.exp(log_scale))
-        if old.concentration is None or old.scale is None:
-            new = point(old.layout, old.mean * scale)
-        else:
-            new = posterior(old.layout, old.concentration, old.scale * scale)
-        self.factors[name] = replace(new, version=old.version + 1)
+        rescale(self.factors[name], float(np.exp(log_scale)))
 
     def parameters(self, name: str) -> tuple[Array, ...]:
         """What a free factor is made from, as stored: C and D of a posterior, Z of a point."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from plait.compile.layout import Layout
-from plait.infer.gamma import FactorState, posterior
+from plait.infer.gamma import FactorState, become_posterior, posterior
 from plait.infer.problem import Problem
 from plait.types import Array, Rows
 
@@ -33,19 +33,33 @@ def random_factor(layout: Layout, position: int, seed: int, known: Mapping[str, 
 
 
 def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
-    """The problem whose points EM has warmed up, with posteriors around them."""
-    factors = dict(problem.factors)
+    """The problem whose points EM has warmed up, with posteriors around them, which take the points' place."""
     for name in problem.free:
-        factors[name] = around(factors[name].layout, factors[name].mean, dtype)
+        factor = problem.factors[name]
+        become_posterior(factor, *parameters_around(factor.layout, factor.mean, dtype))
     return Problem(
-        "vb", problem.parts, factors, problem.free, problem.priors, problem.executor, problem.forest, problem.learnt
+        "vb",
+        problem.parts,
+        problem.factors,
+        problem.free,
+        problem.priors,
+        problem.executor,
+        problem.forest,
+        problem.learnt,
     )
 
 
 def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> FactorState:
     """A posterior of some concentration around stored means; padding stays 0."""
+    return posterior(layout, *parameters_around(layout, mean, dtype))
+
+
+def parameters_around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Its C and D, as stored."""
     real = layout.pack(np.maximum(layout.unpack(mean), TINIEST))
-    return posterior(layout, as_stored(np.where(real > 0, START, 0.0), dtype), as_stored(real / START, dtype))
+    C = as_stored(np.where(real > 0, START, 0.0), dtype)
+    real /= START
+    return C, as_stored(real, dtype)
 
 
 def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -4,7 +4,7 @@ An ensemble is several records of one origin. It shows the one with the best bou
 predicts is the mixture of all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, cast
@@ -17,6 +17,7 @@ from plait.data.binding.given import Exposures
 from plait.data.binding.known import Known
 from plait.data.bound import Data
 from plait.data.cells.keys import columns_of
+from plait.data.cells.ranges import PIECE
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
 from plait.data.observing.pairs import Pairs
@@ -99,14 +100,67 @@ def posterior_of(kept: Kept, log_scale: float) -> Posterior:
         mean = layout.written(kept.mean)
         arrays = [np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean]
     else:
-        C, D = layout.written(kept.concentration), layout.written(kept.scale) * np.exp(log_scale)
-        arrays = [C, D, C * D, np.exp(layout.written(kept.log_geomean) + log_scale)]
+        C, D, geomean = map(layout.written, (kept.concentration, kept.scale, kept.log_geomean))
+        D *= np.exp(log_scale)  # these are copies
+        geomean += log_scale
+        arrays = [C, D, C * D, np.exp(geomean, out=geomean)]
     arrays = [np.asarray(array) for array in arrays]  # of no index: NumPy makes numbers of sums and products
     for array in arrays:
         array.flags.writeable = False
     pairs = cast(Pairs | None, layout.pairs)
     C, D, mean, geomean = arrays
     return Posterior(layout.indices if pairs is None else pairs.indices, C, D, mean, geomean, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Promised:
+    """A posterior that is made when it is first asked for, from arrays that do not change any more.
+
+    warming_up: the factor is still a point, and becomes a posterior around it.
+    """
+
+    kept: Kept
+    log_scale: float
+    warming_up: bool
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """The public view of the factor."""
+        kept = self.kept
+        if self.warming_up:
+            kept = Kept.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
+        return posterior_of(kept, self.log_scale)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "posterior"}
+
+
+class Factors(Mapping[str, Posterior]):
+    """Posteriors by name, some of them only promised: their arrays may be as large as all else in a fit."""
+
+    def __init__(self, given: Mapping[str, Posterior | Promised]) -> None:
+        self._given = dict(given)
+
+    def __getitem__(self, name: str) -> Posterior:
+        given = self._given[name]
+        return given.posterior if isinstance(given, Promised) else given
+
+    def __contains__(self, name: object) -> bool:  # that of Mapping would make it
+        return name in self._given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __or__(self, others: Mapping[str, Posterior]) -> "Factors":
+        """These, and others in place of them or beside them."""
+        return Factors(self._given | dict(others))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def prior_of(layout: Layout, prior: Prior, log_scale: float) -> Gamma:
@@ -123,14 +177,22 @@ def _log_scales(model: Model, state: State, adapted: list[str], adapt_after: int
     means = []
     for name in adapted:
         kept = state.factors[name]
-        assert kept.concentration is not None
-        assert kept.scale is not None
-        rows = kept.layout.unpack(kept.concentration * kept.scale).reshape(kept.layout.rows, -1)
-        seen = state.exposed.get(name, np.ones(len(rows), bool))  # the others only echo the prior
+        seen = state.exposed.get(name, np.ones(kept.layout.rows, bool))  # the others only echo the prior
         if kept.layout.pairs is not None:
-            seen = seen & (np.arange(len(rows)) < len(kept.layout.pairs))
-        means.append(float(rows[seen if seen.any() else slice(None)].mean(dtype=np.float64)))
+            seen = seen & (np.arange(len(seen)) < len(kept.layout.pairs))
+        means.append(_mean_of(kept, seen if seen.any() else np.ones(len(seen), bool)))
     return dict(zip(adapted, gauge(means, R).tolist()))
+
+
+def _mean_of(kept: Kept, seen: NDArray[np.bool_]) -> float:
+    """The mean of a posterior's means over some rows; multiplied in pieces, for every array of them may be large."""
+    assert kept.concentration is not None
+    assert kept.scale is not None
+    C, D = (kept.layout.unpack(array).reshape(kept.layout.rows, -1) for array in (kept.concentration, kept.scale))
+    means, rows = C[seen], np.flatnonzero(seen)
+    for at in range(0, len(rows), PIECE):
+        means[at : at + PIECE] *= D[rows[at : at + PIECE]]
+    return float(means.mean(dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +202,7 @@ class Fitted:
     model: Model
     method: str
     rank: dict[str, int]
-    factors: dict[str, Posterior]
+    factors: Factors
     prior: dict[str, Gamma]
     labels: Mapping[str, Labels]
     bound: float
@@ -186,14 +248,12 @@ class Fitted:
         factors, priors = {}, {}
         for name in origin.model.factors:
             if name in state.factors:
-                kept = state.factors[name]
-                if last.warm_up and name in state.divergences:
-                    kept = Kept.of(around(kept.layout, cast(Array, kept.mean), np.dtype(np.float64)))
-                factors[name] = posterior_of(kept, scales.get(name, 0.0))
+                warming_up = last.warm_up and name in state.divergences
+                factors[name] = Promised(state.factors[name], scales.get(name, 0.0), warming_up)
             if name in state.priors:
                 priors[name] = prior_of(state.factors[name].layout, state.priors[name], scales.get(name, 0.0))
         return cls(
-            origin.model, origin.method, dict(last.rank), factors, priors, origin.labels, last.bound,
+            origin.model, origin.method, dict(last.rank), Factors(factors), priors, origin.labels, last.bound,
             list(state.history), member.stop or unfinished(last), member.seed, origin.likelihood, origin.exposures,
             origin.known, origin.settings, origin.fingerprint, state, titles=origin.titles,
         )  # fmt: skip
