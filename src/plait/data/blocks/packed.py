@@ -4,7 +4,6 @@ import hashlib
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -14,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.blocks.buffers import BUFFERS, Buffers, shared
 from plait.data.blocks.file import Bytes, aligned, from_bytes
 from plait.data.blocks.folder import AGAIN, check_content, check_size, damaged, fill, read_manifest
 from plait.data.cells.trees import FibreTree
@@ -22,8 +22,6 @@ from plait.errors import PlaitError, StoreError
 from plait.likelihood import Likelihood, Sums, from_words
 from plait.saying import FilePlace
 from plait.types import AnyArray, Array
-
-BUFFERS = 4  # blocks in memory at a time while a pass reads ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +89,14 @@ class PackedBlocks(Sequence[FibreTree]):
         return FibreTree(self.order, self.sizes, rows, starts, entries, None, beside)
 
     def stream(
-        self, buffers: int = BUFFERS, lo: int = 0, hi: int | None = None
+        self, buffers: int = BUFFERS, lo: int = 0, hi: int | None = None, room: Buffers | None = None
     ) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
         """All blocks in order, or some of them, read ahead by a thread.
 
         Call the third when a block is done with, so that its buffer is filled anew: at most so many blocks are held at
-        a time, and whoever keeps them all waits for ever.
+        a time, and whoever keeps them all waits for ever. room: whose buffers these are.
         """
-        return _stream(self, range(len(self))[lo:hi], buffers)
+        return _stream(self, range(len(self))[lo:hi], buffers, room or shared())
 
     def verify(self) -> None:
         """Check that no block has changed: reads and hashes all of them."""
@@ -171,23 +169,35 @@ def find_in(tree: FibreTree, cells: NDArray[np.int64]) -> tuple[Array, NDArray[n
     return values, there
 
 
-def _stream(blocks: PackedBlocks, numbers: range, buffers: int) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
-    free: queue.SimpleQueue[Bytes | None] = queue.SimpleQueue()
+def _stream(
+    blocks: PackedBlocks, numbers: range, buffers: int, room: Buffers
+) -> Iterator[tuple[int, FibreTree, Callable[[], None]]]:
+    size, slots, ended = blocks.largest, threading.Semaphore(buffers), threading.Event()
     ready: queue.SimpleQueue[tuple[int, FibreTree, Bytes] | BaseException | None] = queue.SimpleQueue()
-    for _ in range(min(buffers, len(numbers))):
-        free.put(aligned(blocks.largest))
 
     def run() -> None:
         try:
             for number in numbers:
-                buffer = free.get()
-                if buffer is None:  # nobody reads on
+                slots.acquire()
+                if ended.is_set():  # nobody reads on
                     return
+                buffer = room.take(size)
                 ready.put((number, blocks.read(number, buffer), buffer))
         except BaseException as error:
             ready.put(error)
         else:
             ready.put(None)
+
+    def once(buffer: Bytes) -> Callable[[], None]:
+        """Give a buffer back, once."""
+        left = [buffer]
+
+        def release() -> None:
+            if left:
+                room.give(left.pop())
+                slots.release()
+
+        return release
 
     thread = threading.Thread(target=run, name="plait-blocks", daemon=True)
     thread.start()
@@ -199,24 +209,11 @@ def _stream(blocks: PackedBlocks, numbers: range, buffers: int) -> Iterator[tupl
             if isinstance(found, BaseException):
                 raise found
             number, tree, buffer = found
-            yield number, tree, _once(free, buffer)
+            yield number, tree, once(buffer)
     finally:
-        with suppress(queue.Empty):  # buffers that were given back would be filled before the thread hears of the end
-            while True:
-                free.get_nowait()
-        free.put(None)
+        ended.set()
+        slots.release()
         thread.join()
-
-
-def _once(free: "queue.SimpleQueue[Bytes | None]", buffer: Bytes) -> Callable[[], None]:
-    """Give a buffer back, once."""
-    left = [buffer]
-
-    def release() -> None:
-        if left:
-            free.put(left.pop())
-
-    return release
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from plait.data.blocks.buffers import Buffers, shared
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
 from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
 from plait.data.cells.keys import coordinate_type
@@ -29,6 +31,15 @@ class PackedTable:
     blocks: PackedBlocks
     kind: np.dtype[Any]
     dress: Dress = as_stored
+
+    @cached_property
+    def _room(self) -> Buffers:
+        """What its passes read into is there as long as the table is."""
+        return shared()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process has its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_room"}
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -65,7 +76,7 @@ class PackedTable:
 
     def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
         """The blocks, or some of them, one after another, read ahead."""
-        for number, tree, release in self.blocks.stream(lo=lo, hi=hi):
+        for number, tree, release in self.blocks.stream(lo=lo, hi=hi, room=self._room):
             yield Piece(number, self.dress(tree), self._leaf(number, tree), release)
 
     def _leaf(self, number: int, tree: FibreTree) -> Leaf:
@@ -78,7 +89,7 @@ class PackedTable:
 
     def trees(self) -> Iterable[FibreTree]:
         """The blocks, one after another; a tree is valid until the next one is asked for."""
-        for _, tree, release in self.blocks.stream():
+        for _, tree, release in self.blocks.stream(room=self._room):
             yield self.dress(tree)
             release()
 
