@@ -226,11 +226,11 @@ def test_other_things_stay_where_they_are(tmp_path):
 def test_a_full_disk_leaves_what_was_there(packed, monkeypatch, writes):
     left, plain = [writes], folders.Draft.put
 
-    def put(self, name, content):
+    def put(self, name, *pieces):
         if not left[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         left[0] -= 1
-        return plain(self, name, content)
+        return plain(self, name, *pieces)
 
     before = sorted(path.name for path in packed.path.iterdir())
     monkeypatch.setattr(folders.Draft, "put", put)

@@ -26,8 +26,8 @@ def aligned(size: int) -> Bytes:
     return room[begin : begin + size]
 
 
-def to_bytes(arrays: Mapping[str, AnyArray]) -> Bytes:
-    """A whole file: the length of the header, the header, the arrays."""
+def to_pieces(arrays: Mapping[str, AnyArray]) -> list[Bytes]:
+    """A whole file, piece by piece: the length of the header and the header, then the arrays where they are."""
     header: dict[str, Any] = {}
     at = 0
     for number, (name, array) in enumerate(arrays.items()):
@@ -38,17 +38,12 @@ def to_bytes(arrays: Mapping[str, AnyArray]) -> Bytes:
         header[name] = {"dtype": WORDS[array.dtype.name], "shape": [len(array)], "data_offsets": [begin, at]}
     text = json.dumps(header, separators=(",", ":")).encode()
     first = -(-(8 + len(text)) // ALIGNED) * ALIGNED
-    content = aligned(first + at)
-    content[:8] = np.frombuffer(np.uint64(first - 8).tobytes(), np.uint8)
-    content[8:first] = ord(" ")
-    content[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
+    head = (first - 8).to_bytes(8, "little") + text.ljust(first - 8)
+    pieces = [np.frombuffer(head, np.uint8)]
     for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        if name in arrays:
-            content[first + begin : first + end].view(arrays[name].dtype)[:] = arrays[name]
-        else:
-            content[first + begin : first + end] = 0
-    return content
+        pad = np.zeros(entry["shape"] if name not in arrays else 0, np.uint8)
+        pieces.append(np.ascontiguousarray(arrays.get(name, pad)).view(np.uint8))
+    return pieces
 
 
 def from_bytes(content: Bytes) -> dict[str, AnyArray]:

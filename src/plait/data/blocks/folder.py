@@ -43,16 +43,20 @@ class Draft:
         """A folder of its own for what is sorted later; nothing in it is ever part of the result."""
         return self.place / f"{self.token}-spill"
 
-    def put(self, name: str, content: Bytes | bytes) -> dict[str, Any]:
-        """Write a file; its entry: name, size and checksum."""
+    def put(self, name: str, *pieces: Bytes | bytes) -> dict[str, Any]:
+        """Write a file, piece by piece; its entry: name, size and checksum."""
         path = self.place / f"{self.token}-{name}"
-        view = memoryview(content)  # type: ignore[arg-type]
+        digest, size = hashlib.sha256(), 0
         with open(path, "wb", buffering=0) as stream:
-            done = 0
-            while done < len(view):
-                done += stream.write(view[done:]) or 0
+            for piece in pieces:
+                view = memoryview(piece)  # type: ignore[arg-type]
+                digest.update(view)
+                size += len(view)
+                done = 0
+                while done < len(view):
+                    done += stream.write(view[done:]) or 0
             os.fsync(stream.fileno())
-        return {"file": path.name, "bytes": len(view), "sha256": hashlib.sha256(view).hexdigest()}
+        return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
         """Make the manifest that of the folder: from here on it holds this, and nothing else."""

@@ -22,7 +22,7 @@ from plait.data.binding.self_links import (
 )
 from plait.data.blocks.cutting import cut
 from plait.data.blocks.faults import Faults
-from plait.data.blocks.file import to_bytes
+from plait.data.blocks.file import to_pieces
 from plait.data.blocks.folder import Draft
 from plait.data.blocks.loops import count_parts, count_rows
 from plait.data.blocks.memory import MOST_PARTS, range_count, range_entries
@@ -316,7 +316,7 @@ class Packing:
                     .reshape(-1)
                     .astype(np.uint32 if coords.dtype.itemsize <= 4 else np.uint64)
                 )
-        totals = self.draft.put(f"relation{self.number}-totals.safetensors", to_bytes(arrays))
+        totals = self.draft.put(f"relation{self.number}-totals.safetensors", *to_pieces(arrays))
         return {
             "indices": list(self.indices),
             "shape": list(self.shape),

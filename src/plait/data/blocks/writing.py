@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from plait.data.blocks.cutting import Cut
-from plait.data.blocks.file import to_bytes
+from plait.data.blocks.file import to_pieces
 from plait.data.blocks.folder import Draft
 from plait.data.blocks.records import Sorted
 from plait.data.cells.fibres import row_type
@@ -65,7 +65,7 @@ class Writer:
         arrays["entries"] = leaf.values.astype(self.kind, copy=False)
         if leaf.weights is not None:
             arrays["weights"] = leaf.weights
-        entry = self.draft.put(f"{self.name}-{len(self.blocks):06d}.safetensors", to_bytes(arrays))
+        entry = self.draft.put(f"{self.name}-{len(self.blocks):06d}.safetensors", *to_pieces(arrays))
         ends = dict(zip(("first", "last"), leaf.ends()))
         self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
         self._add_up(leaf, arrays["entries"])
