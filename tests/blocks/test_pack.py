@@ -13,6 +13,7 @@ from plait.compile.plan import tree_order
 from plait.data.binding.bind import bind
 from plait.data.blocks import collecting
 from plait.data.blocks.packed import Packed
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.orders import packed_order
 from plait.data.cells.trees import grow, narrow
 
@@ -256,3 +257,16 @@ def test_integers_beyond_63_bits(tmp_path):
     rows = table(12, 5000, (300, 7, 50)).cast({"k": pl.UInt64})
     last = pl.DataFrame({"i": [1, 2], "j": [1, 1], "k": [2**64 - 1, 2**63], "value": [1, 1]}, schema=rows.schema)
     packs_like_memory(tmp_path, CP, {"v": pl.concat([rows, last])})
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["counted as rows are", "with gaps"])
+@pytest.mark.parametrize("least", [-3, 0, 7])
+def test_integers_close_together_have_the_rows_of_their_names(tmp_path, step, least):
+    cells = np.random.default_rng(0).permutation(600)[:400]
+    table = pl.DataFrame({"i": least + step * (cells // 20), "j": cells % 20, "value": 1 + cells % 5})
+    packed = plait.pack("v[i, j] = A[i, r] B[j, r]", {"v": table}, tmp_path / "x.blocks")
+    assert list(packed.labels["i"].names) == sorted(set(table["i"]))
+    found, values = CellsOnDisk.of_packed(packed.relations["v"]).read()
+    names = [sorted(set(table[index])) for index in "ij"]
+    cells = {(names[0][i], names[1][j]): x for (i, j), x in zip(found.tolist(), values.tolist())}
+    assert cells == {(i, j): x for i, j, x in table.rows()}

@@ -30,6 +30,18 @@ def look_up(numbers: Array, least: int, table: Array, rows: Array) -> bool:
 
 
 @kernel
+def count_from(numbers: Array, least: int, count: int, rows: Array) -> bool:
+    """Write the rows of integers where that of least is 0, and so on; whether all are among the first `count`."""
+    unknown = 0
+    for n in range(len(numbers)):
+        row = np.int64(numbers[n]) - least
+        rows[n] = row
+        if row < 0 or row >= count:
+            unknown += 1
+    return unknown == 0
+
+
+@kernel
 def make_words(coords: Array, places: Array, shifts: Array, values: Array, words: Array) -> None:
     """Put cells (n, order) and whole values into one integer each; places: the columns, root first."""
     for n in range(len(words)):

@@ -15,7 +15,7 @@ import numpy as np
 from plait.data.binding.entries import Entries, checked, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
 from plait.data.blocks.collecting import Collected
-from plait.data.blocks.loops import look_at, look_up
+from plait.data.blocks.loops import count_from, look_at, look_up
 from plait.data.blocks.memory import batch_rows, table_room
 from plait.data.cells.keys import coordinate_type
 from plait.data.labels.columns import kind, number_array
@@ -251,18 +251,22 @@ class Reader:
                 entries, dropped = without_self_links(entries, apart) if apart else (entries, 0)
                 yield checked(entries).in_one_way(groups), batch.first, dropped
 
-    def _table(self, index: str, labels: Labels) -> "tuple[int, AnyArray] | None":
-        """Where all labels of a column are integers close together: the least, and the rows of it and those after."""
+    def _table(self, index: str, labels: Labels) -> "tuple[int, AnyArray | int] | None":
+        """Where all labels of a column are integers close together: the least, and the rows of it and those after.
+
+        Where labels are counted as rows are: how many there are."""
         found = self.found[index].counts
         if found is None or len(found[0]) == 0:
             return None
         names = found[0].to_numpy()
         table = np.full(int(names[-1]) - int(names[0]) + 1, -1, np.int64)
         table[names - names[0]] = labels.encode(found[0])
+        if np.array_equal(table, np.arange(len(table))):  # nothing to look up
+            return int(names[0]), len(table)
         return int(names[0]), table.astype(np.int32) if len(labels) < 2**31 else table
 
     def _coords(
-        self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray]]"
+        self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray | int]]"
     ) -> AnyArray:
         """The rows (n, order) of the labels of a batch."""
         coords = np.empty(
@@ -271,9 +275,14 @@ class Reader:
         for k, (index, labels) in enumerate(batch.labels.items()):
             if index not in tables:
                 self._write(labels, names[index], coords[:, k])
-            elif not look_up(labels.to_numpy(), *tables[index], coords[:, k]):
+            elif not self._look_up(labels, *tables[index], coords[:, k]):
                 raise self._changed()
         return coords
+
+    def _look_up(self, labels: "pl.Series", least: int, table: AnyArray | int, rows: AnyArray) -> bool:
+        if isinstance(table, int):
+            return bool(count_from(labels.to_numpy(), least, table, rows))
+        return bool(look_up(labels.to_numpy(), least, table, rows))
 
     def _write(self, labels: "pl.Series", names: Labels, rows: AnyArray) -> None:
         try:
