@@ -20,7 +20,7 @@ from plait.infer.steps import sweep_once
 from plait.machine import resident
 
 WORK = 1  # arrays of all factors' size that a sweep makes and drops again
-LATER = {"vb": 4, "map": 2, "em": 2}  # … that checkpoints and the result take in a plain fit (measured)
+LATER = {"vb": 0, "map": 2, "em": 2}  # … that checkpoints and the result take in a plain fit (measured)
 
 
 @dataclass(frozen=True)
