@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
     from plait.answer.explain import Explanation
+    from plait.chart.plots import FitPlot
 
 Table = TypeVar("Table", bound="IntoDataFrame")
 
@@ -306,6 +307,16 @@ class Fit(Fitted):
 
         members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
         save(path, self.origin, members, self.stop, replace=replace, extra=extra)
+
+    @property
+    def plot(self) -> "FitPlot":
+        """Charts by name, each an Altair chart (`pip install 'tensorplait[report]'`): ``fit.plot.bound()``.
+
+        bound, components, coupling, rank, entity, neighbourhood.
+        """
+        from plait.chart.plots import FitPlot
+
+        return FitPlot(self)
 
     def __repr__(self) -> str:
         relations = ", ".join(self.model.relations)

@@ -10,6 +10,8 @@ from plait.show.document import Document, Note, Table
 if TYPE_CHECKING:
     import polars as pl
 
+    from plait.chart.plots import ChoicePlot
+
 ERRORS = "_se"  # ends the name of a column with the standard error of another
 
 
@@ -38,6 +40,13 @@ class Choice:
         """Everything but the fit in plain types, for JSON."""
         return {"by": self.by, "relation": self.relation, "best": self.best, "settings": list(self.rows),
                 "notes": list(self.notes)}  # fmt: skip
+
+    @property
+    def plot(self) -> "ChoicePlot":
+        """Its chart, ``choice.plot.rank()``: an Altair chart (`pip install 'tensorplait[report]'`)."""
+        from plait.chart.plots import ChoicePlot
+
+        return ChoicePlot(self.rows, self.by)
 
     def __repr__(self) -> str:
         return str(self)

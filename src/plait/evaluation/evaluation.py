@@ -9,6 +9,8 @@ from plait.show.document import Block, Document, Note, Table
 if TYPE_CHECKING:
     import polars as pl
 
+    from plait.chart.plots import MetricsPlot
+
 CALIBRATION = ("bin", "cells", "predicted", "observed")
 
 
@@ -59,6 +61,14 @@ class Metrics(Mapping[str, float]):
             "calibration": rows,
             "notes": list(self.notes),
         }
+
+    @property
+    def plot(self) -> "MetricsPlot":
+        """Charts by name, each an Altair chart (`pip install 'tensorplait[report]'`): calibration, roc,
+        precision_recall."""
+        from plait.chart.plots import MetricsPlot
+
+        return MetricsPlot(self)
 
     def __repr__(self) -> str:
         return str(self)

@@ -15,7 +15,8 @@ AXES: Mapping[str, Any] = {
 
 # What all charts have in common. Marks have colours that stand out from light pages and from dark ones.
 CONFIG: Mapping[str, Any] = {
-    "background": None,
+    "background": "transparent",
+    "aria": False,  # a picture has one name, its words; names of marks would repeat data
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "axis": AXES,
