@@ -339,10 +339,11 @@ class Fit(Fitted):
         return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt=."
 
     def _repr_html_(self) -> str:
+        from plait.chart.pictures import bound
         from plait.show.html import render
         from plait.show.objects import describe_fit
 
-        return render(describe_fit(self))
+        return render(describe_fit(self, [bound(self)]))
 
 
 def load(path: str | PathLike[str]) -> Fit:

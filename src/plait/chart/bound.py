@@ -10,7 +10,7 @@ from plait.show.objects import BOUNDS
 
 POINTS = 300  # of a line
 LINES = 20  # members that are drawn beside the one that is shown
-STEEP = 25.0  # times the rise after the middle that a picture may begin below the end
+STEEP = 10.0  # times what is left to rise after a quarter of the sweeps: from there on a picture may begin
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _name(fit: Fitted) -> str:
 def _steep(steps: Sequence[tuple[int, float]]) -> int:
     """The first step that is near enough to the end; in the first quarter at the latest."""
     best, quarter = max(bound for _, bound in steps), len(steps) // 4
-    near = max(STEEP * (best - steps[len(steps) // 2][1]), best - steps[quarter][1])
+    near = STEEP * (best - steps[quarter][1])
     return next(n for n, (_, bound) in enumerate(steps) if best - bound <= near or n == quarter)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.answer.groups.components import components as entities_of
 from plait.chart.bars import bars
-from plait.chart.look import Spec, called, finished
+from plait.chart.look import Spec, called, cut, finished
 from plait.errors import SettingError
 from plait.run.record import Fitted
 from plait.saying import Argument
@@ -82,7 +82,7 @@ def _panels(name: str, rows: list[Row]) -> list[Spec]:
 def _bar(row: Row) -> dict[str, Any]:
     name = called(row, "entity")
     full = name if name == row["entity"] else f"{name} ({row['entity']})"
-    return {"name": name, "full": full, **{part: row[part] for part in ("weight", "sd", "data")}}
+    return {"name": cut(name), "full": full, **{part: row[part] for part in ("weight", "sd", "data")}}
 
 
 def _shares(row: Row) -> str:

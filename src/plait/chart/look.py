@@ -21,13 +21,36 @@ SHAPES = ("circle", "diamond", "square", "triangle-up", "cross")
 
 ROW = 17  # pixels of a row of a list
 NAME = 140  # pixels that a name may take; longer ones end in an ellipsis
+LETTERS = 120  # of a name that a label is given: more than have room
 SIDE = 260  # pixels of a square chart
 FAINT = 0.12  # how much is left of a colour where nothing comes from data
 
 
 def finished(spec: Mapping[str, Any]) -> Spec:
-    """A chart with Plait's look."""
-    return {**spec, "config": dict(CONFIG)}
+    """A chart with Plait's look; its data stand apart, each once, and its parts name them."""
+    tables: list[list[Any]] = []
+    made = _apart(spec, tables)
+    return {**made, "datasets": {_table(n): rows for n, rows in enumerate(tables)}, "config": dict(CONFIG)}
+
+
+def _apart(part: Any, tables: list[list[Any]]) -> Any:
+    """A part of a chart with names in place of data."""
+    if isinstance(part, list):
+        return [_apart(one, tables) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    return {key: _name(one, tables) if key == "data" else _apart(one, tables) for key, one in part.items()}
+
+
+def _name(data: Mapping[str, Any], tables: list[list[Any]]) -> Spec:
+    rows = data["values"]
+    if rows not in tables:
+        tables.append(rows)
+    return {"name": _table(tables.index(rows))}
+
+
+def _table(number: int) -> str:
+    return f"table{number}"
 
 
 def plain(rows: Rows) -> Spec:
@@ -63,6 +86,11 @@ def heading(text: str, below: str = "", limit: int = 0) -> Spec:
 def called(row: Mapping[str, Any], column: str) -> str:
     """What people call the entity in a column: its title where there is one, else its name."""
     return str(row.get(f"{column}_title") or row[column])
+
+
+def cut(name: str) -> str:
+    """A name for a label: drawing measures it to the last letter, of which few are seen."""
+    return name if len(name) <= LETTERS else f"{name[:LETTERS]}…"
 
 
 def names_beside(name: str = "name") -> Spec:

@@ -16,7 +16,20 @@ from plait.answer.predict.lookup import row_named
 from plait.answer.predict.prediction import predict
 from plait.answer.search.top import top
 from plait.chart.entity import check_axis
-from plait.chart.look import BLUE, ROW, VERMILION, Spec, called, finished, heading, names_beside, number, plain, tips
+from plait.chart.look import (
+    BLUE,
+    ROW,
+    VERMILION,
+    Spec,
+    called,
+    cut,
+    finished,
+    heading,
+    names_beside,
+    number,
+    plain,
+    tips,
+)
 from plait.errors import ClosedWarning, SettingError
 from plait.run.record import Fitted
 from plait.saying import Argument
@@ -30,7 +43,7 @@ WIDE = 170
 
 @dataclass(frozen=True)
 class Near:
-    """A list: what it is of, what lengths are, and its rows: name, value, low, high (None: not known), kind."""
+    """A list: what it is of, what lengths are, and its rows: name, full, value, low, high (None: not known), kind."""
 
     title: str
     measure: str
@@ -55,8 +68,8 @@ def _alike(fit: Fitted, axis: str, name: Any, k: int) -> Near:
     table = similar(fit, axis, name, k)
     value, sd = table.columns[-2:]
     rows = [
-        {"name": called(row, axis), "value": row[value], "low": max(row[value] - row[sd], 0.0),
-         "high": min(row[value] + row[sd], 1.0), "kind": LIKE}
+        {"name": cut(called(row, axis)), "full": called(row, axis), "value": row[value],
+         "low": max(row[value] - row[sd], 0.0), "high": min(row[value] + row[sd], 1.0), "kind": LIKE}
         for row in table.to_dicts()
     ]  # fmt: skip
     return Near("Most similar", "similarity", rows)
@@ -87,7 +100,7 @@ def _known(fit: Fitted, relation: str, index: str, name: Any, count: int) -> lis
 def _predicted(fit: Fitted, relation: str, index: str, name: Any, count: int) -> list[dict[str, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ClosedWarning)  # a list may be empty
-        table = top(fit, relation, count, given={index: name})
+        table = top(fit, relation, count, given={index: name}, score="probability")
     return [_link(fit, relation, index, row, PREDICTED) for row in table.to_dicts()]
 
 
@@ -97,7 +110,7 @@ def _link(fit: Fitted, relation: str, index: str, row: Mapping[str, Any], kind: 
     sure = fit.likelihood[relation].binary
     ends = {"low": row["low"], "high": row["high"]} if sure else {"low": None, "high": None}
     name = " · ".join(called(row, other) for other in others) or relation
-    return {"name": name, "value": row["probability"], **ends, "kind": kind}
+    return {"name": cut(name), "full": name, "value": row["probability"], **ends, "kind": kind}
 
 
 def draw(found: list[Near]) -> Spec:
@@ -132,7 +145,7 @@ def _dots(x: Spec, measure: str) -> list[Spec]:
     colour, dash = _by_kind(BLUE, BLUE, VERMILION), _by_kind([1, 0], [1, 0], [3, 3])
     shape, inside = _by_kind("square", "circle", "diamond"), _by_kind(BLUE, BLUE, "transparent")
     stem = {"x": x | {"field": "zero"}, "x2": {"field": "value"}, "color": colour, "strokeDash": dash}
-    said = tips(name="name#", value=measure, low="low", high="high", kind="kind#")
+    said = tips(full="name#", value=measure, low="low", high="high", kind="kind#")
     return [
         {"mark": {"type": "rule", "strokeWidth": 1, "opacity": 0.7}, "encoding": stem},
         {

@@ -85,10 +85,13 @@ class Metrics(Mapping[str, float]):
 
     def describe(self) -> Document:
         """What is shown of them."""
+        from plait.chart.pictures import calibration
+
         rows = [(name, shown(figure), error(self.errors.get(name))) for name, figure in self.figures.items()]
         blocks: list[Block] = [Table(("figure", "", "± se"), rows)]
         if self.calibration is not None:
             blocks.append(Table(CALIBRATION, self.calibration.select(CALIBRATION).rows(), "Calibration"))
+            blocks.append(calibration(self))
         return Document(self.title(), (*blocks, *map(Note, self.notes)), self.to_dict())
 
     def title(self) -> str:

@@ -3,16 +3,17 @@
 What an object shows of itself is asked of its public attributes only, so this file imports nothing of Plait.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from plait.show.document import Block, Code, Document, Facts, Table
+from plait.show.document import Block, Code, Document, Facts, Picture, Table
 from plait.show.words import write, write_shape, write_sizes
 
 BOUNDS = {"vb": "evidence bound", "em": "log-likelihood", "map": "log joint density"}
 
 
-def describe_fit(fit: Any) -> Document:
-    """A `plait.Fit`: the model, how the fit went, its factors."""
+def describe_fit(fit: Any, pictures: Sequence[Picture] = ()) -> Document:
+    """A `plait.Fit`: the model, how the fit went, its factors, and pictures of it."""
     seconds = sum(record.seconds for record in fit.history)
     shown = (
         "the first, which saw the data as they are" if fit.settings.get("bootstrap") else "the one with the best bound"
@@ -33,7 +34,7 @@ def describe_fit(fit: Any) -> Document:
         for name, posterior in fit.factors.items()
     ]
     factors = Table(("factor", "indices", "shape", "mean"), rows, "Factors", left=3)
-    return Document("Fit", (Code(str(fit.model)), Facts.of(about), factors))
+    return Document("Fit", (Code(str(fit.model)), Facts.of(about), factors, *pictures))
 
 
 def describe_model(model: Any) -> Document:

@@ -1,5 +1,6 @@
 """Pictures as SVG, drawn without a browser: text, lines and axes have the colour of the page they stand in."""
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 from plait.show.document import Picture
 
 INK = "#101112"  # stands for the page's own colour until a chart is drawn
+
+FONT = "system-ui, sans-serif"
 
 AXES: Mapping[str, Any] = {
     "labelColor": INK, "titleColor": INK, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.12,
@@ -17,7 +20,7 @@ AXES: Mapping[str, Any] = {
 CONFIG: Mapping[str, Any] = {
     "background": "transparent",
     "aria": False,  # a picture has one name, its words; names of marks would repeat data
-    "font": "system-ui, sans-serif",
+    "font": FONT,
     "view": {"stroke": None},
     "axis": AXES,
     "header": {"labelColor": INK, "titleColor": INK},
@@ -36,11 +39,24 @@ def drawn(picture: Picture) -> str | None:
         import vl_convert
     except ImportError:
         return None
-    chart = dict(picture.chart())
-    svg: str = vl_convert.vegalite_to_svg(chart)
-    return _named(svg[svg.index("<svg") :].replace(INK, "currentColor"), picture.alt)
+    svg: str = vl_convert.vegalite_to_svg(dict(picture.chart()))
+    return _named(_TAG.sub(_tidied, svg[svg.index("<svg") :]), picture.alt)
+
+
+# Text between tags is data, in which `<` is written as `&lt;`; only tags are touched.
+_TAG = re.compile(r"<[^<>]*>")
+_USELESS = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events|font-family)="[^"]*"| (?:stroke-)?opacity="1"')
+_NOTHING = re.compile(r'<path [^>]*(?: d="(?:M0,0h0v0h0Z)?"| display="none")[^>]*/>|<rect [^>]*fill="transparent"/>')
+_FINE = re.compile(r"(\d\.\d\d)\d+")  # digits of a number beyond a hundredth of a pixel
+
+
+def _tidied(tag: re.Match[str]) -> str:
+    """A tag in the colour of the page, without what says nothing: half of a drawing is that."""
+    if _NOTHING.fullmatch(tag[0]):
+        return ""
+    return _FINE.sub(r"\1", _USELESS.sub("", tag[0])).replace(f'"{INK}"', '"currentColor"')
 
 
 def _named(svg: str, alt: str) -> str:
     """The drawing as one thing with a name, for those who do not see it."""
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" font-family="{FONT}" ', 1)
