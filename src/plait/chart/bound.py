@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from plait.chart.look import BLUE, GREY, Spec, finished, number, plain, tips
@@ -10,7 +11,8 @@ from plait.show.objects import BOUNDS
 
 POINTS = 300  # of a line
 LINES = 20  # members that are drawn beside the one that is shown
-STEEP = 10.0  # times what is left to rise after a quarter of the sweeps: from there on a picture may begin
+STEEP = 0.35  # of all that is left to rise: a single sweep that rises by more flattens what comes after it
+FLAT = 1e-6  # of the bound: less to rise than that is nothing to see
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,15 @@ def _name(fit: Fitted) -> str:
 
 
 def _steep(steps: Sequence[tuple[int, float]]) -> int:
-    """The first step that is near enough to the end; in the first quarter at the latest."""
-    best, quarter = max(bound for _, bound in steps), len(steps) // 4
-    near = STEEP * (best - steps[quarter][1])
-    return next(n for n, (_, bound) in enumerate(steps) if best - bound <= near or n == quarter)
+    """The first step, in the first half, from which on no sweep is too steep; or hardly steeper than all are."""
+    bounds = [bound for _, bound in steps]
+    best = max(bounds)
+    rises = [later - bound for bound, later in pairwise(bounds)]
+    steepest = list(accumulate(reversed(rises), max))[::-1]  # from each step on
+    left = [(n, best - bounds[n]) for n in range((len(bounds) + 1) // 2) if best - bounds[n] > FLAT * abs(best)]
+    shares = {n: steepest[n] / rest for n, rest in left}
+    most = max(STEEP, 1.2 * min(shares.values(), default=0.0))
+    return next((n for n, share in shares.items() if share <= most), 0)
 
 
 def _thinned(steps: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

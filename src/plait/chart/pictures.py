@@ -10,6 +10,7 @@ from plait.chart import curves, ranks
 from plait.chart import entity as entities
 from plait.chart import neighbourhood as neighbours
 from plait.chart.curves import Beside, Tested
+from plait.chart.look import called
 from plait.run.record import Fitted
 from plait.show.document import Picture
 from plait.show.words import percent, significant
@@ -49,7 +50,7 @@ def _card_words(rows: "pl.DataFrame", component: int | None) -> str:
     parts = []
     for factor, axis in kinds:
         own = [row for row in rows.to_dicts() if (row["factor"], row["axis"]) == (factor, axis)]
-        first = ", ".join(f"{_short(row['entity'])} {percent(row['weight'])}" for row in own[:SAID])
+        first = ", ".join(f"{_short(called(row, 'entity'))} {percent(row['weight'])}" for row in own[:SAID])
         parts.append(f"{axis}: {first}")
     return f"Component {component}, the heaviest entities. {'; '.join(parts)}."
 

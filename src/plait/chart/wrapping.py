@@ -1,6 +1,7 @@
 """Charts as users have them: Altair's, which is optional."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from plait.chart.look import Spec
 from plait.errors import PlaitError
@@ -18,5 +19,18 @@ def wrapped(spec: Spec) -> "altair.TopLevelMixin":
         raise PlaitError("a plot needs altair, which is not installed.", cure=f"Install it: {NEEDED}.") from None
     bare = {key: part for key, part in spec.items() if key != "datasets"}  # checking data row by row takes seconds
     made: altair.TopLevelMixin = altair.Chart.from_dict(bare | {"background": "white"})
-    made.datasets = spec["datasets"]  # type: ignore[attr-defined]
+    _fill(made, spec["datasets"])
     return made
+
+
+def _fill(part: Any, tables: Mapping[str, Any]) -> None:
+    """Put data where they are named: parts of a chart can then be taken elsewhere."""
+    import altair
+
+    own = getattr(part, "data", altair.Undefined)
+    if own is not altair.Undefined:
+        part.data = altair.InlineData(values=tables[own.to_dict()["name"]])
+    for several in ("layer", "concat", "vconcat"):
+        inner = getattr(part, several, altair.Undefined)
+        for one in () if inner is altair.Undefined else inner:
+            _fill(one, tables)
