@@ -26,15 +26,14 @@ def card(fit: Fitted, component: int, index: str | None = None, top: int = 8) ->
     import polars as pl
 
     wanted = _checked_index(fit, component, index)
-    whole = entities_of(fit, top=top)
-    return whole.filter((pl.col("component") == component) & (pl.col("index") == wanted))
+    return _listed(fit, top).filter((pl.col("component") == component) & (pl.col("index") == wanted))
 
 
 def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.DataFrame, int]":
     """The rows of the components with the largest shares, the largest first; and how many others there are."""
     import polars as pl
 
-    whole = entities_of(fit, top=top)
+    whole = _listed(fit, top)
     if index is not None:
         whole = whole.filter(pl.col("index") == _known_index(fit, index))
     shares = pl.sum_horizontal(pl.col("^share_.*$").fill_null(0.0))
@@ -49,6 +48,15 @@ def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.Da
     kept = ranked.head(1) if not len(kept) else kept
     rows = whole.join(kept.select("index", "component", "place"), on=["index", "component"], maintain_order="left")
     return rows.sort("place", maintain_order=True).drop("place"), len(ranked) - len(kept)
+
+
+def _listed(fit: Fitted, top: int) -> "pl.DataFrame":
+    """`Fit.components`, kept: a report asks for one card after the other."""
+    key = f"components of {top!r}"
+    if key not in fit.told:
+        fit.told[key] = entities_of(fit, top=top)
+    found: pl.DataFrame = fit.told[key]
+    return found
 
 
 def draw(rows: "pl.DataFrame", others: int = 0) -> Spec:

@@ -3,7 +3,6 @@
 Lists rather than a drawn graph: names can be read, and how near is a length.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from plait.answer.groups.holding import holdings
 from plait.answer.groups.similar import similar
 from plait.answer.predict.lookup import row_named
 from plait.answer.predict.prediction import predict
-from plait.answer.search.top import top
+from plait.answer.search.top import likeliest
 from plait.chart.entity import check_axis
 from plait.chart.look import (
     BLUE,
@@ -30,7 +29,7 @@ from plait.chart.look import (
     plain,
     tips,
 )
-from plait.errors import ClosedWarning, SettingError
+from plait.errors import SettingError
 from plait.run.record import Fitted
 from plait.saying import Argument
 
@@ -98,9 +97,7 @@ def _known(fit: Fitted, relation: str, index: str, name: Any, count: int) -> lis
 
 
 def _predicted(fit: Fitted, relation: str, index: str, name: Any, count: int) -> list[dict[str, Any]]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ClosedWarning)  # a list may be empty
-        table = top(fit, relation, count, given={index: name}, score="probability")
+    table = likeliest(fit, relation, count, {index: name})
     return [_link(fit, relation, index, row, PREDICTED) for row in table.to_dicts()]
 
 

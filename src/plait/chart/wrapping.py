@@ -27,10 +27,11 @@ def _fill(part: Any, tables: Mapping[str, Any]) -> None:
     """Put data where they are named: parts of a chart can then be taken elsewhere."""
     import altair
 
-    own = getattr(part, "data", altair.Undefined)
-    if own is not altair.Undefined:
+    nothing: Any = altair.Undefined
+    own = getattr(part, "data", nothing)
+    if own is not nothing:
         part.data = altair.InlineData(values=tables[own.to_dict()["name"]])
     for several in ("layer", "concat", "vconcat"):
-        inner = getattr(part, several, altair.Undefined)
-        for one in () if inner is altair.Undefined else inner:
+        inner = getattr(part, several, nothing)
+        for one in () if inner is nothing else inner:
             _fill(one, tables)

@@ -90,6 +90,14 @@ def top(
     return _table(fit, equation, rows, scores, score, places)
 
 
+def likeliest(fit: Fitted, relation: str, k: int, given: Mapping[str, Any]) -> "pl.DataFrame":
+    """The same by probability, without a warning: for lists that may be empty, also in threads that share filters."""
+    equation = fit.model.equation(relation)
+    candidates = Candidates(fit, relation, _axes(fit, equation, given), False, read_excluded(fit, relation, None), [])
+    rows, scores = _found(fit, equation, candidates, [], k, partial(score_of, fit, relation, by="probability"))
+    return _table(fit, equation, rows, scores, "probability", [])
+
+
 def _hosting(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None, new: Any) -> Fitted:
     """The fit with guests, alone where only they are given."""
     from plait.fold.guests import host
