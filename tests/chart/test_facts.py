@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import plait
+from plait.answer.groups.profile import profile
 from plait.chart.bound import POINTS, rise
 from plait.infer.state import Record
 from tests.chart.conftest import HOSTILE, LONG, MODEL, NAMES, tables, values
@@ -140,3 +141,22 @@ def test_a_choice_draws_its_ranks_with_their_errors():
     for row in choice.rows:
         chosen = row["rank"] == choice.best["rank"]
         assert drawn[str(row["rank"])] == [row["log_likelihood"], row["log_likelihood_se"], chosen]
+
+
+def test_titles_are_shown_for_names_which_stay_in_the_data(fit):
+    titles = pl.DataFrame({"j": ["j0", "j1", "j2"], "title": ["Same", "Same", "Other"]})
+    named = fit.titled({"j": titles})
+    drawn = values(named.plot.components(0, top=15).to_dict(), "name", "full")
+    assert {("Same", "Same (j0)"), ("Same", "Same (j1)"), ("Other", "Other (j2)"), ("j3", "j3")} <= set(drawn)
+    links = values(named.plot.neighbourhood("i", "i3", k=30).to_dict(), "name", "kind")
+    assert ("Other", "predicted link") in links or ("Other", "known link") in links
+
+
+def test_a_profile_of_two_latent_indices_adds_up_to_one_in_each():
+    core = plait.fit("X[i,j] = A[i,p,q] G[p,q] B[j,q]", {"X": tables()["X"]}, rank={"p": 2, "q": 3}, seed=0, sweeps=20)
+    table = profile(core, "i", "i3")
+    A, G, B = (core.factors[factor].mean for factor in "AGB")
+    held = A[list(core.labels["i"]).index("i3")] * G * B.sum(axis=0)
+    for index, axis in (("p", 1), ("q", 0)):
+        own = table.filter(pl.col("index") == index)["share"].to_numpy()
+        np.testing.assert_allclose(own, held.sum(axis=axis) / held.sum(), rtol=1e-9)
