@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 OWN, POPULARITY, OTHER = "model", "popularity", "other"
+CURVES = {"roc": "ROC curve", "precision_recall": "precision–recall curve", "calibration": "calibration"}
 TICKS = [0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
 
 
@@ -65,8 +66,8 @@ def table_of(metrics: Tested, curve: str) -> "pl.DataFrame":
     found: pl.DataFrame | None = getattr(metrics, curve)
     if found is None:
         raise PlaitError(
-            f"these metrics of {metrics.relation} have no {curve.replace('_', '-')} curve: the test has no zeros.",
-            cure='Hide cells, links and zeros alike: plait.hide(…, by="cells").',
+            f"these metrics of {metrics.relation} have no {CURVES[curve]}: the test has no zeros.",
+            cure=f"Hide cells, links and zeros alike: plait.hide with {Argument('by', 'cells', of='hide'):=}.",
         )
     return found
 
