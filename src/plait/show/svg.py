@@ -9,11 +9,14 @@ from plait.show.document import Picture
 
 INK = "#101112"  # stands for the page's own colour until a chart is drawn
 
-FONT = "system-ui, sans-serif"
+# A drawing is laid out with the widths of Arial's letters: fonts that have the same, and room for those that have not.
+FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+ROOM = {"left": 14, "right": 14, "top": 5, "bottom": 5}
 
 AXES: Mapping[str, Any] = {
     "labelColor": INK, "titleColor": INK, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.12,
     "domainOpacity": 0.4, "tickOpacity": 0.4, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11,
+    "titlePadding": 10,
 }  # fmt: skip
 
 # What all charts have in common. Marks have colours that stand out from light pages and from dark ones.
@@ -21,6 +24,7 @@ CONFIG: Mapping[str, Any] = {
     "background": "transparent",
     "aria": False,  # a picture has one name, its words; names of marks would repeat data
     "font": FONT,
+    "padding": ROOM,
     "view": {"stroke": None},
     "axis": AXES,
     "header": {"labelColor": INK, "titleColor": INK},
@@ -59,4 +63,6 @@ def _tidied(tag: re.Match[str]) -> str:
 
 def _named(svg: str, alt: str) -> str:
     """The drawing as one thing with a name, for those who do not see it."""
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" font-family="{FONT}" ', 1)
+    return svg.replace(
+        "<svg ", f'<svg role="img" aria-label="{escape(alt)}" font-family="{FONT}" overflow="visible" ', 1
+    )
