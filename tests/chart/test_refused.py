@@ -43,6 +43,9 @@ def test_an_axis_without_components_has_no_profile():
     fit = plait.fit("X[i,j] = a[i] b[j]", {"X": tables()["X"]}, seed=0, sweeps=20)
     with pytest.raises(plait.SettingError, match="has a latent index"):
         fit.plot.entity("i", "i3")
+    for chart in (fit.plot.components, fit.plot.coupling, lambda: fit.plot.components(0)):
+        with pytest.raises(plait.PlaitError, match="no latent index"):
+            chart()
     lists = fit.plot.neighbourhood("i", "i3").to_dict()["concat"]
     assert [one["title"]["text"] for one in lists] == ["X"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plait.answer.groups.components import components as entities_of
 from plait.chart.bars import bars
 from plait.chart.look import Spec, called, cut, finished
-from plait.errors import SettingError
+from plait.errors import PlaitError, SettingError
 from plait.run.record import Fitted
 from plait.saying import Argument
 from plait.show.words import percent
@@ -33,6 +33,7 @@ def leading(fit: Fitted, index: str | None = None, top: int = 8) -> "tuple[pl.Da
     """The rows of the components with the largest shares, the largest first; and how many others there are."""
     import polars as pl
 
+    refuse_none(fit)
     whole = _listed(fit, top)
     if index is not None:
         whole = whole.filter(pl.col("index") == _known_index(fit, index))
@@ -105,6 +106,15 @@ def _across(rows: "pl.DataFrame", index: str) -> int:
     return rows.filter(pl.col("index") == index).select("factor", "axis").n_unique()
 
 
+def refuse_none(fit: Fitted) -> None:
+    """A chart of components needs some."""
+    if not fit.rank:
+        raise PlaitError(
+            "there are no components to draw: the model has no latent index.",
+            cure="Give its factors one, such as r in A[i, r] B[j, r].",
+        )
+
+
 def _known_index(fit: Fitted, index: str) -> str:
     if index not in fit.rank:
         raise SettingError(
@@ -118,11 +128,12 @@ def _known_index(fit: Fitted, index: str) -> str:
 
 def _checked_index(fit: Fitted, component: Any, index: str | None) -> str:
     """The latent index that a component is of: the only one, or the one that is named."""
-    if index is None and len(fit.rank) != 1:
+    refuse_none(fit)
+    if index is None and len(fit.rank) > 1:
         raise SettingError(
-            f"component {component} of which latent index? There are {', '.join(fit.rank) or 'none'}.",
+            f"component {component} of which latent index? There are {', '.join(fit.rank)}.",
             where=Argument("index", of="components"),
-            cure="Name one of them." if fit.rank else "A model without latent indices has no components.",
+            cure="Name one of them.",
         )
     wanted = next(iter(fit.rank)) if index is None else _known_index(fit, index)
     if isinstance(component, bool) or not isinstance(component, int) or not 0 <= component < fit.rank[wanted]:

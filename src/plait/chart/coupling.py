@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait.answer.explain.coupling import coupling
-from plait.chart.components import LEFTOVER
+from plait.chart.components import LEFTOVER, refuse_none
 from plait.chart.look import BLUE, ROW, Spec, finished, plain, tips
 from plait.run.record import Fitted
 from plait.show.svg import INK
@@ -27,6 +27,7 @@ def cells(fit: Fitted) -> Cells:
     """The components that explain anything, at most MOST, by their numbers."""
     import polars as pl
 
+    refuse_none(fit)
     whole = coupling(fit).filter(pl.col("index").is_not_null())
     by = ["index", "component"]
     sums = whole.group_by(by, maintain_order=True).agg(pl.col("share").sum().alias("sum"), pl.col("share").max())
