@@ -160,3 +160,14 @@ def test_a_profile_of_two_latent_indices_adds_up_to_one_in_each():
     for index, axis in (("p", 1), ("q", 0)):
         own = table.filter(pl.col("index") == index)["share"].to_numpy()
         np.testing.assert_allclose(own, held.sum(axis=axis) / held.sum(), rtol=1e-9)
+
+
+def test_an_undirected_relation_has_one_list_with_links_of_both_writings():
+    pairs = [("a", "m"), ("b", "m"), ("m", "y"), ("m", "z"), ("a", "b"), ("y", "z"), ("c", "a"), ("c", "b")]
+    data = pl.DataFrame(pairs, schema=["p", "q"], orient="row")
+    fit = plait.fit("F[p,q] = U[p,r] U[q,r]\nq: p", {"F": data}, rank=2, seed=0, sweeps=20)
+    chart = fit.plot.neighbourhood("p", "m", k=20).to_dict()
+    assert [one["title"]["text"] for one in chart["concat"]] == ["Most similar", "F"]
+    drawn = values(chart, "name", "kind")
+    assert {name for name, kind in drawn if kind == "known link"} == {"a", "b", "y", "z"}
+    assert {name for name, kind in drawn if kind == "predicted link"} == {"c"}

@@ -29,6 +29,7 @@ from plait.chart.look import (
     plain,
     tips,
 )
+from plait.data.observing.undirected import written
 from plait.errors import SettingError
 from plait.run.record import Fitted
 from plait.saying import Argument
@@ -76,7 +77,8 @@ def _alike(fit: Fitted, axis: str, name: Any, k: int) -> Near:
 
 def _links(fit: Fitted, axis: str, name: Any, k: int) -> Iterator[Near]:
     for equation in fit.model.equations:
-        places = [index for index in equation.indices if fit.model.axis(index) == axis]
+        same = {equation.indices[n] for group in fit.known[equation.relation].groups for n in group[1:]}
+        places = [index for index in equation.indices if fit.model.axis(index) == axis and index not in same]
         for index in places:
             rows = [*_known(fit, equation.relation, index, name, (k + 1) // 2),
                     *_predicted(fit, equation.relation, index, name, k - (k + 1) // 2 or 1)]  # fmt: skip
@@ -87,8 +89,11 @@ def _links(fit: Fitted, axis: str, name: Any, k: int) -> Iterator[Near]:
 def _known(fit: Fitted, relation: str, index: str, name: Any, count: int) -> list[dict[str, Any]]:
     """The most probable known links of an entity."""
     indices, known = fit.model.equation(relation).indices, fit.known[relation]
-    row = fit.labels[index].row(name)
-    own = known.cells[known.cells[:, indices.index(index)] == row][:LOOKED].astype(np.int64)
+    place, row = indices.index(index), fit.labels[index].row(name)
+    alike = next((group for group in known.groups if place in group), (place,))
+    some = known.cells[(known.cells[:, alike] == row).any(axis=1)][:LOOKED].astype(np.int64)
+    own = written(some, known.shape, known.groups)  # an undirected link may have the entity at either end
+    own = own[own[:, place] == row]
     if not len(own):
         return []
     cells = {i: fit.labels[i].names.gather(own[:, n]) for n, i in enumerate(indices)}
