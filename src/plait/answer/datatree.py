@@ -31,7 +31,7 @@ def to_datatree(
     names = _checked_names(fit, factors)
     if fit.method != "vb":
         raise SettingError(
-            f'method="{fit.method}" finds points, which have no posterior to draw from.',
+            f"{Argument('method', fit.method)} finds points, which have no posterior to draw from.",
             where=Call("to_datatree"),
             cure=f"fit.to_xarray() has the points; a fit with {Argument('method', 'vb')} has a posterior.",
         )
