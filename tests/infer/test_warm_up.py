@@ -1,6 +1,5 @@
 """VB begins where some sweeps of EM end: the same numbers as by hand, resumable, and better optima."""
 
-
 import numpy as np
 import pytest
 
