@@ -295,6 +295,22 @@ class Fit(Fitted):
 
         return to_datatree(self, draws, factors, seed)
 
+    def report(
+        self, path: str | PathLike[str], *, test: Any = None, relation: str | None = None, interactive: bool = False,
+        replace: bool = False,
+    ) -> None:  # fmt: skip
+        """Write all that is known of the fit as one page of HTML (needs pip install 'tensorplait[report]').
+
+        Warnings, predicted links with reasons, components, how relations share them, surprises, how the fit went, and
+        how to make it again. test: cells that the fit has not seen, as for `plait.evaluate`: then how good it is, too.
+        relation: what the test is of, where there are several. interactive: tables that sort and charts that answer to
+        the pointer, by scripts inside of the file; without them it has none. The page asks for no other file. replace:
+        whether a file that is there may go.
+        """
+        from plait.report.file import report
+
+        report(self, path, test=test, relation=relation, interactive=interactive, replace=replace)
+
     def save(self, path: str | PathLike[str], *, replace: bool = False, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fit into a folder, for `plait.load`; a path that ends in `.plait` is one file, an archive of it.
 

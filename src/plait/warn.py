@@ -22,13 +22,20 @@ class Trap:
 
 
 def warn_of(traps: Iterable[Trap]) -> None:
+    """Warn of each kind of trap once."""
+    for warning in as_warnings(traps):
+        warnings.warn(warning, stacklevel=_outside())
+
+
+def as_warnings(traps: Iterable[Trap]) -> list[PlaitWarning]:
     """One warning for each kind of trap; the first of a kind is told, the others are named."""
     kinds: dict[type[PlaitWarning], list[Trap]] = {}
     for trap in traps:
         kinds.setdefault(trap.kind, []).append(trap)
-    for kind, (first, *others) in kinds.items():
-        warning = kind(first.what, where=Subject(first.where), cure=f"{first.cure}{_also(others)}")
-        warnings.warn(warning, stacklevel=_outside())
+    return [
+        kind(first.what, where=Subject(first.where), cure=f"{first.cure}{_also(others)}")
+        for kind, (first, *others) in kinds.items()
+    ]
 
 
 def _also(others: list[Trap]) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from plait.config import Config
 from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
+from plait.data.reading.relation import Relation
 from plait.errors import DataError, SettingError, suggestion
 from plait.files import options_for
 from plait.files.read import read
@@ -92,6 +93,13 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
     have = set(table.columns)
     table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
     return Cells(table, path, options, value)
+
+
+def with_values(fit: "Fit", relation: str, cells: Cells, value: str | None) -> Any:
+    """A table of cells to test by, and which column has the values, as far as anybody said."""
+    if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
+        value = cells.value  # the config of an earlier version's run knows it, the fit does not
+    return cells.table if value is None else Relation(cells.table, value=value)
 
 
 def _read(

@@ -2,12 +2,12 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import plait
-from plait.cli.cells import Cells, read_cells
+from plait.cli.cells import read_cells, with_values
 from plait.cli.dialect import of_tables
 from plait.cli.options import (
     Columns,
@@ -20,10 +20,10 @@ from plait.cli.options import (
     Score,
     Strip,
     Unquoted,
+    Value,
     reading,
 )
 from plait.cli.output import put
-from plait.result import Fit
 
 
 def evaluate(
@@ -41,9 +41,7 @@ def evaluate(
         list[Path] | None, typer.Option(metavar="FILE", help="Further links that are no candidates; repeatable.")
     ] = None,
     score: Score = "mean",
-    value: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of values; without one every row is a link.")
-    ] = None,
+    value: Value = None,
     nonlinks: Annotated[int | None, typer.Option(min=0, help="Non-links to draw for each link.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Which non-links are drawn.")] = 0,
     kind: Kind = None,
@@ -69,14 +67,7 @@ def evaluate(
     with of_tables({"test": cells, "known": others}), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.LeakWarning)  # the notes among the figures say it
         found = plait.evaluate(
-            fit, relation, _relation(fit, relation, cells, value), score=score, rank=rank or None, k=k or None,
-            nonlinks=nonlinks, known=[_relation(fit, relation, own, value) for own in others], seed=seed,
+            fit, relation, with_values(fit, relation, cells, value), score=score, rank=rank or None, k=k or None,
+            nonlinks=nonlinks, known=[with_values(fit, relation, own, value) for own in others], seed=seed,
         )  # fmt: skip
     put(found.describe(), as_json=json)
-
-
-def _relation(fit: "Fit", relation: str, cells: "Cells", value: str | None) -> Any:
-    """A table of cells, and which column has the values, as far as anybody said."""
-    if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:
-        value = cells.value  # the config of an earlier version's run knows it, the fit does not
-    return cells.table if value is None else plait.Relation(cells.table, value=value)

@@ -98,4 +98,7 @@ Header = Annotated[
 ]
 Unquoted = Annotated[bool, typer.Option("--unquoted", help="Quotation marks are ordinary characters (text).")]
 Strip = Annotated[bool, typer.Option("--strip", help="Blanks at both ends of names are not part of them (tables).")]
+Value = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of values; without one every row is a link.")
+]
 Score = Annotated[str, typer.Option("--score", help="What to rank by: mean, probability or rate.")]

@@ -1,6 +1,7 @@
 """`plait.fit`: prepare, run the loop, keep what it leaves."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from plait.fitting.members import Runner
 from plait.fitting.options import DEFAULT_PRIOR, Options
 from plait.fitting.progress import Callback, Progress, as_progress, saying, watching
 from plait.fitting.ranks.settle import settle
-from plait.fitting.traps import bound_traps, interrupt_traps
+from plait.fitting.traps import bound_traps, interrupt_traps, popularity_alone
 from plait.infer.prior import Gamma
 from plait.infer.problem import Method
 from plait.model import Model
@@ -100,12 +101,16 @@ def fit(
     saver = None if saving is None else Saver(saving, task.origin, cast(Any, init) if task.begun else None)
     with watching(report, sweeps, restarts) as watch, naming_links(task.data):
         ran = Runner(task, watch, saver).run()
-    if saver:
-        saver.finish(ran.members, ran.stop)
+    origin, relations = task.origin, [part.name for part in ran.best.parts]
     if not options.rank_by:  # one that was found is not to be called too large
-        warn_of(bound_traps(ran.best, cast(Method, method), ran.outcome, task.loop.ties))
+        alone = popularity_alone(ran.best, cast(Method, method), ran.outcome, task.loop.ties)
+        if alone is not None:
+            origin = replace(origin, settings=origin.settings | {"popularity": alone})
+            warn_of(bound_traps(relations, method, alone, bool(task.loop.ties)))
+    if saver:
+        saver.finish(ran.members, ran.stop, origin)
     if report.interrupt is None:  # else it was asked for
         warn_of(interrupt_traps(ran.stop))
-    origin, members, stop = task.origin, ran.members, ran.stop
+    members, stop = ran.members, ran.stop
     del task, ran, saver  # what the loop worked on is larger than what it leaves
     return Fit.of(origin, members, stop)

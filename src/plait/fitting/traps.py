@@ -1,7 +1,7 @@
 """What the arguments of a fit, or its outcome, say that was hardly meant."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from plait.data.bound import BoundRelation, Data
 from plait.data.observing.undirected import count_cells
@@ -100,19 +100,29 @@ def _ended(outcome: Outcome) -> bool:
     return outcome.stop.reason == Reason.CONVERGED or outcome.state.history[-1].sweep >= LONG
 
 
-def bound_traps(problem: Problem, method: Method, outcome: Outcome, adapted: Collection[str]) -> Iterator[Trap]:
-    """A fit that explains less than popularity does; its problem may have begun as one of EM."""
-    last = outcome.state.history[-1]
+def popularity_alone(
+    problem: Problem, method: Method, outcome: Outcome, adapted: Collection[str]
+) -> dict[str, float] | None:
+    """The bound that popularity reaches, beside that of the fit; None where the two do not compare.
+
+    The problem may have begun as one of EM.
+    """
     if method == "map" or not _comparable(problem) or not _ended(outcome):
-        return
+        return None
     alone = popularity_bound(problem, method, outcome.state, adapted)
-    if last.bound < alone - NATS - SHARE * abs(alone):
+    return {"bound": float(alone), "beside": float(outcome.state.history[-1].bound)}
+
+
+def bound_traps(relations: Iterable[str], method: str, found: Mapping[str, float], adapted: bool) -> Iterator[Trap]:
+    """A fit that explains less than popularity does. found: by `popularity_alone`; adapted: whether any prior is."""
+    bound, alone = found["beside"], found["bound"]
+    if bound < alone - NATS - SHARE * abs(alone):
         word = "log-likelihood" if method == "em" else "bound"
         adapt = "" if adapted or method == "em" else f", or {Argument('adapt', 'factor')}"
         yield Trap(
             BoundWarning,
-            ", ".join(part.name for part in problem.parts),
-            f"the {word} is {last.bound:,.6g}, but {alone:,.6g} or more without latent indices: the components explain "
+            ", ".join(relations),
+            f"the {word} is {bound:,.6g}, but {alone:,.6g} or more without latent indices: the components explain "
             "less than they cost.",
             f"Use a smaller rank{adapt}, other seeds or more sweeps; or leave the latent indices out.",
         )

@@ -66,16 +66,6 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
             "saved": f"{run}, {write_bytes(_size(header))}, by plait {header['plait']}",
         }
     )
-    relations = [
-        [
-            name,
-            fit.likelihood[name].describe(fit.learnt[name]),
-            write_shape(known.shape),
-            len(known),
-            float(known.values.sum()),
-        ]
-        for name, known in fit.known.items()
-    ]
     headings = ["prior concentration", "prior mean"] if fit.prior else []  # EM has none
     factors = [
         [name, ", ".join(factor.indices), *(_prior(fit, name) if fit.prior else [])]
@@ -84,7 +74,7 @@ def describe_run(fit: "Fit", header: dict[str, Any], run: Path) -> Document:
     blocks = (
         Code(str(fit.model)),
         about,
-        Table(["relation", "likelihood", "size", "links", "sum of values"], relations, left=3),
+        relations_table(fit),
         Table(["factor", "indices", *headings], factors, left=2),
     )
     return Document("", blocks, description(fit, header))
@@ -98,6 +88,21 @@ def _titles(fit: "Fit") -> dict[str, str]:
     """A line on the titles of entities; none where there are none."""
     found = [f"{axis} {len(fit.titles[axis]):,} of {len(fit.labels[axis]):,}" for axis in _titled(fit)]
     return {"titles": ", ".join(found)} if found else {}
+
+
+def relations_table(fit: "Fit") -> Table:
+    """A line for each relation."""
+    rows = [
+        [
+            name,
+            fit.likelihood[name].describe(fit.learnt[name]),
+            write_shape(known.shape),
+            len(known),
+            float(known.values.sum()),
+        ]
+        for name, known in fit.known.items()
+    ]
+    return Table(["relation", "likelihood", "size", "links", "sum of values"], rows, left=3)
 
 
 def reached(fit: "Fit") -> str:

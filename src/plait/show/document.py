@@ -47,7 +47,7 @@ class Facts:
 class Table:
     """Headings and rows; the first `left` columns are words and stand left. title above it, note in small print below.
 
-    more: how many rows there are besides those shown.
+    more: how many rows there are besides those shown. behind: for every row a line that opens more about it; or none.
     """
 
     columns: Sequence[str]
@@ -56,6 +56,7 @@ class Table:
     note: str = ""
     left: int = 1
     more: int = 0
+    behind: "Sequence[Details]" = ()
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def _every(blocks: Sequence[Any], kind: type) -> Iterator[Any]:
     for block in blocks:
         if isinstance(block, kind):
             yield block
-        yield from _every(getattr(block, "blocks", ()) or getattr(block, "sections", ()), kind)
+        for inside in ("blocks", "sections", "behind"):
+            yield from _every(getattr(block, inside, ()), kind)
 
 
 # --- values of facts and tables that are more than a number or text

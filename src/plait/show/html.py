@@ -5,7 +5,7 @@ stylesheet (`PAGE`), in which the same elements have classes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -45,6 +45,7 @@ STYLES: Mapping[str, str] = {
     "faint": "opacity:.6",
     "bar": "display:inline-block;height:.7em;background:currentColor;opacity:.45",
     "picture": "margin:.2em 0 .5em",
+    "behind": "",
     "cards": "",
     "card": "",
 }
@@ -52,11 +53,15 @@ STYLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How elements say what they look like, and how deep the first heading is."""
+    """How elements say what they look like, and how deep the first heading is.
+
+    longest: characters of a cell or a heading before it is cut: a name may be of any length.
+    """
 
     inline: bool
     level: int
     draw: Callable[[Picture], str | None] = drawn
+    longest: int | None = None
 
     def of(self, kind: str) -> str:
         """The attribute of an element of this kind."""
@@ -64,9 +69,13 @@ class Look:
             return f' class="{kind}"'
         return f' style="{STYLES[kind]}"' if STYLES[kind] else ""
 
+    def words(self, text: str) -> str:
+        """A text in which nothing is markup."""
+        return escape(text if self.longest is None or len(text) <= self.longest else f"{text[: self.longest]}…")
+
 
 NOTEBOOK = Look(inline=True, level=0)
-PAGE = Look(inline=False, level=2)
+PAGE = Look(inline=False, level=2, longest=400)
 
 
 def render(document: Document, look: Look = NOTEBOOK) -> str:
@@ -95,7 +104,7 @@ def _block(block: Block, look: Look) -> str:
         case Picture():
             return _picture(block, look)
         case Details(summary, inner):
-            return f"<details><summary>{escape(summary)}</summary>{write_blocks(inner, look)}</details>"
+            return f"<details><summary>{look.words(summary)}</summary>{write_blocks(inner, look)}</details>"
         case Section(title, inner, name):
             return _section(title, inner, name, look)
         case Cards(sections):
@@ -104,11 +113,11 @@ def _block(block: Block, look: Look) -> str:
 
 def _heading(text: str, look: Look) -> str:
     tag = f"h{min(look.level, 6)}" if look.level else "div"
-    return f"<{tag}{look.of('title')}>{escape(text)}</{tag}>"
+    return f"<{tag}{look.of('title')}>{look.words(text)}</{tag}>"
 
 
 def _deeper(look: Look) -> Look:
-    return look if look.inline else Look(look.inline, look.level + 1, look.draw)
+    return look if look.inline else replace(look, level=look.level + 1)
 
 
 def anchor(title: str) -> str:
@@ -140,16 +149,31 @@ def _table(table: Table, look: Look) -> str:
     shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
     side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
     head = "".join(f'<th scope="col"{side[n]}>{escape(name)}</th>' for n, name in enumerate(table.columns))
-    body = "".join(
-        f"<tr>{''.join(f'<td{side[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>" for cells in zip(*shown)
-    )
-    title = f"<caption{look.of('title')}>{escape(table.title)}</caption>" if table.title and not look.inline else ""
+    body = "".join(_row(cells, side, table.behind[n : n + 1], look) for n, cells in enumerate(zip(*shown)))
+    title = f"<caption{look.of('title')}>{look.words(table.title)}</caption>" if table.title and not look.inline else ""
     above = _heading(table.title, look) if table.title and look.inline else ""
     below = [table.note] if table.note else []
     if table.more:
         below.append(f"… and {table.more:,} more rows")
     notes = "".join(f"<p{look.of('note')}>{escape(text)}</p>" for text in below)
-    return f"{above}<table{look.of('table')}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    grid = f"<table{look.of('table')}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"{above}{grid if look.inline else _scrolled(grid, table, look)}{notes}"
+
+
+def _row(cells: Sequence[str], side: Sequence[str], behind: "Sequence[Details]", look: Look) -> str:
+    """A row, and below it what is behind it."""
+    # Names may be written from right to left.
+    ways = ["" if look.inline or cell.isascii() else ' dir="auto"' for cell in cells]
+    row = f"<tr>{''.join(f'<td{side[n]}{ways[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
+    if not behind:
+        return row
+    return f'{row}<tr{look.of("behind")}><td colspan="{len(cells)}">{_block(behind[0], look)}</td></tr>'
+
+
+def _scrolled(grid: str, table: Table, look: Look) -> str:
+    """A table that is wider than the page moves by itself, by keys too."""
+    name = table.title or f"Table: {', '.join(filter(None, table.columns))}"
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{look.words(name)}">{grid}</div>'
 
 
 def _value(value: Any, look: Look) -> str:
@@ -162,12 +186,12 @@ def _marked(value: Any, text: str, look: Look) -> str:
         case Share(fraction):
             return _bar(fraction, look)
         case Ref(text, address):
-            return f'<a href="{escape(address)}">{escape(text)}</a>'
+            return f'<a href="{escape(address)}">{look.words(text)}</a>'
         case Faint(inner):
             return f"<span{look.of('faint')}>{_marked(inner, text, look)}</span>"
         case Details():
             return _block(value, look)
-    return escape(text)
+    return look.words(text)
 
 
 def _bar(fraction: float, look: Look) -> str:

@@ -45,7 +45,7 @@ def _block(block: Any, level: int) -> str:
         case Facts(pairs):
             return "\n".join(f"- {_text(name)}: {_text(write(value))}" for name, value in pairs)
         case Table(title=title):
-            return _join([f"**{_text(title)}**" if title else "", write_table(block)])
+            return _join([f"**{_text(title)}**" if title else "", write_table(block), *_all(block.behind, level)])
         case Picture(alt=alt):
             return f"*{_text(alt)}*"
         case Details(title, inner) | Section(title, inner):

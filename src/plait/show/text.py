@@ -115,6 +115,9 @@ def _table(on: "Console", table: Table) -> None:
         _line(on, f"… and {table.more:,} more rows; -o FILE writes all of them.")
     if table.note:
         _line(on, table.note)
+    for details in table.behind:
+        on.print()
+        _block(on, details)
 
 
 def _fit(

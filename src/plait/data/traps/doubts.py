@@ -63,25 +63,35 @@ def _spelling(labels: Labels) -> Iterator[Trap]:
 
 
 def _no_common_names(data: "Data") -> Iterator[Trap]:
-    """For each axis the first relation that is coupled by it to others, and has none of their names."""
-    for axis, sharing in _coupled(data).items():
+    mentioned = {name: relation.seen for name, relation in data.relations.items()}
+    return name_traps(data.model, data.labels, mentioned)
+
+
+def name_traps(
+    model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
+) -> Iterator[Trap]:
+    """For each axis the first relation that is coupled by it to others, and has none of their names.
+
+    mentioned: by relation and index, which entities it has.
+    """
+    for axis, sharing in _coupled(model, mentioned).items():
         for name, own in sharing.items():
             others = {other: seen for other, seen in sharing.items() if other != name}
             union = np.any(list(others.values()), axis=0)
             if own.any() and union.any() and not (own & union).any():
-                yield _strangers(data.labels[axis], name, own, others, union)
+                yield _strangers(labels[axis], name, own, others, union)
                 break
 
 
-def _coupled(data: "Data") -> dict[str, dict[str, Seen]]:
+def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[str, dict[str, Seen]]:
     """By axis: the tables that a shared factor couples over it, and the entities that each mentions."""
     found: dict[str, dict[str, Seen]] = {}
-    for name in data.model.factors:
-        uses = [(e.relation, o) for e in data.model.equations for o in e.occurrences if o.factor == name]
+    for name in model.factors:
+        uses = [(e.relation, o) for e in model.equations for o in e.occurrences if o.factor == name]
         for relation, occurrence in uses if len(uses) > 1 else ():
-            for index, seen in data.relations[relation].seen.items():
+            for index, seen in mentioned[relation].items():
                 if index in occurrence.indices:
-                    found.setdefault(data.model.axis(index), {})[relation] = seen
+                    found.setdefault(model.axis(index), {})[relation] = seen
     return {axis: sharing for axis, sharing in found.items() if len(sharing) > 1}
 
 

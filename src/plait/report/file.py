@@ -1,0 +1,109 @@
+"""A report on a run as one file of HTML."""
+
+import warnings
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from plait.errors import PlaitError, SettingError, StoreError
+from plait.evaluation.evaluating import evaluate
+from plait.evaluation.evaluation import Metrics
+from plait.evaluation.twins import LeakWarning
+from plait.machine import path_fault
+from plait.report.subject import Subject
+from plait.report.whole import describe_whole
+from plait.result import Fit
+from plait.saying import Argument, FilePlace
+from plait.show.page.writing import write_page
+from plait.show.svg import NEEDED
+from plait.version import __version__
+
+FOOT = f"Made by plait {__version__}. This page is one file: it asks for nothing, and nothing leaves it."
+
+
+def report(
+    fit: Fit, path: str | PathLike[str], *, test: Any = None, relation: str | None = None, interactive: bool = False,
+    replace: bool = False,
+) -> None:  # fmt: skip
+    """`Fit.report`."""
+    check_needed()
+    check_place(path, replace)
+    metrics, leaks = measure(fit, test, tested_relation(fit, relation, given=test is not None))
+    write_report(Subject(fit, metrics=metrics, leaks=leaks), path, interactive=interactive)
+
+
+def check_needed() -> None:
+    """Refuse where the packages that draw and write pages are not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise PlaitError(
+            f"a report needs {error.name}, which is not installed.", cure=f"Install it: {NEEDED}."
+        ) from None
+
+
+def check_place(path: str | PathLike[str], replace: bool) -> None:
+    """Refuse a file that is there already, unless it may be replaced, and names that can be none."""
+    place = Path(path)
+    if fault := path_fault(place):
+        raise StoreError(
+            f"there can be no such file: {fault}.", where=FilePlace(fspath(path)), cure="Name another one."
+        )
+    if place.is_dir():
+        raise StoreError(
+            "this is a folder.", where=FilePlace(fspath(path)), cure="Name a file, report.html for example."
+        )
+    if place.exists() and not replace:
+        raise StoreError(
+            "this file is there already.",
+            where=FilePlace(fspath(path)),
+            cure=f"Name another one, or say {Argument('replace', True)}.",
+        )
+
+
+def tested_relation(fit: Fit, relation: str | None, *, given: bool) -> str | None:
+    """What a test is of; None where none is given. A model of one relation needs no name for it."""
+    relations = fit.model.relations
+    if not given:
+        if relation is not None:
+            raise SettingError(
+                f"{Argument('relation', relation)} says what a test is of, but there is none.",
+                cure=f"Give {Argument('test')} too, or leave it out.",
+            )
+        return None
+    if relation is None and len(relations) > 1:
+        raise SettingError(
+            f"of which relation is the test? There are {', '.join(relations)}.",
+            cure=f"Say {Argument('relation', relations[0])}.",
+        )
+    return fit.model.equation(relation or relations[0]).relation
+
+
+def measure(fit: Fit, test: Any, relation: str | None) -> tuple[Metrics | None, tuple[str, ...]]:
+    """What a test says, and what is to be warned of."""
+    if test is None or relation is None:
+        return None, ()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LeakWarning)
+        metrics = evaluate(fit, relation, test, progress=False)
+    leaks = [one for one in caught if issubclass(one.category, LeakWarning)]
+    for one in caught:
+        if one not in leaks:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return metrics, tuple(f"the test leaks: {one.message}" for one in leaks)
+
+
+def write_report(subject: Subject, path: str | PathLike[str], *, interactive: bool) -> None:
+    """Write the page as a whole or not at all: it is made before the file is."""
+    page = write_page(describe_whole(subject), foot=FOOT, interactive=interactive)
+    place = Path(path)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise StoreError(
+            f"the report cannot be written: {error.strerror or error}.",
+            where=FilePlace(fspath(path)),
+            cure="Name another place.",
+        ) from error
