@@ -173,7 +173,7 @@ def _row(cells: Sequence[str], side: Sequence[str], behind: "Sequence[Details]",
 def _scrolled(grid: str, table: Table, look: Look) -> str:
     """A table that is wider than the page moves by itself, by keys too."""
     name = table.title or f"Table: {', '.join(filter(None, table.columns))}"
-    return f'<div class="wide" tabindex="0" role="region" aria-label="{look.words(name)}">{grid}</div>'
+    return f'<div class="wide" tabindex="0" role="group" aria-label="{look.words(name)}">{grid}</div>'
 
 
 def _value(value: Any, look: Look) -> str:

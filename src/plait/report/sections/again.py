@@ -1,5 +1,6 @@
 """How the run and this report are made again."""
 
+import os
 from collections.abc import Sequence
 
 from plait.report.commands import fitting
@@ -14,7 +15,7 @@ def again(subject: Subject) -> Sequence[Block]:
     blocks: list[Block] = [Code(fitting(subject))]
     if subject.config is not None:
         text = str(subject.config["text"]).strip()
-        blocks += [Note(f"The config, {subject.config['path']}:"), Code(text[:LONGEST])]
+        blocks += [Note(f"The config, {os.path.basename(subject.config['path'])}:"), Code(text[:LONGEST])]
         if len(text) > LONGEST:
             blocks.append(Note("Its end is left out."))
     else:

@@ -9,6 +9,7 @@
       actions: false, ast: true, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
       loader: { load: () => Promise.reject(new Error("this page loads nothing")) },
     });
+    for (const part of place.querySelectorAll("[role]")) part.removeAttribute("role");
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", chart.getAttribute("aria-label"));
     chart.replaceWith(place);

@@ -1,0 +1,234 @@
+"""What a report says: numbers of the library's own answers, warnings first, and how it is made again."""
+
+import sys
+import warnings
+
+import polars as pl
+import pytest
+
+pytest.importorskip("jinja2", reason="the page needs jinja2")
+pytest.importorskip("vl_convert", reason="pictures need vl-convert-python")
+
+import plait
+from plait.report.commands import fitting
+from plait.report.doubts import doubts
+from plait.report.sections import groups, links
+from plait.report.subject import Subject
+from plait.report.whole import describe_whole
+from plait.show import text
+from plait.show.document import Cards, Section, Share, Table, Warn
+from tests.report.world import MODEL, fitted, report, split, tables
+
+ALIKE = {"rank": 2, "seed": 0, "threads": 1, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def document():
+    return describe_whole(Subject(fitted()))
+
+
+def section(document, name):
+    return next(one for one in document.every(Section) if one.name == name)
+
+
+def bare(value):
+    value = getattr(value, "value", value)  # of what is faded
+    return value.fraction if isinstance(value, Share) else value
+
+
+def said(fit, **more):
+    return [warning.text for warning in doubts(Subject(fit, **more))]
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize(("place", "relation"), [(0, "visits"), (1, "friends")])
+def test_predicted_links_are_those_of_top(document, place, relation):
+    (table,) = section(document, f"links-{place}").blocks
+    found = fitted().top(relation, 50)
+    assert [tuple(row) for row in table.rows] == found.select(table.columns).rows()
+    assert table.columns[table.left : table.left + 3] == ("probability", "low", "high")
+    for row, behind in zip(found.to_dicts(), table.behind, strict=True):
+        cell = {index: row[index] for index in table.columns[: table.left]}
+        assert behind.blocks == fitted().explain(relation, cell).describe().blocks
+
+
+def test_components_are_those_of_the_fit_by_share(document):
+    (cards,) = [block for block in section(document, "components").blocks if isinstance(block, Cards)]
+    whole = fitted().components()
+    shares = ["share_visits", "share_friends"]
+    order = whole.unique("component").sort(pl.mean_horizontal(shares), descending=True)["component"].to_list()
+    assert [card.title for card in cards.sections] == [f"Component {number}" for number in order]
+    for card, number in zip(cards.sections, order):
+        own = whole.filter(pl.col("component") == number)
+        assert [bare(value) for _, value in card.blocks[0].pairs] == list(own.select(shares).row(0))
+        rows = [[bare(value) for value in row] for table in card.blocks[-1].blocks for row in table.rows]
+        assert rows == [list(row) for row in own.select("entity", "weight", "sd", "lift", "data").rows()]
+
+
+def test_surprises_are_those_of_the_fit(document):
+    found = fitted().surprising("visits", 10)
+    first, second = section(document, "surprises-0").blocks
+    for table, kind in ((first, "link"), (second, "zero")):
+        own = found.filter(pl.col("kind") == kind).select("user", "place", "value", "surprise", "probability")
+        assert [tuple(row) for row in table.rows] == own.rows()
+
+
+def test_a_test_is_shown_beside_popularity(tmp_path):
+    metrics = plait.evaluate(fitted(), "visits", split().test)
+    quality = section(describe_whole(Subject(fitted(), metrics=metrics, test="test.csv")), "quality")
+    assert "(test.csv)" in quality.blocks[0].text
+    table = next(block for block in quality.blocks if isinstance(block, Table))
+    assert {row[0]: row[1] for row in table.rows}["roc_auc"] == f"{metrics['roc_auc']:.4f}"
+    assert {row[0]: row[3] for row in table.rows}["roc_auc"] == f"{metrics.baseline['roc_auc']:.4f}"
+
+
+def test_without_a_test_it_says_how_to_make_one(document):
+    said = text.render(document)
+    assert "plait.hide(data, 'visits', fraction=0.1, by=\"cells\"" in said
+    assert "plait report run --test test.csv --relation visits" in said
+
+
+def test_large_data_have_reasons_for_fewer_links(monkeypatch):
+    monkeypatch.setattr(links, "MANY", 10)
+    subject = Subject(fitted())
+    assert links.explained(subject) == 15
+    monkeypatch.setattr(links, "EXPLAINED_OF_MANY", 4)
+    assert links.explained(subject) == links.FEWEST
+    (table,) = links.predicted_links(subject)[0].blocks
+    assert len(table.behind) == links.FEWEST < len(table.rows)
+    assert "the first 5" in table.note
+
+
+def test_components_beyond_the_cards_are_listed(monkeypatch):
+    monkeypatch.setattr(groups, "CARDS", 1)
+    _, cards, rest = groups.cards(Subject(fitted()))
+    assert len(cards.sections) == 1
+    assert [row[1] for row in rest.rows] == [1 - int(cards.sections[0].title[-1])]
+
+
+# --- one file
+
+
+def test_two_reports_of_one_run_are_the_same_bytes(tmp_path):
+    fitted().save(tmp_path / "run")
+    first = report(tmp_path / "first.html").read_bytes()
+    plait.load(tmp_path / "run").report(tmp_path / "second.html", test=split().test, relation="visits")
+    assert first == (tmp_path / "second.html").read_bytes()
+    pages = []
+    for name in ("third", "fourth"):
+        pages.append(report(tmp_path / name, interactive=True).read_bytes())
+    assert pages[0] == pages[1] != first
+
+
+def test_a_file_that_is_there_is_kept_unless_it_may_go(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("mine")
+    with pytest.raises(plait.StoreError, match=r"report.html: this file is there already.*\n.*replace=True"):
+        fitted().report(path)
+    assert path.read_text() == "mine"
+    fitted().report(path, replace=True)
+    assert path.read_text().startswith("<!doctype html>")
+    with pytest.raises(plait.StoreError, match="folder"):
+        fitted().report(tmp_path)
+
+
+def test_a_test_names_its_relation_where_there_are_several(tmp_path):
+    with pytest.raises(plait.SettingError, match=r"of which relation is the test\? There are visits, friends"):
+        fitted().report(tmp_path / "report.html", test=split().test)
+    with pytest.raises(plait.SettingError, match="says what a test is of, but there is none"):
+        fitted().report(tmp_path / "report.html", relation="visits")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("package", ["jinja2", "vl_convert"])
+def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(plait.PlaitError, match=rf"needs {package}.*\n.*tensorplait\[report\]"):
+        fitted().report(tmp_path / "report.html")
+
+
+# --- warnings
+
+
+def test_a_fit_that_is_well_has_no_warnings():
+    fit = plait.fit(MODEL, tables(), **ALIKE, sweeps=3000, tol=1e-7)
+    assert fit.stop.reason == "converged"
+    assert said(fit) == []
+    assert "Nothing to warn of" in text.render(describe_whole(Subject(fit)))
+
+
+def test_warnings_come_first(document):
+    summary = section(document, "summary")
+    assert isinstance(summary.blocks[0], Warn)
+    assert summary.blocks[0].text.startswith("not converged: stopped after 60 sweeps")
+
+
+def test_components_that_explain_nothing_are_warned_of():
+    links = pl.DataFrame({"user": [f"u{n % 6}" for n in range(24)], "place": [f"p{n % 4}" for n in range(24)]}).unique()
+    fit = plait.fit("visits[user, place] = U[user, r] P[place, r]", {"visits": links}, **(ALIKE | {"rank": 8}),
+                    sweeps=400, adapt="component")  # fmt: skip
+    small = fit.coupling().filter(pl.col("share") < 0.001)
+    assert len(small) > 0
+    (found,) = [words for words in said(fit) if words.startswith("leftover")]
+    assert found.startswith(f"leftover components: {len(small)} of the 8 values of r explain less than 0.1 %")
+
+
+def test_coupling_without_shared_names_is_warned_of():
+    data = tables()
+    data["friends"] = plait.Relation(
+        pl.DataFrame({"user": ["z1", "z2", "z3", "z1"], "friend": ["z2", "z3", "z1", "z3"]}), likelihood="bernoulli"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.errors.NoCommonNamesWarning)
+        fit = plait.fit(MODEL, data, **ALIKE, sweeps=2)
+    (found,) = [words for words in said(fit) if "no name in common" in words]
+    assert found.startswith("axis user: visits has no name in common with friends")
+
+
+def test_a_saved_run_that_explains_less_than_popularity_is_warned_of_as_a_fresh_one(tmp_path):
+    model, data = "visits[user, place] = U[user, r] P[place, r]", noise()
+    with pytest.warns(plait.errors.BoundWarning) as caught:
+        fit = plait.fit(model, {"visits": data}, rank=20, adapt=None, seed=0, threads=1, sweeps=120, progress=False)
+    fit.save(tmp_path / "run")
+    (found,) = [words for words in said(plait.load(tmp_path / "run")) if "without latent indices" in words]
+    assert found == str(caught[0].message).replace("\n", " ")
+    assert "what popularity alone explains" in text.render(describe_whole(Subject(fit)))
+    learnt = fit.update({"visits": data.head(3)})
+    assert not any("without latent indices" in words for words in said(learnt))  # its bound is another
+
+
+def noise():
+    """Links without any structure."""
+    cells = [(u, p) for u in range(40) for p in range(30) if (u * 7919 + p * 104729) % 11 == 0]
+    return pl.DataFrame({"user": [u for u, _ in cells], "place": [p for _, p in cells]})
+
+
+def test_a_test_of_known_links_is_warned_of(tmp_path):
+    known = tables()["visits"].head(5)
+    fit = plait.fit(MODEL, tables(), **ALIKE, sweeps=2)
+    fit.report(tmp_path / "report.html", test=known, relation="visits")
+    page = (tmp_path / "report.html").read_text()
+    assert "the test leaks: visits: " in page
+    assert page.index("the test leaks") < page.index('id="links"')
+
+
+# --- again
+
+
+def test_the_lines_that_make_a_run_again_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fit = plait.fit(MODEL, tables(), rank=2, sweeps=20, seed=3, progress=False)
+    made = {"data": tables()}
+    exec(fitting(Subject(fit)), made)
+    assert made["fit"].bound == pytest.approx(fit.bound, rel=1e-9)
+    assert made["fit"].seed == 3
+    assert (tmp_path / "report.html").exists()
+
+
+def test_titles_stand_beside_names():
+    fit = fitted().titled({"place": {"cafe": "Café <Müller>"}})
+    found = describe_whole(Subject(fit))
+    rows = [row for table in found.every(Table) for row in table.rows]
+    assert any('cafe "Café <Müller>"' in map(bare, row) for row in rows)
