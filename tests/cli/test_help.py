@@ -58,7 +58,7 @@ def test_the_version_is_that_of_the_package():
 
 def test_shells_complete_commands(monkeypatch):
     monkeypatch.setenv("_PLAIT_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "plait re")
+    monkeypatch.setenv("COMP_WORDS", "plait res")
     monkeypatch.setenv("COMP_CWORD", "1")
     result = CliRunner().invoke(app, [], prog_name="plait")
     assert result.stdout.split() == ["resume"]

@@ -47,7 +47,7 @@ COMMANDS = {
     "update": ("growing", "Let a run learn new links, without the data that it was made from."),
     "title": ("titling", "Give the entities of a run titles, which all commands show beside their names."),
     "evaluate": ("evaluating", "Measure how well a run predicts links that it has not seen."),
-    "report": ("reporting", "Write all that is known of a run as one page for a browser."),
+    "report": ("reporting", "Write all that is known of a run as one page, for a browser or a printer."),
     "pack": ("packing", "Sort tables that are larger than memory into blocks on disk."),
     "convert": ("converting", "Read a table or an array, and write it as another kind of file."),
 }

@@ -108,7 +108,8 @@ def fit(
             origin = replace(origin, settings=origin.settings | {"popularity": alone})
             warn_of(bound_traps(relations, method, alone, bool(task.loop.ties)))
     if saver:
-        saver.finish(ran.members, ran.stop, origin)
+        saver.origin = origin
+        saver.finish(ran.members, ran.stop)
     if report.interrupt is None:  # else it was asked for
         warn_of(interrupt_traps(ran.stop))
     members, stop = ran.members, ran.stop

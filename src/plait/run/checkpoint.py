@@ -103,9 +103,8 @@ class Saver:
             self.finish(members(), None)
         self._last = (self._sweeps, time.monotonic())
 
-    def finish(self, members: Sequence[Member], stop: Stop | None, origin: Origin | None = None) -> None:
-        """Save; a full disk must not cost the fit itself. origin: what is known of it in the end."""
-        self.origin = origin or self.origin
+    def finish(self, members: Sequence[Member], stop: Stop | None) -> None:
+        """Save; a full disk must not cost the fit itself."""
         try:
             self._save(members, stop)
         except StoreError as error:
