@@ -129,7 +129,8 @@ def _standings(index: str, held: Array, overall: Array, own: int, top: int) -> I
 def largest(order: Array, top: int) -> NDArray[np.intp]:
     """The places of the largest numbers, largest first, of equal ones the first; without sorting a long axis."""
     if top < len(order):
-        possible = np.flatnonzero(order >= np.partition(order, -top)[-top])
+        # Many entities hold the same, what the prior gives: with these at the end of the order it takes a tenth.
+        possible = np.flatnonzero(order >= -np.partition(-order, top - 1)[top - 1])
     else:
         possible = np.arange(len(order))
     return possible[np.argsort(-order[possible], kind="stable")][:top]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from plait.chart import pictures
 from plait.chart.bars import bars
 from plait.chart.look import called as title_or_name
-from plait.chart.look import finished
+from plait.chart.look import cut, finished
 from plait.report.names import called
 from plait.report.subject import Subject
 from plait.show.document import Block, Cards, Details, Facts, Faint, Note, Picture, Section, Share, Table
@@ -73,7 +73,7 @@ Rows = Sequence[Mapping[str, Any]]
 def _picture(title: str, key: Key, rows: Rows) -> Picture:
     """A list of bars: a picture by itself has its size on a narrow page, too."""
     factor, axis = key
-    listed = [{"name": title_or_name(row, "entity"), "full": called(row, "entity"), **row} for row in rows]
+    listed = [{**row, "name": cut(title_or_name(row, "entity")), "full": called(row, "entity")} for row in rows]
     words = f"{title}: the heaviest entities of {axis} ({factor}), as in the numbers below."
     return Picture(lambda: finished(bars(listed, f"{axis} ({factor})", width=WIDTH)), words)
 

@@ -75,7 +75,9 @@ def _with_specification(picture: Picture) -> str | None:
     svg = drawn(picture)
     if svg is None:
         return None
-    chart = json.dumps({**picture.chart(), "description": picture.alt}, ensure_ascii=False).replace(f'"{INK}"', '"currentColor"')
+    chart = json.dumps({**picture.chart(), "description": picture.alt}, ensure_ascii=False).replace(
+        f'"{INK}"', '"currentColor"'
+    )
     # A script of data is not run, but it ends where a name says so.
     safe = chart.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return f'{svg}<script type="application/json" class="spec">{safe}</script>'
