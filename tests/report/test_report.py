@@ -217,14 +217,25 @@ def test_a_test_of_known_links_is_warned_of(tmp_path):
 # --- again
 
 
-def test_the_lines_that_make_a_run_again_do(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rank": 2, "seed": 3, "sweeps": 20},
+        {"rank": 2, "seed": 0, "sweeps": 9, "adapt": None, "start": "random", "accelerate": True, "tol": 0.0},
+        {"rank": {"r": 2}, "seed": 1, "sweeps": 5, "adapt": {"U": "component"}, "restarts": 2, "keep": "best"},
+        {"rank": 2, "seed": 0, "sweeps": 5, "method": "em", "order": "per-factor"},
+    ],
+)
+def test_the_lines_that_make_a_run_again_do(tmp_path, monkeypatch, settings):
     monkeypatch.chdir(tmp_path)
-    fit = plait.fit(MODEL, tables(), rank=2, sweeps=20, seed=3, progress=False)
+    fit = plait.fit(MODEL, tables(), progress=False, **settings)
+    lines = fitting(Subject(fit))
+    assert lines.endswith('fit.report("report.html")')
     made = {"data": tables()}
-    exec(fitting(Subject(fit)), made)
-    assert made["fit"].bound == pytest.approx(fit.bound, rel=1e-9)
-    assert made["fit"].seed == 3
-    assert (tmp_path / "report.html").exists()
+    exec(lines.removesuffix('fit.report("report.html")'), made)
+    assert made["fit"].bound == fit.bound
+    assert made["fit"].settings == fit.settings
+    assert plait.load("run").bound == fit.bound
 
 
 def test_titles_stand_beside_names():

@@ -5,7 +5,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from plait.fitting import checks
+from plait.fitting.options import AUTO, DECLARED
 from plait.report.subject import Subject
+from plait.run.record import Fitted
 
 
 def run_name(subject: Subject) -> str:
@@ -69,21 +72,25 @@ def _options(changes: Mapping[str, Any]) -> list[str]:
 
 
 def _arguments(subject: Subject) -> str:
-    """The arguments of `plait.fit` that decide what comes out."""
+    """The arguments of `plait.fit` that are not what they would be if nothing was said."""
     fit = subject.fit
-    rank: Any = dict(fit.settings["rank"])
-    if len(set(rank.values())) == 1:
-        rank = next(iter(rank.values()))
-    said = {"rank": rank} if rank else {}
-    for name, usual in (
-        ("method", "vb"),
-        ("restarts", 1),
-        ("prune", False),
-        ("accelerate", False),
-        ("bootstrap", False),
-    ):
-        value = fit.settings.get(name, fit.method if name == "method" else usual)
-        if value != usual:
-            said[name] = value
-    said |= {"sweeps": fit.settings["sweeps"], "tol": fit.settings["tol"], "seed": fit.seed}
-    return ", ".join(f"{name}={value!r}" for name, value in said.items())
+    kept = {o.name: fit.settings[o.name] for o in DECLARED if o.kept and o.name in fit.settings}
+    usual = {o.name: o.default for o in DECLARED} | {"threads": kept.get("threads"), **_resolved(fit)}
+    said: dict[str, Any] = {"rank": _same(fit.settings["rank"]), "method": fit.method}
+    said |= {
+        name: None if value == {} else value for name, value in kept.items() if value != usual[name] and name != "rank"
+    }
+    said = {name: value for name, value in said.items() if (name, value) not in (("rank", {}), ("method", "vb"))}
+    return ", ".join(f"{name}={value!r}" for name, value in {**said, "seed": fit.seed}.items())
+
+
+def _resolved(fit: Fitted) -> dict[str, Any]:
+    """What a fit makes of options that are left out."""
+    cold = fit.method != "vb" or fit.settings.get("prune") or any(f.pairs is not None for f in fit.factors.values())
+    ties = checks.ties(fit.model, AUTO, fit.method, list(fit.prior))
+    return {"start": "random" if cold else "em", "keep": "average", "adapt": ties}
+
+
+def _same(sizes: Mapping[str, int]) -> Any:
+    """One number where all sizes are the same."""
+    return next(iter(sizes.values())) if len(set(sizes.values())) == 1 else dict(sizes)

@@ -7,6 +7,8 @@ from plait.report.commands import fitting
 from plait.report.subject import Subject
 from plait.show.document import Block, Code, Facts, Note
 
+UNKEPT = "data, and prior=, fixed=, labels=, init= where there were any: what was given to plait.fit. A run keeps none of it."
+
 LONGEST = 20_000  # characters of a config that are shown
 
 
@@ -19,6 +21,6 @@ def again(subject: Subject) -> Sequence[Block]:
         if len(text) > LONGEST:
             blocks.append(Note("Its end is left out."))
     else:
-        blocks.append(Note("data: what was given to plait.fit; a run does not keep it."))
+        blocks.append(Note(UNKEPT))
     blocks.append(Facts.of({"seed": str(subject.fit.seed), "fingerprint of the data": subject.fit.fingerprint}))
     return blocks
