@@ -132,6 +132,22 @@ def test_every_renderer_says_every_number_and_word():
     assert found["blocks"][3]["pairs"] == [["fact", 12345]]
 
 
+def test_what_is_behind_a_row_is_written_with_it():
+    behind = [Details("why 1", (Note("because"),)), Details("why 2", (Note("therefore"),))]
+    document = Document("", (Table(("n",), [("p",), ("q",)], behind=behind),))
+    for shown in (text.render(document), words(html.render(document)), markdown.render(document)):
+        assert all(one in shown for one in ("p", "why 1", "because", "q", "why 2", "therefore"))
+    assert [note.text for note in document.every(Note)] == ["because", "therefore"]
+    on_page = html.render(document, html.PAGE)
+    assert on_page.index(">p<") < on_page.index("because") < on_page.index(">q<") < on_page.index("therefore")
+
+
+def test_a_page_cuts_names_of_any_length():
+    document = Document("", (Table(("n",), [("x" * 10_000,)]),))
+    assert f">{'x' * 400}…<" in html.render(document, html.PAGE)
+    assert "x" * 10_000 in html.render(document)
+
+
 def test_blocks_are_found_however_deep():
     deep = Document("", (Section("a", (Details("b", (Cards((Section("c", (Note("x"),)),)),)), Note("y"))),))
     assert [note.text for note in deep.every(Note)] == ["x", "y"]

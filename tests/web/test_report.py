@@ -176,3 +176,11 @@ def test_tables_sort_by_keys_and_what_is_behind_a_row_goes_with_it(opened, inter
     after = table.locator("> tbody > tr").all_text_contents()
     assert sorted(before) == sorted(after)
     assert {tuple(pair) for pair in list(pairwise(after))[::2]} == {tuple(pair) for pair in list(pairwise(before))[::2]}
+
+
+def test_every_place_has_a_name_of_its_own_and_contents_lead_there(opened, static):
+    page = opened(static).page
+    names = page.locator("[id]").evaluate_all("all => all.map(one => one.id)")
+    assert len(names) == len(set(names))
+    for link in page.locator("nav a, .skip").all():
+        assert link.get_attribute("href").removeprefix("#") in names

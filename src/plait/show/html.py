@@ -127,13 +127,18 @@ def anchor(title: str) -> str:
 
 def _section(title: str, blocks: Sequence[Block], name: str, look: Look) -> str:
     inner = f"{_heading(title, look)}{write_blocks(blocks, _deeper(look))}"
-    return f"<div>{inner}</div>" if look.inline else f'<section id="{escape(name or anchor(title))}">{inner}</section>'
+    # Deeper ones may have the same title many times.
+    own = name or (anchor(title) if look.level == PAGE.level else "")
+    return f"<div>{inner}</div>" if look.inline else f"<section{_named(own)}>{inner}</section>"
+
+
+def _named(name: str) -> str:
+    return f' id="{escape(name)}"' if name else ""
 
 
 def _card(section: Section, look: Look) -> str:
-    name = f' id="{escape(section.name)}"' if section.name else ""
     inner = f"{_heading(section.title, look)}{write_blocks(section.blocks, _deeper(look))}"
-    return f"<article{look.of('card')}{name}>{inner}</article>"
+    return f"<article{look.of('card')}{_named(section.name)}>{inner}</article>"
 
 
 def _facts(pairs: Sequence[tuple[str, Any]], look: Look) -> str:

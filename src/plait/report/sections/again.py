@@ -7,7 +7,9 @@ from plait.report.commands import fitting
 from plait.report.subject import Subject
 from plait.show.document import Block, Code, Facts, Note
 
-UNKEPT = "data, and prior=, fixed=, labels=, init= where there were any: what was given to plait.fit. A run keeps none of it."
+UNKEPT = (
+    "data, and prior=, fixed=, labels=, init= where there were any: what was given to plait.fit, for a run keeps none."
+)
 
 LONGEST = 20_000  # characters of a config that are shown
 
