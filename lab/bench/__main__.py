@@ -23,6 +23,7 @@ TABLES = (
     "dask",
     "ensembles",
     "evidence",
+    "explore",
     "fold_in",
     "gaps",
     "intervals",

@@ -1,8 +1,7 @@
 """Cells from the command line: ``index=name`` pairs, and tables in files."""
 
-import datetime
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,29 +9,14 @@ from typing import Any
 import polars as pl
 
 from plait.config import Config
-from plait.data.labels.columns import kind
-from plait.data.labels.names import Labels
+from plait.data.labels.typed import read_label
 from plait.data.reading.relation import Relation
 from plait.errors import DataError, SettingError, suggestion
 from plait.files import options_for
 from plait.files.read import read
 from plait.result import Fit
 from plait.run.folder import manifest
-from plait.saying import FilePlace, Subject
-
-
-def _truth(text: str) -> bool:
-    words = {"true": True, "false": False}
-    return words[text.casefold()]
-
-
-PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "integers": (int, "a whole number"),
-    "booleans": (_truth, "true or false"),
-    "dates": (datetime.date.fromisoformat, "a date such as 2024-01-31"),
-    "times of day": (datetime.time.fromisoformat, "a time such as 13:45"),
-}
-MOMENT = (datetime.datetime.fromisoformat, "a time such as 2024-01-31T13:45")
+from plait.saying import FilePlace
 
 
 def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any]:
@@ -50,20 +34,8 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
             )
         if index in cell:
             raise SettingError(f"{index} is given twice: {cell[index]!r} and {name!r}.", cure="Give it once.")
-        cell[index] = label(fit.labels[index], name, index)
+        cell[index] = read_label(fit.labels[index], name, index)
     return cell
-
-
-def label(labels: "Labels", text: str, index: str) -> Any:
-    """A name typed by a person, as the axis has it."""
-    found = kind(labels.names)
-    if found == "strings":
-        return text
-    parse, words = PARSERS.get(found, MOMENT)
-    try:
-        return parse(text)
-    except (ValueError, KeyError):
-        raise DataError(f"{text!r} is not {words}, but axis {labels.axis} has {found}.", where=Subject(index)) from None
 
 
 @dataclass(frozen=True)

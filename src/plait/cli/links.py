@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from plait.answer.explain.refit import OtherDataError, same_data
 from plait.answer.search.top import top as find_links
 from plait.answer.titles import title_columns
 from plait.cli.cells import named_cell, read_cells
-from plait.cli.dialect import CommandLine, in_words, of_config, of_tables
+from plait.cli.dialect import CommandLine, in_words, of_tables
 from plait.cli.options import (
     Columns,
     Delimiter,
@@ -28,12 +27,10 @@ from plait.cli.options import (
     reading,
 )
 from plait.cli.output import check_free, deliver, put, to_stderr, working
-from plait.config import Config
+from plait.config.again import data_of
 from plait.data.bound import Data
-from plait.errors import SettingError, StoreError
+from plait.errors import SettingError
 from plait.result import Fit, load
-from plait.run.folder import manifest
-from plait.saying import FilePlace
 
 
 def predict(
@@ -154,29 +151,12 @@ def explain(
     fit = load(run)
     named = named_cell(fit, relation, cell)
     how: bool | str = "missing" if missing else exact
-    data = _data_of(fit, run) if how else None
+    data = _again(fit, run) if how else None
     with working("fitting again") if how else nullcontext():
         explanation = fit.explain(relation, named, top=most, exact=how, data=data)
     put(explanation.describe(), as_json=json)
 
 
-def _data_of(fit: "Fit", run: Path) -> "Data":
-    """The data that a run's config names, if they are still what it was fitted to."""
-    remembered = manifest(run)["extra"].get("config")
-    if remembered is None:
-        raise StoreError(
-            "this run was not made by `plait fit`, so where its data are is unknown.",
-            where=FilePlace(run),
-            cure=f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data).",
-        )
-    config = Config.from_dict(remembered)
-    with of_config(config), working("reading"):
-        data = config.model.bind(config.data(), labels=config.labels())
-        try:
-            return same_data(fit, data)
-        except OtherDataError:
-            what = (
-                "the data are not what the run was fitted to, so that fitting again would compare two things at once."
-            )
-            cure = "Put them back, or fit anew with `plait fit`."
-            raise SettingError(what, where=FilePlace(config.path), cure=cure) from None
+def _again(fit: "Fit", run: Path) -> "Data":
+    with working("reading"):
+        return data_of(fit, run)

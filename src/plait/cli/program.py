@@ -43,6 +43,7 @@ COMMANDS = {
     "predict": ("links", "Score the cells of a table."),
     "top": ("links", "List the most probable links that are not known yet."),
     "explain": ("links", "Say why a link is predicted."),
+    "explore": ("exploring", "Look at a run in the browser, and ask what if."),
     "fold-in": ("growing", "Add new entities to a run; everything else of it stays as it is."),
     "update": ("growing", "Let a run learn new links, without the data that it was made from."),
     "title": ("titling", "Give the entities of a run titles, which all commands show beside their names."),

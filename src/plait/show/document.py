@@ -79,11 +79,15 @@ class Details:
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading. name: what a link to it is called, from the title where it is not given."""
+    """Blocks under a heading. name: what a link to it is called, from the title where it is not given.
+
+    address: the page that the heading leads to.
+    """
 
     title: str
     blocks: "Sequence[Block]"
     name: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,22 @@ class Ref:
 
     text: str
     address: str
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that a page can be asked to do, a button; elsewhere its text. fields: what is sent there with it."""
+
+    text: str
+    address: str
+    fields: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Several:
+    """Values of one place, one after the other."""
+
+    values: Sequence[Any]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from plait.show.document import (
+    Action,
     Block,
     Cards,
     Code,
@@ -22,6 +23,7 @@ from plait.show.document import (
     Picture,
     Ref,
     Section,
+    Several,
     Share,
     Table,
     Warn,
@@ -105,15 +107,16 @@ def _block(block: Block, look: Look) -> str:
             return _picture(block, look)
         case Details(summary, inner):
             return f"<details><summary>{look.words(summary)}</summary>{write_blocks(inner, look)}</details>"
-        case Section(title, inner, name):
-            return _section(title, inner, name, look)
+        case Section():
+            return _section(block, look)
         case Cards(sections):
             return f"<div{look.of('cards')}>{''.join(_card(section, look) for section in sections)}</div>"
 
 
-def _heading(text: str, look: Look) -> str:
+def _heading(text: str, look: Look, address: str = "") -> str:
     tag = f"h{min(look.level, 6)}" if look.level else "div"
-    return f"<{tag}{look.of('title')}>{look.words(text)}</{tag}>"
+    words = f'<a href="{escape(address)}">{look.words(text)}</a>' if address and not look.inline else look.words(text)
+    return f"<{tag}{look.of('title')}>{words}</{tag}>"
 
 
 def _deeper(look: Look) -> Look:
@@ -125,10 +128,10 @@ def anchor(title: str) -> str:
     return quote("-".join(title.lower().split()), safe="-")
 
 
-def _section(title: str, blocks: Sequence[Block], name: str, look: Look) -> str:
-    inner = f"{_heading(title, look)}{write_blocks(blocks, _deeper(look))}"
+def _section(section: Section, look: Look) -> str:
+    inner = f"{_heading(section.title, look, section.address)}{write_blocks(section.blocks, _deeper(look))}"
     # Deeper ones may have the same title many times.
-    own = name or (anchor(title) if look.level == PAGE.level else "")
+    own = section.name or (anchor(section.title) if look.level == PAGE.level else "")
     return f"<div>{inner}</div>" if look.inline else f"<section{_named(own)}>{inner}</section>"
 
 
@@ -137,7 +140,7 @@ def _named(name: str) -> str:
 
 
 def _card(section: Section, look: Look) -> str:
-    inner = f"{_heading(section.title, look)}{write_blocks(section.blocks, _deeper(look))}"
+    inner = f"{_heading(section.title, look, section.address)}{write_blocks(section.blocks, _deeper(look))}"
     return f"<article{look.of('card')}{_named(section.name)}>{inner}</article>"
 
 
@@ -192,11 +195,28 @@ def _marked(value: Any, text: str, look: Look) -> str:
             return _bar(fraction, look)
         case Ref(text, address):
             return f'<a href="{escape(address)}">{look.words(text)}</a>'
+        case Action() if look.inline:
+            return look.words(text)
+        case Action():
+            return _button(value)
+        case Several(values):
+            return " ".join(_marked(one, write(one), look) for one in values)
         case Faint(inner):
             return f"<span{look.of('faint')}>{_marked(inner, text, look)}</span>"
         case Details():
             return _block(value, look)
     return look.words(text)
+
+
+def _button(action: Action) -> str:
+    """A form that is nothing but its button."""
+    hidden = "".join(
+        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}"/>' for name, value in action.fields
+    )
+    return (
+        f'<form class="action" method="post" action="{escape(action.address)}">{hidden}'
+        f'<button type="submit">{escape(action.text)}</button></form>'
+    )
 
 
 def _bar(fraction: float, look: Look) -> str:

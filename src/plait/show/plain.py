@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from plait.show.document import Document, Faint, Picture, Ref, Share
+from plait.show.document import Action, Document, Faint, Picture, Ref, Several, Share
 
 
 def render(document: Document) -> str:
@@ -29,8 +29,10 @@ def _described(value: Any) -> Any:
     match value:
         case Share(fraction):
             return fraction
-        case Ref(text, _):
+        case Ref(text, _) | Action(text):
             return text
+        case Several(values):
+            return [_described(one) for one in values]
         case Faint(inner):
             return _described(inner)
         case Picture():

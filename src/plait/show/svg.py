@@ -43,9 +43,20 @@ def drawn(picture: Picture) -> str | None:
         import vl_convert
     except ImportError:
         return None
-    svg: str = vl_convert.vegalite_to_svg(dict(picture.chart()))
+    svg: str = vl_convert.vegalite_to_svg(_drawable(picture.chart()))
     return _named(_TAG.sub(_tidied, svg[svg.index("<svg") :]), picture.alt)
 
+
+def _drawable(value: Any) -> Any:
+    """A chart without characters that no drawing can have: a NUL ends the whole process."""
+    if isinstance(value, str):
+        return _CONTROL.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {key: _drawable(one) for key, one in value.items()}
+    return [_drawable(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not in XML
 
 # Text between tags is data, in which `<` is written as `&lt;`; only tags are touched.
 _TAG = re.compile(r"<[^<>]*>")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from plait.show.document import Details, Faint, Ref, Share
+from plait.show.document import Action, Details, Faint, Ref, Several, Share
 
 
 def write(value: Any) -> str:
@@ -15,8 +15,10 @@ def write(value: Any) -> str:
             return percent(fraction)
         case Faint(inner):
             return write(inner)
-        case Ref(text, _) | Details(text, _):
+        case Ref(text, _) | Details(text, _) | Action(text):
             return text
+        case Several(values):
+            return ", ".join(map(write, values))
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -1,25 +1,22 @@
 """How much smaller the mean of a cell is when everything is fitted again without a known link.
 
 The fit goes on from where it stands, its priors held, until the mean of the cell stands still: once with its own data,
-and once for each link with data in which that link alone differs. It is an observed zero (x = 0, its weight M as it
-is), or missing (M = 0). A fit keeps its known links but not what else was observed, so it is given its data again.
+and once for each link with data in which that link alone differs (`changing`). A fit keeps its known links but not what
+else was observed, so it is given its data again.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.answer.explain.changing import Change, changed
 from plait.answer.explain.latent import operands, rows_at
 from plait.data.binding.bind import bind
 from plait.data.binding.resample import reweighed
-from plait.data.bound import BoundRelation, Data
-from plait.data.cells.fibres import Fibres
+from plait.data.bound import Data
 from plait.data.cells.trees import Forest
-from plait.data.observing.undirected import written
-from plait.data.observing.weights import Weights
 from plait.errors import SettingError
 from plait.execute import Threads
 from plait.infer.loop import Settings, run
@@ -92,15 +89,32 @@ def losses(
     """By what fraction the mean of a cell falls without each link, a relation and its number among the known ones."""
     if not links:
         return []
-    executor = Threads(fit.settings.get("threads"))
+    value = 0.0 if without == "zero" else None
 
-    seen = [_seen(fit, member, data) for member in fit.members]
+    def mean(change: Change | None) -> float:
+        return mean_of(fit, settle_all(fit, data, relation, cell, change), relation, cell)
 
-    def mean(seen: Sequence[Data]) -> float:
-        return sum(_settled_mean(member, own, relation, cell, executor) for member, own in zip(fit.members, seen))
+    before = mean(None)
+    known = data.relations
+    return [1.0 - mean(Change(name, known[name].cells[number], value)) / before for name, number in links]
 
-    before = mean(seen)
-    return [1.0 - mean([_changed(own, *link, without) for own in seen]) / before for link in links]
+
+def settle_all(
+    fit: Fitted, data: Data, relation: str, cell: Rows, change: Change | None, told: Callable[[int], None] | None = None
+) -> list[State]:
+    """Where each member of a fit settles with its data, in which one cell may be changed. told: hears of sweeps."""
+    executor, found = Threads(fit.settings.get("threads")), list[State]()
+    for member in fit.members:
+        own = _seen(fit, member, data)
+        own = own if change is None else changed(own, change)
+        found.append(_settle(member, own, relation, cell, executor, told or (lambda sweep: None)))
+    return found
+
+
+def mean_of(fit: Fitted, states: Sequence[State], relation: str, cell: Rows) -> float:
+    """The mean of a cell in states of a fit's members: their average."""
+    means = [_mean(member, relation, cell, state) for member, state in zip(fit.members, states)]
+    return sum(means) / len(means)
 
 
 def _seen(fit: Fitted, member: Fitted, data: Data) -> Data:
@@ -108,29 +122,10 @@ def _seen(fit: Fitted, member: Fitted, data: Data) -> Data:
     return reweighed(data, member.seed) if fit.settings.get("bootstrap") and member.seed != fit.seed else data
 
 
-def _changed(data: Data, name: str, number: int, without: Without) -> Data:
-    changed = _without_link(data.relations[name], number, without)
-    return replace(data, relations={**data.relations, name: changed})
-
-
-def _without_link(relation: BoundRelation, number: int, without: Without) -> BoundRelation:
-    """The relation with one of its links as a zero, or missing."""
-    cells, weights = relation.cells, relation.weights
-    if without == "missing":
-        cell, M = written(cells[number : number + 1], relation.shape, relation.groups), relation.cell_weights[number]
-        weights = weights - Weights.from_table(relation.indices, relation.shape, relation.indices, cell, M)
-    return replace(
-        relation,
-        links=Fibres.of(relation.indices, relation.shape, np.delete(cells, number, axis=0)),
-        stored=np.delete(relation.stored, number),
-        cell_weights=np.delete(relation.cell_weights, number),
-        weights=weights,
-        observed_cells=relation.observed_cells - (without == "missing"),
-    )
-
-
-def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: Threads) -> float:
-    """The mean of a cell once it stands still, as the fit goes on with these data."""
+def _settle(
+    fit: Fitted, data: Data, relation: str, cell: Rows, executor: Threads, told: Callable[[int], None]
+) -> State:
+    """Where the fit goes on to with these data, until the mean of a cell stands still."""
     free = tuple(name for name in fit.model.factors if name in fit.state.divergences)
     parts = parts_of(data, fit.exposures)
     problem = go_on(parts, fit.state, cast(Method, fit.method), free, executor, Forest())
@@ -139,6 +134,7 @@ def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: 
     means: list[float] = []
 
     def keep(state: State) -> None:
+        told(state.history[-1].sweep)
         if state.history[-1].sweep % EVERY == 0:
             means.append(_mean(fit, relation, cell, state))
 
@@ -148,8 +144,7 @@ def _settled_mean(fit: Fitted, data: Data, relation: str, cell: Rows, executor: 
         still = abs(means[-1] - means[-2]) <= STILL * means[-1]
         return Stop(Reason.CONVERGED, "converged: the mean stands still.") if still else None
 
-    run(problem, Settings(fit.settings["order"], MOST, 0.0, {}), watch, keep)
-    return means[-1]
+    return run(problem, Settings(fit.settings["order"], MOST, 0.0, {}), watch, keep).state
 
 
 def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:

@@ -125,6 +125,10 @@ class Holding:
 
     def popularity(self) -> Array:
         """Known counts M·x of each entity in the relations where the factor stands, (entities,)."""
+        return self._popularity.copy()
+
+    @cached_property
+    def _popularity(self) -> Array:
         found, own = np.zeros(self.size), self.fit.model.factor(self.factor)
         place = own.indices.index(self.index)
         for equation in self.fit.model.equations:
@@ -137,8 +141,15 @@ class Holding:
         return found
 
 
-def holdings(fit: Fitted) -> Iterator[Holding]:
-    """All visible indices of all factors that have latent ones, in their order."""
+def holdings(fit: Fitted) -> Sequence[Holding]:
+    """All visible indices of all factors that have latent ones, in their order; kept for the next time."""
+    found: Sequence[Holding] | None = fit.told.get("holdings")
+    if found is None:
+        found = fit.told["holdings"] = tuple(_holdings(fit))
+    return found
+
+
+def _holdings(fit: Fitted) -> Iterator[Holding]:
     for name in fit.model.factors:
         if name not in fit.factors:
             continue

@@ -1,0 +1,1 @@
+"""A run in the browser: a local server whose every page is a document of `plait.show`, with a twin in JSON."""

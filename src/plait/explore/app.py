@@ -1,0 +1,236 @@
+"""The application: addresses → pages, as HTML or as JSON."""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qsl
+
+import anyio
+import anyio.to_thread
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Scope
+
+from plait.errors import PlaitError
+from plait.explore.asked import Asked, Moved, Refused, View
+from plait.explore.guard import MOST_FIELDS, Guard
+from plait.explore.kept import Kept, Made
+from plait.explore.pages import axis, cell, component, entity, finding, home, relation, surprises, trial
+from plait.explore.site import Site
+from plait.show import html, plain
+from plait.show.document import Document, Note
+
+MAKERS = 3  # pages that are made at once: more would only wait for each other
+PREPARED = 20  # components whose pages are made before they are asked for
+READERS = 8  # files that are sent at once
+KEPT = 64_000_000  # bytes of pages that were made
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+STATIC = {"style.css": ("plait.show.page", "text/css"), "explore.css": ("plait.explore.static", "text/css"),
+          "htmx.min.js": ("plait.explore.static", "text/javascript")}  # fmt: skip
+LOOK = replace(html.PAGE, longest=None)  # an entity's own page has all of its name
+
+Page = Callable[[Site, Asked], View]
+QUICK: tuple[Page, ...] = (
+    home.home,
+    finding.finding,
+    axis.axis,
+    relation.relation,
+    trial.ask,
+    trial.cancel,
+    trial.trial,
+)
+
+
+class Pages:
+    """All pages of a site, made when asked for."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.kept = site, Kept(KEPT, MAKERS)
+        loader = PackageLoader("plait.explore", "templates")
+        self.templates = Environment(loader=loader, autoescape=select_autoescape(default=True), trim_blocks=True,
+                                     lstrip_blocks=True)  # fmt: skip
+
+    def routes(self) -> list[Route]:
+        """Every address; those of pages twice."""
+        found = [
+            *self._both("/", home.home, "/index"),
+            *self._both("/search", finding.finding),
+            *self._both("/components", component.components),
+            *self._both("/component/{index}/{number}", component.component),
+            *self._both("/component/{number}", component.component),
+            *self._both("/surprises", surprises.surprises),
+            *self._both("/axis/{axis}", axis.axis),
+            *self._both("/axis/{axis}/{name:path}", entity.entity),
+            *self._both("/relation/{relation}/cell", cell.cell),
+            Route("/relation/{relation}.csv", self._file(relation.relation_csv)),
+            *self._both("/relation/{relation}", relation.relation),
+            *self._both("/whatif", trial.ask, method="POST"),
+            *self._both("/whatif/{id}/cancel", trial.cancel, method="POST"),
+            *self._both("/whatif/{id}", trial.trial),
+            Route("/static/{file}", _static),
+        ]
+        return found
+
+    def _both(self, path: str, page: Page, twin: str = "", method: str = "GET") -> list[Route]:
+        return [
+            Route(f"{twin or path}.json", self._answer(page, as_json=True), methods=[method]),
+            Route(path, self._answer(page, as_json=False), methods=[method]),
+        ]
+
+    def _answer(self, page: Page, *, as_json: bool) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                made = await self._get(page, _asked(request), _address(request), as_json, request.method)
+            except Moved as moved:
+                return RedirectResponse(moved.address + (".json" if as_json else ""), 303)
+            except Refused as refused:
+                made = self.refusal(refused, as_json)
+            except Exception as error:
+                made = self.refusal(_bug(error, request), as_json)
+            return _response(made)
+
+        return answer
+
+    async def _get(self, page: Page, asked: Asked, address: str, as_json: bool = False, method: str = "GET") -> Made:
+        key = f"{method} {address} {asked.part}"
+        make = partial(self._made, page, asked, address, as_json)
+        return await self.kept.get(key, make, quick=page in QUICK)
+
+    def _made(self, page: Page, asked: Asked, address: str, as_json: bool) -> Made:
+        try:
+            view = page(self.site, asked)
+        except PlaitError as error:
+            raise Refused(400, error.what, error.cure or "") from None
+        if as_json:
+            return Made(view.status, JSON, plain.render(view.document).encode(), view.lasting)
+        return Made(view.status, HTML, self.page(view, _twin(address)).encode(), view.lasting)
+
+    async def prepare(self) -> None:
+        """Make the pages that everybody asks for, one after another, before somebody does."""
+        shared: dict[str, tuple[Page, dict[str, str]]] = {
+            "/": (home.home, {}), "/components": (component.components, {}), "/surprises": (surprises.surprises, {}),
+        }  # fmt: skip
+        for index, size in self.site.fit.rank.items():
+            for number in range(min(size, PREPARED)):
+                path = (
+                    {"index": index, "number": str(number)} if len(self.site.fit.rank) > 1 else {"number": str(number)}
+                )
+                shared[self.site.component_address(index, number)] = (component.component, path)
+        for address, (page, path) in shared.items():
+            with contextlib.suppress(Exception):  # who asks for it hears of it
+                await self._get(page, Asked(path), address)
+
+    def _file(self, made: Callable[[Site, Asked], tuple[str, Iterator[bytes]]]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            try:
+                name, pieces = made(self.site, _asked(request))
+            except Refused as refused:
+                return _response(self.refusal(refused, False))
+            headers = {"Content-Disposition": f'attachment; filename="{name.encode("ascii", "replace").decode()}"'}
+            return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
+
+        return answer
+
+    def page(self, view: View, twin: str = "") -> str:
+        """A view as HTML; twin: the address of the same in JSON."""
+        blocks = Markup(html.write_blocks(view.document.blocks, LOOK))
+        template = self.templates.get_template(view.template)
+        more = {"title": view.document.title, "blocks": blocks, "twin": twin, "run": str(self.site.run),
+                "relations": self.site.fit.model.relations, "query": "", **view.more}  # fmt: skip
+        return template.render(more)
+
+    def refusal(self, refused: Refused, as_json: bool) -> Made:
+        """Why not, as a page or as JSON."""
+        if as_json:
+            said = {"error": {"status": refused.status, "what": refused.what, "cure": refused.cure or None}}
+            return Made(refused.status, JSON, plain.dump(said).encode())
+        notes = [Note(text, quiet=False) for text in (refused.what, refused.cure) if text]
+        words = {400: "This cannot be answered", 404: "Not found", 503: "Too much at once"}
+        view = View(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
+        return Made(refused.status, HTML, self.page(view).encode())
+
+
+def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
+    """The application of a site, behind its guard."""
+    pages = Pages(site)
+
+    def refuse(scope: Scope, refused: Refused) -> ASGIApp:
+        return _response(pages.refusal(refused, scope["path"].endswith(".json")))
+
+    async def refused_by_router(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = {404: ("there is no such page.", "Begin at the first one, /."),
+                 405: ("this page is asked for in another way.", "Use the forms and links of the pages.")}  # fmt: skip
+        what, cure = words.get(error.status_code, (error.detail, ""))
+        return _response(pages.refusal(Refused(error.status_code, what, cure), request.url.path.endswith(".json")))
+
+    @asynccontextmanager
+    async def living(app: Any) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = READERS
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pages.prepare)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                site.trials.close()
+
+    app = Starlette(routes=pages.routes(), lifespan=living,
+                    exception_handlers={HTTPException: refused_by_router})  # fmt: skip
+    app.router.redirect_slashes = False
+    return Guard(app, host=host, token=site.token, refuse=refuse)
+
+
+def _bug(error: Exception, request: Request) -> Refused:
+    """What is said of a mistake of ours; the terminal has the rest."""
+    logging.getLogger(__name__).error("%s", request.url, exc_info=error)
+    cure = "Please report it, with what the terminal of the explorer says."
+    return Refused(500, f"this is a bug in Plait: {type(error).__name__}.", cure)
+
+
+def _response(made: Made) -> Response:
+    return Response(made.body, made.status, media_type=made.kind)
+
+
+def _asked(request: Request) -> Asked:
+    text = request.scope["query_string"].decode("latin-1")
+    try:
+        query = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise Refused(
+            400, "the query of the address cannot be read.", "Use the forms and links of the pages."
+        ) from None
+    part = request.headers.get("hx-request") == "true"
+    return Asked(request.path_params, query, request.scope.get("plait.form", {}), part)
+
+
+def _address(request: Request) -> str:
+    """What was asked for, as it was written."""
+    raw = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1").split("?")[0]
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{raw}?{query}" if query else raw
+
+
+def _twin(address: str) -> str:
+    """The address of a page's twin in JSON."""
+    path, mark, query = address.partition("?")
+    return f"{'/index' if path == '/' else path}.json{mark}{query}"
+
+
+def _static(request: Request) -> Response:
+    """One of the few files there are."""
+    file = request.path_params["file"]
+    if file not in STATIC:
+        raise HTTPException(404)
+    package, kind = STATIC[file]
+    return Response(resources.files(package).joinpath(file).read_bytes(), media_type=kind)

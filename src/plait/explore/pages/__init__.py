@@ -1,0 +1,1 @@
+"""One kind of page a file: what was asked for → a view."""

@@ -1,0 +1,107 @@
+"""Components: all of them, and one with its leading entities and the relations that feed it."""
+
+from typing import Any
+
+import polars as pl
+
+from plait.chart import pictures
+from plait.explore.asked import Asked, Moved, Refused, View, whole
+from plait.explore.pages.entity import FAINT
+from plait.explore.site import Site
+from plait.show.document import Block, Cards, Document, Faint, Note, Section, Share, Table
+
+TOP = 5  # entities of an axis in the list
+ENTITIES = 20  # on the component's own page
+
+
+def components(site: Site, asked: Asked) -> View:
+    """All components, the largest first, with who leads them."""
+    asked.fields(())
+    table = site.fit.components(top=TOP)
+    order = _by_share(site)
+    cards = [
+        Section(_title(site, index, number), _leading(site, table, index, number, brief=True),
+                address=site.component_address(index, number))
+        for index, number in order
+    ]  # fmt: skip
+    said = "Components by how much of the known links they explain, each with the entities that hold most of it."
+    return View(
+        Document("Components", [pictures.coupling(site.fit), Note(said, quiet=False), Cards(cards)], table.to_dicts())
+    )
+
+
+def component(site: Site, asked: Asked) -> View:
+    """One component by its number."""
+    asked.fields(())
+    index = _latent(site, asked.path.get("index"))
+    size = site.fit.rank[index]
+    try:
+        number = whole(asked.path["number"], f"a component of {index}", 0, size - 1)
+    except Refused as refused:
+        raise Refused(404, refused.what, "The page /components lists them all.") from None
+    table = site.fit.components(top=ENTITIES)
+    picture = pictures.components(site.fit, number, index)
+    blocks = [*_relations(site, index, number), picture, *_leading(site, table, index, number)]
+    own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
+    coupled = site.fit.coupling().filter((pl.col("index") == index) & (pl.col("component") == number))
+    data = {"index": index, "component": number, "entities": own.to_dicts(), "relations": coupled.to_dicts()}
+    return View(Document(_title(site, index, number), blocks, data))
+
+
+def _latent(site: Site, given: str | None) -> str:
+    known = list(site.fit.rank)
+    if given is None and len(known) == 1:
+        return known[0]
+    if given is None or given not in known:
+        wanted = ", ".join(known) or "none"
+        raise Refused(404, f"which latent index? The model has {wanted}.", "Ask for /component/INDEX/NUMBER.")
+    if len(known) == 1:
+        raise Moved("/components")
+    return given
+
+
+def _title(site: Site, index: str, number: int) -> str:
+    return f"Component {number}" if len(site.fit.rank) == 1 else f"Component {index} = {number}"
+
+
+def _by_share(site: Site) -> list[tuple[str, int]]:
+    """All components, by the largest share that they have of a relation."""
+    table = site.fit.coupling().filter(pl.col("component").is_not_null())
+    best = table.group_by("index", "component").agg(pl.col("share").max())
+    found = best.sort(["share", "index", "component"], descending=[True, False, False])
+    return [(str(index), int(number)) for index, number in found.select("index", "component").rows()]
+
+
+def _relations(site: Site, index: str, number: int) -> list[Block]:
+    """What each relation gives to it."""
+    own = site.fit.coupling().filter((pl.col("index") == index) & (pl.col("component") == number))
+    rows = [
+        [site.relation_ref(row["relation"]), *([row["term"]] if row["term"] else []), Share(row["share"]),
+         Share(row["part"]), row["counts"], row["sd"]]
+        for row in own.to_dicts()
+    ]  # fmt: skip
+    term = ["term"] if own["term"].is_not_null().all() and len(own) else []
+    kinds = own["kind"].drop_nulls().unique().to_list()
+    note = "share: of the relation's links; part: of what feeds the component"
+    words = {"private": "One relation alone feeds it.", "shared": "Several relations feed it."}
+    said: list[Block] = [Note(words[kind], quiet=False) for kind in kinds if len(site.fit.model.relations) > 1]
+    columns = ["relation", *term, "share", "part", "counts", "± sd"]
+    return [Section("Relations", [*said, Table(columns, rows, note=note, left=len(term) + 3)])]
+
+
+def _leading(site: Site, table: pl.DataFrame, index: str, number: int, brief: bool = False) -> list[Block]:
+    """The entities that hold most of a component, by factor and axis."""
+    own = table.filter((pl.col("index") == index) & (pl.col("component") == number))
+    found: list[Block] = []
+    for (factor, axis), rows in own.group_by(["factor", "axis"], maintain_order=True):
+        places = site.names.rows_of_text(str(axis), rows["entity"])
+        lines = [_entity(site, str(axis), int(n), row, brief) for n, row in zip(places, rows.to_dicts())]
+        columns = [f"{axis}, in {factor}", "weight", *([] if brief else ["from data", "± sd", "lift"])]
+        found.append(Table(columns, lines, left=2 if brief else 3))
+    return found if brief else [Section("Who is in it", found)]
+
+
+def _entity(site: Site, axis: str, place: int, row: dict[str, Any], brief: bool) -> list[Any]:
+    named = site.names.ref(axis, place)
+    numbers = [Share(row["weight"]), *([] if brief else [Share(row["data"]), row["sd"], row["lift"]])]
+    return [named, *(map(Faint, numbers) if row["data"] < FAINT else numbers)]

@@ -1,0 +1,140 @@
+"""An entity: its components, known links, predicted links, and who is like it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from plait.answer.groups.profile import profile
+from plait.answer.search.top import top
+from plait.errors import ClosedWarning, SettingError
+from plait.explore.asked import Asked, View, shorten
+from plait.explore.pages.links import Filter, chosen, frame, matching, predicted_rows, table_rows
+from plait.explore.site import Site
+from plait.show.document import Block, Document, Facts, Faint, Note, Ref, Section, Share, Table
+
+LINKS = 20  # known ones of a relation
+PREDICTED = 10
+SIMILAR = 10
+COMPONENTS = 12
+FAINT = 0.5  # part from data below which the prior speaks
+
+
+def entity(site: Site, asked: Asked) -> View:
+    """The page of an entity by its name."""
+    asked.fields(())
+    axis = site.names.axis(asked.path["axis"])
+    return entity_page(site, axis, site.names.row(axis, asked.path["name"]))
+
+
+def entity_page(site: Site, axis: str, row: int) -> View:
+    """The page of an entity by its row."""
+    held = profile(site.fit, axis, site.names.label(axis, row))
+    uses = list(_uses(site, axis))
+    known = [_known(site, relation, index, row) for relation, index in uses]
+    predicted = [_predicted(site, relation, index, row) for relation, index in uses]
+    alike, similar = _similar(site, axis, row)
+    label, title = site.names.label(axis, row), site.names.title(axis, row)
+    data = {
+        "axis": axis, "name": label, **({} if title is None else {"title": title}), "row": row,
+        "components": held.to_dicts(),
+        "known": {_called(*use): own[1] for use, own in zip(uses, known)},
+        "predicted": {_called(*use): own[1] for use, own in zip(uses, predicted)},
+        "similar": similar,
+    }  # fmt: skip
+    links = sum(own[1]["count"] for own in known)
+    blocks = [
+        *_facts(site, axis, row, held, links),
+        *_components(site, held),
+        Section("Predicted links", [own[0] for own in predicted]),
+        Section("Known links", [block for own in known for block in own[0]]),
+        *alike,
+    ]
+    return View(Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data))
+
+
+def _uses(site: Site, axis: str) -> Iterator[tuple[str, str]]:
+    """The relations and indices in which entities of an axis stand."""
+    model = site.fit.model
+    for equation in model.equations:
+        for index in equation.indices:
+            if model.axis(index) == axis:
+                yield equation.relation, index
+
+
+def _called(relation: str, index: str) -> str:
+    return f"{relation}[{index}]"
+
+
+def _facts(site: Site, axis: str, row: int, held: pl.DataFrame, links: int) -> list[Block]:
+    """What the page is about; how much of it is data."""
+    text = site.names.text(axis, row)
+    about: list[tuple[str, Any]] = [("name", text)] if len(text) > 200 else []
+    about.append(("known links", links))
+    if site.fit.method != "em":
+        for factor in held["factor"].unique(maintain_order=True):
+            own = held.filter(pl.col("factor") == factor)
+            about.append((f"from data, in {factor}", Share(float((own["share"] * own["data"]).sum()))))
+    return [Facts(about)]
+
+
+def _components(site: Site, held: pl.DataFrame) -> list[Block]:
+    """The profile of the entity in every factor."""
+    tables: list[Block] = []
+    for (factor, index), own in held.group_by(["factor", "index"], maintain_order=True):
+        largest = own.sort("share", descending=True, maintain_order=True).head(COMPONENTS)
+        rows = [_component(site, str(index), row) for row in largest.to_dicts()]
+        note = "share: of what is expected of this entity; faint: more from the prior than from data"
+        columns = ["component", "share", "from data", "± sd"]
+        tables.append(Table(columns, rows, f"In {factor}", note, 3, max(0, len(own) - COMPONENTS)))
+    return [Section("Components", tables)] if tables else []
+
+
+def _component(site: Site, index: str, row: dict[str, Any]) -> list[Any]:
+    named = Ref(f"{index} = {row['component']}", site.component_address(index, row["component"]))
+    numbers = [Share(row["share"]), Share(row["data"]), row["sd"]]
+    return [named, *(map(Faint, numbers) if row["data"] < FAINT else numbers)]
+
+
+def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block], dict[str, Any]]:
+    indices = site.fit.model.equation(relation).indices
+    cells, values, numbers = matching(site.fit.known[relation], Filter({indices.index(index): row}))
+    count = len(cells) if numbers is None else len(numbers)
+    here = chosen(cells, values, numbers, slice(0, LINKS))
+    table = Table([*indices, "reasons", "value"], table_rows(site, relation, *here), _as(relation, index, indices),
+                  "" if count else "none", len(indices) + 1)  # fmt: skip
+    every = site.relation_address(relation, index, row)
+    more: list[Block] = [Facts([("more", Ref(f"all {count:,} of them", every))])] if count > LINKS else []
+    return [table, *more], {"count": count, "links": frame(site, relation, *here).to_dicts()}
+
+
+def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, list[dict[str, Any]]]:
+    indices = site.fit.model.equation(relation).indices
+    try:
+        found = top(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
+    except ClosedWarning as nothing:
+        return Note(f"{relation}: {nothing.what}"), []
+    rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "low", "high"])
+    columns = [*indices, "reasons", "probability", "mean", "± sd", "low", "high"]
+    lines = [[*own[:-5], Share(own[-5]), *own[-4:]] for own in rows]
+    note = "" if rows else "none that is not known"
+    table = Table(columns, lines, _as(relation, index, indices), note, len(indices) + 2)
+    return table, found.to_dicts()
+
+
+def _as(relation: str, index: str, indices: tuple[str, ...]) -> str:
+    return f"{relation}, as {index}" if len(indices) > 1 else relation
+
+
+def _similar(site: Site, axis: str, row: int) -> tuple[list[Block], list[dict[str, Any]]]:
+    try:
+        found = site.fit.similar(axis, site.names.label(axis, row), SIMILAR)
+    except SettingError:  # no factor of the axis has components
+        return [], []
+    rows = site.fit.labels[axis].encode(found[axis])
+    lines = [
+        [site.names.ref(axis, int(n)), *own[1:3]] for n, own in zip(rows, found.select(axis, pl.nth(-2, -1)).rows())
+    ]
+    note = "1: the same components; 0: none in common"
+    table = Table([axis, "similarity", "± sd"], lines, note=note)
+    return [Section("Similar", [table])], found.to_dicts()

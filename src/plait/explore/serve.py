@@ -1,0 +1,99 @@
+"""The server: a socket, a run that is read, and pages until Ctrl-C."""
+
+import errno
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from plait.errors import PlaitError, SettingError
+from plait.explore.guard import is_loopback
+
+MISSING = "Install them: pip install 'tensorplait[explore]'."
+SHUTDOWN = 3  # seconds that answers under way have when it ends
+
+
+def serve(
+    run: Path, *, host: str, port: int, folder: Path | None, limit: float, say: Callable[[str], None]
+) -> None:  # fmt: skip
+    """Explore a run until Ctrl-C. port: 0 for one that is free; limit: seconds that a what-if may take.
+
+    say: is told the address, once pages can be asked for.
+    """
+    _needed()
+    from plait.explore.app import build
+    from plait.explore.open import open_site
+
+    if folder is not None and not folder.is_dir():
+        raise SettingError(
+            f"there is no folder {str(folder)!r}.", cure="Name the folder of the config's files: --data."
+        )
+    with listen(host, port) as listening:
+        site = open_site(run, folder=folder, limit=limit, token=secrets.token_urlsafe(32))
+        site.indices  # noqa: B018 (made before the first search)
+        sys.setswitchinterval(0.001)  # pages that are made do not keep those waiting that are
+        say(f"Exploring {run} at {_address(host, listening)}  (Ctrl-C ends it)")
+        if not is_loopback(host):
+            say(f"Everybody who can reach {host} can read this run and start what-ifs: there is no password.")
+        try:
+            server_of(build(site, host)).run(sockets=[listening])
+        except KeyboardInterrupt:  # the way to end it
+            return
+        finally:
+            site.trials.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at an address; one that is taken is an error with a cure."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+    except (socket.gaierror, UnicodeError):
+        raise SettingError(f"there is no address {host!r} on this machine.", cure="Leave --host out.") from None
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(128)
+    except OSError as error:
+        found.close()
+        raise _unbound(error, host, port) from None
+    return found
+
+
+def _unbound(error: OSError, host: str, port: int) -> SettingError:
+    if error.errno == errno.EADDRINUSE:
+        return SettingError(f"port {port} of {host} is taken, perhaps by another explorer.",
+                            cure="Take a free one: --port 0.")  # fmt: skip
+    if error.errno == errno.EACCES:
+        return SettingError(f"port {port} may not be used by everybody.", cure="Take a free one: --port 0.")
+    return SettingError(f"nothing can listen at {host}, port {port}: {error.strerror}.",
+                        cure="Leave --host and --port out.")  # fmt: skip
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    port = listening.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}/"
+
+
+def server_of(app: Any) -> Any:
+    """What answers requests, and tells nothing of itself."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, server_header=False, ws="none", lifespan="on", proxy_headers=False,
+        timeout_graceful_shutdown=SHUTDOWN, limit_concurrency=500, h11_max_incomplete_event_size=65_536,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def _needed() -> None:
+    """Refuse where what the explorer needs is not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise PlaitError(f"the explorer needs {error.name}, which is not installed.", cure=MISSING) from None

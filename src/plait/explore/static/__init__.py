@@ -1,0 +1,1 @@
+"""Files that are served as they are."""

@@ -1,0 +1,97 @@
+"""The process that fits again for what-ifs: `python -m plait.explore.worker RUN [FOLDER]`.
+
+It reads a question a line on stdin, as JSON, and writes progress and answers to stdout. It ends when stdin does, so
+that it never outlives the explorer. A question: {"id", "relation", "cell", "changing", "link", "value"}, cells by row
+numbers; or {"cancel": id}.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import sys
+import threading
+from typing import Any
+
+from plait.answer.explain.trial import try_change
+from plait.config.again import data_of
+from plait.errors import PlaitError
+from plait.result import Fit, load
+
+
+class Cancelled(Exception):
+    """Nobody waits for the answer."""
+
+
+class Worker:
+    """Reads the run and its data at the first question, and keeps them."""
+
+    def __init__(self, run: str, folder: str | None, out: Any) -> None:
+        self.run, self.folder, self.out = run, folder, out
+        self.cancelled: set[str] = set()
+        self.held: tuple[Fit, Any] | None = None
+
+    def say(self, id: str, kind: str, **more: Any) -> None:
+        """One line."""
+        self.out.write(json.dumps({"id": id, "kind": kind, **more}) + "\n")
+        self.out.flush()
+
+    def answer(self, asked: dict[str, Any]) -> None:
+        """Fit again, and say what came of it."""
+        id = asked["id"]
+        try:
+            self.say(id, "progress", phase="reading", sweep=0)
+            fit, data = self._data()
+            self._go_on(id, "reading", 0)
+            trial = try_change(
+                fit, data, asked["relation"], _named(fit, asked["relation"], asked["cell"]), asked["changing"],
+                _named(fit, asked["changing"], asked["link"]), asked["value"],
+                told=lambda phase, sweep: self._go_on(id, phase, sweep),
+            )  # fmt: skip
+            self.say(id, "done", before=dict(trial.before), after=dict(trial.after), loss=trial.loss)
+        except Cancelled:
+            self.say(id, "cancelled")
+        except (PlaitError, OSError, MemoryError) as error:
+            self.say(id, "failed", what=str(error) or type(error).__name__)
+
+    def _data(self) -> tuple[Fit, Any]:
+        if self.held is None:
+            fit = load(self.run)
+            self.held = fit, data_of(fit, self.run, self.folder)
+        return self.held
+
+    def _go_on(self, id: str, phase: str, sweep: int) -> None:
+        if id in self.cancelled:
+            raise Cancelled
+        if sweep % 10 == 0:
+            self.say(id, "progress", phase=phase, sweep=sweep)
+
+
+def _named(fit: Fit, relation: str, rows: list[int]) -> dict[str, Any]:
+    return {i: fit.labels[i][row] for i, row in zip(fit.model.equation(relation).indices, rows)}
+
+
+def main(run: str, folder: str | None = None) -> None:
+    """Answer until stdin ends."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else prints does not disturb the answers
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(10)  # who reads pages goes first
+    worker, questions = Worker(run, folder, out), queue.Queue[dict[str, Any]]()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            told = json.loads(line)
+            if "cancel" in told:
+                worker.cancelled.add(told["cancel"])
+            else:
+                questions.put(told)
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        worker.answer(questions.get())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

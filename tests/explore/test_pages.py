@@ -1,0 +1,139 @@
+"""What pages show is what the library says."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import polars as pl
+
+import plait
+from tests.explore.conftest import HARD, make_run, serving, tables
+
+
+def test_home_has_every_relation_and_axis_with_its_size(served):
+    text, told = served.get("/").text, served.get("/index.json").json()
+    assert told["axes"] == {"user": len(HARD), "place": 7}
+    assert told["bound"] == served.site.fit.bound
+    for words in ('href="/relation/visits"', 'href="/relation/friends"', 'href="/axis/place"', f"{len(HARD)}</td>"):
+        assert words in text
+
+
+def test_the_profile_of_an_entity_is_that_of_the_factors(served):
+    fit, name = served.site.fit, "x y"
+    told = pl.DataFrame(served.get("/axis/user/x%20y.json").json()["components"])
+    row = fit.labels["user"].row(name)
+    own = told.filter(pl.col("factor") == "U").sort("component")
+    rest = fit.factors["P"].mean.sum(axis=0) + fit.factors["F"].mean.sum(axis=0)  # of both terms that have U
+    held = fit.factors["U"].mean[row] * rest
+    np.testing.assert_allclose(own["share"], held / held.sum(), rtol=1e-9)
+    np.testing.assert_allclose(own["sd"], fit.factors["U"].sd[row] * rest / held.sum(), rtol=1e-9)
+
+
+def test_predicted_known_and_similar_are_what_the_fit_answers(served):
+    fit, name = served.site.fit, "x y"
+    told = served.get("/axis/user/x%20y.json").json()
+    top = fit.top("visits", 10, given={"user": name})
+    assert told["predicted"]["visits[user]"] == top.to_dicts()
+    assert told["similar"] == fit.similar("user", name, 10).to_dicts()
+    listed = tables()["visits"].filter(pl.col("user") == name).sort("place")
+    known = pl.DataFrame(told["known"]["visits[user]"]["links"]).sort("place")
+    assert known["place"].to_list() == listed["place"].to_list()
+    assert known["value"].to_list() == listed["plays"].cast(float).to_list()
+    text = served.get("/axis/user/x%20y").text
+    for place, mean in top.select("place", "mean").rows():
+        assert re.search(rf">{place}</a></td>.*?>{mean:.4f}</td>", text), place
+
+
+def test_the_page_of_a_cell_is_its_explanation(served):
+    fit, cell = served.site.fit, {"user": "x y", "place": 4}
+    told = served.get("/relation/visits/cell.json?user=x+y&place=4").json()
+    e = fit.explain("visits", cell, top=10)
+    assert told["prediction"] == e.prediction
+    assert [link["responsibility"] for link in told["links"]] == [link.responsibility for link in e.reasons]
+    predicted = fit.predict("visits", {"user": ["x y"], "place": [4]})
+    assert told["prediction"]["mean"] == predicted["mean"][0]
+    assert f"{predicted['mean'][0]:,.4g}</td>" in served.get("/relation/visits/cell?user=x+y&place=4").text
+
+
+def test_a_component_is_that_of_components_and_coupling(served):
+    fit = served.site.fit
+    told = served.get("/component/1.json").json()
+    own = fit.components(top=20).filter(pl.col("component") == 1)
+    assert told["entities"] == own.to_dicts()
+    assert told["relations"] == fit.coupling().filter(pl.col("component") == 1).to_dicts()
+    assert served.get("/components.json").json() == fit.components(top=5).to_dicts()
+    assert 'role="img"' in served.get("/component/1").text
+
+
+def test_surprises_are_those_of_the_fit(served):
+    fit = served.site.fit
+    told = served.get("/surprises.json").json()
+    assert told == {name: fit.surprising(name, 20).to_dicts() for name in ("visits", "friends")}
+    assert list(served.get("/surprises.json?relation=friends").json()) == ["friends"]
+
+
+def test_all_pages_of_a_relation_together_are_its_links(served):
+    table, found, start = tables()["friends"], [], 0
+    while True:
+        told = served.get(f"/relation/friends.json?links.from={start}").json()
+        found += [(row["user"], row["friend"]) for row in told["links"]]
+        start += len(told["links"])
+        if start >= told["matching"]:
+            break
+    assert sorted(found) == sorted(table.rows())
+
+
+def test_filters_leave_what_they_name(served):
+    table = tables()["visits"]
+    told = served.get("/relation/visits.json?place=3&links.least=2").json()
+    wanted = table.filter((pl.col("place") == 3) & (pl.col("plays") >= 2))
+    assert told["matching"] == len(wanted)
+    assert {row["user"] for row in told["links"]} == set(wanted["user"])
+    assert "No link is like that" in served.get("/relation/visits?links.least=99").text
+
+
+def test_the_csv_file_is_the_table(served):
+    answer = served.get("/relation/visits.csv")
+    assert answer.headers["content-disposition"] == 'attachment; filename="visits.csv"'
+    heading, *rows = csv.reader(io.StringIO(answer.text, newline=""))
+    assert heading == ["user", "place", "value"]
+    found = sorted((user, int(place), float(value)) for user, place, value in rows)
+    assert found == sorted((user, place, float(plays)) for user, place, plays in tables()["visits"].rows())
+    one = pl.read_csv(served.get("/relation/visits.csv?place=3").content, schema_overrides={"user": pl.String})
+    assert one["place"].unique().to_list() == [3]
+
+
+def test_every_link_of_every_page_leads_to_a_page(served):
+    seen, todo = set(), ["/"]
+    while todo and len(seen) < 150:
+        address = todo.pop(0)
+        if address in seen:
+            continue
+        seen.add(address)
+        answer = served.get(address)
+        assert answer.status_code == 200, address
+        if answer.headers["content-type"].startswith("text/html"):
+            found = re.findall(r'<a [^>]*href="(/[^"]*)"', answer.text)
+            todo += [one.replace("&amp;", "&").replace("&#x27;", "'") for one in found]
+    assert len(seen) == 150
+
+
+def test_titles_stand_beside_names_and_are_searched(run, tmp_path):
+    fit = plait.load(run).titled({"place": {1: "The old café", 2: "Gym"}})
+    fit.save(tmp_path / "titled")
+    with serving(tmp_path / "titled") as own:
+        assert "The old café (1)" in own.get("/axis/place/1").text
+        found = own.get("/search.json?q=OLD CAF").json()["found"]["place"]
+        assert [entity["name"] for entity in found] == [1]
+        assert found[0]["title"] == "The old café"
+
+
+def test_an_ensemble_is_explored_as_well(tmp_path):
+    run = make_run(tmp_path, "restarts = 2\n")
+    with serving(run) as own:
+        for address in ("/", "/axis/user/x%20y", "/relation/visits/cell?user=x+y&place=4", "/components", "/surprises"):
+            assert own.get(address).status_code == 200, address
+        assert len(own.get("/index.json").json()["members"]) == 2
+        mixed = own.site.fit.predict("visits", {"user": ["x y"], "place": [4]})["mean"][0]
+        assert own.get("/relation/visits/cell.json?user=x+y&place=4").json()["prediction"]["mean"] == mixed

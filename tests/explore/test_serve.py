@@ -1,0 +1,171 @@
+"""The real command as a process: where it listens, what it says, and how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import plait
+from plait.cli import app as command
+from plait.explore.guard import own_names
+from plait.explore.serve import listen
+
+START = [sys.executable, "-c", "from plait.cli import app; app()", "explore"]
+LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp to look into")
+
+
+class Process:
+    """`plait explore` as somebody starts it, in a process group of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen([*START, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        start_new_session=True)  # fmt: skip
+        line = self.process.stdout.readline()
+        found = re.search(r"http://\S+:(\d+)/", line)
+        assert found, (line, self.process.stderr.read() if self.process.poll() is not None else "")
+        self.url, self.port = found[0], int(found[1])
+
+    def end(self, group: bool = False) -> tuple[int, str]:
+        """Ctrl-C; in a terminal all processes of the group get it."""
+        if group:
+            os.killpg(self.process.pid, signal.SIGINT)
+        else:
+            self.process.send_signal(signal.SIGINT)
+        out, said = self.process.communicate(timeout=30)
+        return self.process.returncode, out + said
+
+
+@pytest.fixture
+def process(run):
+    started = []
+
+    def start(*arguments: str) -> Process:
+        started.append(Process(str(run), *arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.communicate()
+
+
+def _listening(port: int) -> set[str]:
+    """The addresses at which somebody listens at a port, as the kernel tells: hexadecimal."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
+            _, local, _, state, *_ = line.split()
+            address, _, at = local.partition(":")
+            if state == "0A" and int(at, 16) == port:
+                found.add(address)
+    return found
+
+
+@LINUX
+def test_it_listens_on_loopback_only_says_where_and_ends_cleanly(process):
+    own = process()
+    assert httpx.get(own.url, trust_env=False).status_code == 200
+    assert _listening(own.port) == {"0100007F"}  # 127.0.0.1
+    code, said = own.end()
+    assert code == 0
+    assert "Traceback" not in said
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", own.port), timeout=5)
+
+
+@LINUX
+def test_another_address_is_asked_for_and_said_what_it_means(process):
+    own = process("--host", "0.0.0.0")
+    line = own.process.stdout.readline()
+    assert "there is no password" in line
+    assert _listening(own.port) == {"00000000"}
+    assert httpx.get(own.url, trust_env=False).status_code == 200
+    for host, status in (("192.0.2.7", 200), ("evil.example", 400), (socket.gethostname(), 200)):
+        assert httpx.get(own.url, trust_env=False, headers={"Host": f"{host}:{own.port}"}).status_code == status
+    assert own.end()[0] == 0
+
+
+def test_ctrl_c_ends_it_while_a_what_if_runs(process, run):
+    own = process()
+    page = httpx.get(f"{own.url}relation/visits/cell?user=x+y&place=1", trust_env=False).text
+    fields = dict(
+        re.findall(r'name="([^"]+)" value="([^"]*)"', page[page.index('class="action"') :].split("</form>")[0])
+    )
+    answer = httpx.post(f"{own.url}whatif", data=fields, trust_env=False)
+    assert answer.status_code == 303, answer.text
+    until = time.monotonic() + 30
+    while not (workers := _children(own.process.pid)) and time.monotonic() < until:
+        time.sleep(0.02)
+    code, said = own.end(group=True)
+    assert code == 0
+    assert "Traceback" not in said
+    for worker in workers:
+        assert not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(parts[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _said(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(command, ["explore", *arguments])
+    return done.exit_code, done.output
+
+
+def test_a_port_that_is_taken_is_said_with_a_cure(run):
+    with listen("127.0.0.1", 0) as taken:
+        code, said = _said(str(run), "--port", str(taken.getsockname()[1]))
+    assert code == 2
+    assert "is taken" in said
+    assert "--port 0" in said
+
+
+def test_mistakes_are_said(run, tmp_path):
+    for arguments, words in (
+        ((str(tmp_path / "nothing"),), "no such folder"),
+        ((str(run), "--data", str(tmp_path / "nothing")), "there is no folder"),
+        ((str(run), "--host", "no.such.host.invalid"), "no address"),
+        ((str(run), "--host", "192.0.2.1"), "nothing can listen"),
+    ):
+        code, said = _said(*arguments)
+        assert code == 2, said
+        assert words in said
+
+
+def test_a_missing_package_is_named_with_its_extra(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, said = _said(str(run))
+    assert code == 2
+    assert "needs uvicorn" in said
+    assert "tensorplait[explore]" in said
+
+
+def test_names_of_this_machine_depend_on_where_it_listens():
+    assert own_names("127.0.0.1") == {"localhost", "127.0.0.1", "::1"}
+    assert socket.gethostname().lower() in own_names("0.0.0.0")
+
+
+def test_a_run_in_one_file_is_explored(run, tmp_path):
+    plait.load(run).save(tmp_path / "run.plait")
+    own = Process(str(tmp_path / "run.plait"))
+    try:
+        assert httpx.get(f"{own.url}components", trust_env=False).status_code == 200
+    finally:
+        assert own.end()[0] == 0

@@ -1,0 +1,203 @@
+"""What-ifs: what they say, that they save nothing, and that they keep nobody waiting."""
+
+import hashlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import plait
+from plait.answer.explain.trial import try_change
+from plait.config.again import data_of
+from plait.explore.whatif import MOST_WAITING, Job, Question, Trials
+from tests.explore.conftest import make_run, serving
+
+pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.SpellingWarning")  # of names that are meant
+
+CELL = {"relation": "visits", "cell.user": "x y", "cell.place": "1"}
+
+
+def waited(served, address: str, seconds: float = 120) -> dict:
+    """The answer of a what-if, once it has ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        told = served.get(f"{address}.json").json()
+        if told["state"] not in ("waiting", "running"):
+            return told
+        time.sleep(0.1)
+    raise AssertionError(told)
+
+
+def asked(served, **fields: str) -> str:
+    answer = served.post("/whatif", {**CELL, **fields})
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(("change", "value"), [("hide", None), ("zero", 0.0), ("add", 2.0)])
+def test_the_answer_is_a_refit_by_the_library_and_the_run_is_as_it_was(served, run, change, value):
+    before = content(run)
+    fit = plait.load(run)
+    link = {"user": "x y", "place": 2} if change == "add" else _reason(fit)
+    address = asked(served, changing="visits", change=change, value="2",
+                    **{"link.user": link["user"], "link.place": str(link["place"])})  # fmt: skip
+    told = waited(served, address)
+    assert told["state"] == "done", told
+    wanted = try_change(fit, data_of(fit, run), "visits", {"user": "x y", "place": 1}, "visits", link, value)
+    assert told["after"] == dict(wanted.after)
+    assert told["before"] == dict(wanted.before)
+    assert told["loss"] == wanted.loss
+    assert told["saved"] is False
+    page = served.get(address).text
+    assert f"{wanted.after['mean']:.4f}</td>" in page
+    assert "Not saved" in page
+    assert content(run) == before
+
+
+def _reason(fit) -> dict:
+    """The known link of visits that bears most on the cell."""
+    e = fit.explain("visits", {"user": "x y", "place": 1}, top=10)
+    return dict(next(link.cell for link in e.reasons if link.relation == "visits"))
+
+
+def test_the_first_order_claim_stands_beside_the_refit(served, run):
+    e = plait.load(run).explain("visits", {"user": "x y", "place": 1}, top=10)
+    reason = next(link for link in e.reasons if link.relation == "visits")
+    address = asked(served, changing="visits", change="zero",
+                    **{f"link.{i}": str(name) for i, name in reason.cell.items()})  # fmt: skip
+    told = waited(served, address)
+    assert told["claim"] == reason.responsibility
+    exact = plait.load(run).explain("visits", {"user": "x y", "place": 1}, top=10, exact="zero",
+                                    data=data_of(plait.load(run), run))  # fmt: skip
+    same = next(link for link in exact.reasons if link.relation == "visits" and link.cell == reason.cell)
+    assert told["loss"] == pytest.approx(same.exact, abs=1e-9)
+    assert "to first order" in served.get(address).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"changing": "nothing", "change": "hide"}, "no relation"),
+        ({"changing": "visits", "change": "explode", "link.user": "x y", "link.place": "1"}, "a change is one of"),
+        ({"changing": "visits", "change": "hide", "link.user": "x y"}, "which place?"),
+        ({"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "2"}, "no known link"),
+        ({"changing": "visits", "change": "add", "link.user": "x y", "link.place": "4", "value": "-1"}, "no value"),
+        ({"changing": "visits", "change": "add", "link.user": "x y", "link.place": "4", "value": "lots"}, "a number"),
+        ({"changing": "friends", "change": "add", "link.user": "x y", "link.friend": "%", "value": "2"}, "no value"),
+        ({"changing": "visits", "change": "hide", "link.user": "nobody", "link.place": "1"}, "no entity"),
+        ({"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "1", "more": "1"}, "knows no"),
+    ],
+)  # fmt: skip
+def test_a_question_that_makes_no_sense_is_refused(served, fields, said):
+    answer = served.post("/whatif", {**CELL, **fields})
+    assert answer.status_code in (400, 404)
+    assert said in answer.text
+
+
+def test_readers_are_served_while_a_what_if_runs(served):
+    link = _reason(served.site.fit)
+    address = asked(served, changing="visits", change="zero",
+                    **{f"link.{i}": str(name) for i, name in link.items()})  # fmt: skip
+    with ThreadPoolExecutor(20) as pool:
+        found = list(pool.map(lambda n: served.get(f"/axis/place/{1 + n % 7}").status_code, range(60)))
+    assert found == [200] * 60
+    assert waited(served, address)["state"] == "done"
+
+
+def test_without_data_the_page_says_how_to_give_them(run, tmp_path):
+    plait.load(run).save(tmp_path / "bare")
+    with serving(tmp_path / "bare") as own:
+        page = own.get("/relation/visits/cell?user=x+y&place=4").text
+        assert "--data DIR" in page
+        assert '<form class="action"' not in page
+        answer = own.post(
+            "/whatif", {**CELL, "changing": "visits", "change": "hide", "link.user": "x y", "link.place": "3"}
+        )
+        assert answer.status_code == 409
+        assert "needs the data" in answer.text
+
+
+def test_data_that_moved_are_found_in_the_folder_that_was_named(tmp_path):
+    (tmp_path / "old").mkdir()
+    run = make_run(tmp_path / "old")
+    (tmp_path / "new").mkdir()
+    for path in (tmp_path / "old").glob("*.parquet"):
+        path.rename(tmp_path / "new" / path.name)
+    link = {f"link.{i}": str(name) for i, name in _reason(plait.load(run)).items()}
+    with serving(run) as own:
+        told = waited(own, asked(own, changing="visits", change="hide", **link))
+        assert told["state"] == "failed"
+        assert "visits.parquet" in told["what"]
+    with serving(run, folder=tmp_path / "new") as own:
+        told = waited(own, asked(own, changing="visits", change="hide", **link))
+        assert told["state"] == "done"
+
+
+# --- the queue, with a worker that never answers
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """What-ifs whose worker says nothing."""
+    made = []
+
+    def start(limit: float) -> Trials:
+        trials = Trials("nowhere", None, limit)
+        trials.command = ["sleep", "60"]
+        made.append(trials)
+        return trials
+
+    yield start
+    for trials in made:
+        trials.close()
+
+
+QUESTION = Question("visits", (0, 0), "visits", (0, 1), 0.0)
+
+
+def _until(job: Job, state: str, seconds: float = 20) -> None:
+    until = time.monotonic() + seconds
+    while job.state != state and time.monotonic() < until:
+        time.sleep(0.02)
+    assert job.state == state
+
+
+def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
+    trials = slow(60)
+    _until(trials.ask(QUESTION), "running")
+    waiting = [trials.ask(QUESTION) for _ in range(MOST_WAITING)]
+    assert trials.ahead(waiting[-1]) == MOST_WAITING
+    with serving(run) as own:
+        own.site.trials.close()
+        object.__setattr__(own.site, "trials", trials)
+        link = {f"link.{i}": str(name) for i, name in _reason(own.site.fit).items()}
+        answer = own.post("/whatif", {**CELL, "changing": "visits", "change": "hide", **link})
+        assert answer.status_code == 503
+        assert "waiting already" in answer.text
+        assert own.get("/").status_code == 200
+        cancelled = own.post(f"/whatif/{waiting[0].id}/cancel", {})
+        assert cancelled.status_code == 303
+        assert "It was cancelled" in own.get(f"/whatif/{waiting[0].id}").text
+        assert "Waiting" in own.get(f"/whatif/{waiting[-1].id}").text
+
+
+def test_what_takes_too_long_is_stopped(slow, monkeypatch):
+    monkeypatch.setattr("plait.explore.whatif.GRACE", 0.2)
+    trials = slow(0.3)
+    first, second = trials.ask(QUESTION), trials.ask(QUESTION)
+    _until(first, "late")
+    _until(second, "late")
+
+
+def test_answers_are_kept_up_to_a_number(slow, monkeypatch):
+    monkeypatch.setattr("plait.explore.whatif.MOST_KEPT", 3)
+    trials = slow(60)
+    jobs = [trials.ask(QUESTION) for _ in range(5)]
+    assert list(trials.jobs) == [job.id for job in jobs[2:]]

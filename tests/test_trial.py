@@ -1,0 +1,123 @@
+"""What would be predicted, were one cell another: beside fits of data that are changed by hand."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from plait.answer.explain.trial import try_change
+from plait.errors import DataError
+
+MODEL = """
+visits[user, place] = U[user, r] P[place, r]
+friends[user, friend] = U[user, r] F[friend, r]
+friend: user
+"""
+CELL, LINK = {"user": "u1", "place": "p4"}, {"user": "u1", "place": "p2"}
+
+
+@pytest.fixture(scope="module")
+def visits():
+    rng = np.random.default_rng(4)
+    rows = [(f"u{i}", f"p{j}", int(1 + rng.poisson(1))) for i in range(8) for j in range(6) if (i * j + i) % 3 != 1]
+    return pl.DataFrame(rows, ["user", "place", "value"], orient="row").filter(
+        (pl.col("user") != "u1") | (pl.col("place") != "p4")
+    )
+
+
+@pytest.fixture(scope="module")
+def friends():
+    return pl.DataFrame([(f"u{i}", f"u{(2 * i + 1) % 8}") for i in range(8)], ["user", "friend"], orient="row")
+
+
+@pytest.fixture(scope="module")
+def fitted(visits, friends):
+    return plait.fit(MODEL, _data(visits, friends), rank=2, seed=1, sweeps=120)
+
+
+def _data(visits, friends, **more):
+    both = plait.Relation(friends, likelihood="bernoulli", diagonal="observed")
+    return {"visits": plait.Relation(visits, **more), "friends": both}
+
+
+def _refitted(fit, data):
+    """The mean of the cell when all is fitted again by `plait.fit` from there, under the same priors."""
+    again = plait.fit(MODEL, data, rank=2, init=fit, prior=fit.prior, adapt=None, sweeps=4000, tol=1e-13)
+    return again.predict("visits", {name: [own] for name, own in CELL.items()})
+
+
+def _without(visits):
+    return visits.filter((pl.col("user") != LINK["user"]) | (pl.col("place") != LINK["place"]))
+
+
+@pytest.mark.parametrize("value", [0.0, None, 5.0, 1.0])
+def test_a_change_is_what_a_fit_of_changed_data_says(fitted, visits, friends, value):
+    rest, hidden = _without(visits), None
+    if value is None:
+        hidden = pl.DataFrame([LINK])
+    elif value:
+        rest = pl.concat([rest, pl.DataFrame([{**LINK, "value": int(value)}])])
+    wanted = _refitted(fitted, _data(rest, friends, hidden=hidden))
+    found = try_change(fitted, _data(visits, friends), "visits", CELL, "visits", LINK, value)
+    for name in ("mean", "sd", "probability"):
+        assert found.after[name] == pytest.approx(wanted[name][0], rel=1e-4)
+    before = _refitted(fitted, _data(visits, friends))
+    assert found.before["mean"] == pytest.approx(before["mean"][0], rel=1e-4)
+    assert found.loss == pytest.approx(1 - wanted["mean"][0] / before["mean"][0], abs=2e-4)
+
+
+def test_a_link_that_was_an_observed_zero_is_added(fitted, visits, friends):
+    new = {"user": "u1", "place": "p0"}
+    assert not fitted.known["visits"].contain(np.array([[1, 0]]))[0]
+    wanted = _refitted(fitted, _data(pl.concat([visits, pl.DataFrame([{**new, "value": 3}])]), friends))
+    found = try_change(fitted, _data(visits, friends), "visits", CELL, "visits", new, 3.0)
+    assert found.after["mean"] == pytest.approx(wanted["mean"][0], rel=1e-4)
+    assert found.after["mean"] != pytest.approx(found.before["mean"], rel=1e-3)
+
+
+def test_a_link_of_another_relation_matters_through_shared_factors(fitted, visits, friends):
+    link = {"user": "u1", "friend": "u3"}
+    hidden = plait.Relation(friends, likelihood="bernoulli", diagonal="observed", hidden=pl.DataFrame([link]))
+    wanted = _refitted(fitted, {**_data(visits, friends), "friends": hidden})
+    found = try_change(fitted, _data(visits, friends), "visits", CELL, "friends", link, None)
+    assert found.after["mean"] == pytest.approx(wanted["mean"][0], rel=1e-4)
+    assert found.after["mean"] != pytest.approx(found.before["mean"], rel=1e-4)
+
+
+def test_a_change_is_the_same_in_both_writings_of_an_undirected_link():
+    model = "knows[a, b] = A[a, r] A[b, r]\nb: a"
+    rows = [(f"n{i}", f"n{j}") for i in range(7) for j in range(i) if (i + 2 * j) % 3]
+    pairs = pl.DataFrame(rows, ["a", "b"], orient="row")
+    fit = plait.fit(model, {"knows": pairs}, rank=2, seed=0, sweeps=60)
+    cell = {"a": "n0", "b": "n3"}
+    link = dict(zip("ab", pairs.row(0)))
+    ways = [link, {"a": link["b"], "b": link["a"]}]
+    one, other = (try_change(fit, {"knows": pairs}, "knows", cell, "knows", way, None) for way in ways)
+    assert one == other
+    exact = fit.explain("knows", cell, top=30, exact="missing", data={"knows": pairs})
+    told = {frozenset(reason.cell.values()): reason.exact for reason in exact.reasons}
+    assert told[frozenset(link.values())] == pytest.approx(one.loss, abs=1e-9)
+
+
+def test_everybody_hears_of_every_sweep_and_may_end_it(fitted, visits, friends):
+    class Enough(Exception):
+        pass
+
+    heard = []
+
+    def told(phase, sweep):
+        heard.append((phase, sweep))
+        if phase == "after" and sweep == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        try_change(fitted, _data(visits, friends), "visits", CELL, "visits", LINK, 0.0, told=told)
+    assert heard[0] == ("before", 0)
+    assert heard[-1] == ("after", 3)
+
+
+def test_values_that_no_link_has_are_refused(fitted, visits, friends):
+    for relation, link, value in (("visits", LINK, -1.0), ("visits", LINK, float("inf")),
+                                  ("friends", {"user": "u1", "friend": "u3"}, 2.0)):  # fmt: skip
+        with pytest.raises(DataError, match="no value of a link"):
+            try_change(fitted, _data(visits, friends), "visits", CELL, relation, link, value)

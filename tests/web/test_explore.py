@@ -1,0 +1,113 @@
+"""The explorer in a real browser: with scripts and without, light and dark, wide and narrow."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+import pytest
+
+from tests.explore.conftest import HARD, SCRIPT, Served, make_run, serving
+
+SIZES = [(1280, 900), (390, 800)]
+PAGES = ["/", "/search?q=a", "/axis/user", "/axis/user/x%20y", "/relation/visits", "/components", "/component/0",
+         "/surprises", "/relation/visits/cell?user=x+y&place=1", "/nothing"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory, browser) -> Iterator[Served]:
+    """A run that is served; nothing where there is no browser."""
+    with serving(make_run(tmp_path_factory.mktemp("web"))) as own:
+        yield own
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_asks_this_server_only_and_breaks_no_rule_of_its_own(explored, opened, address):
+    watched = opened(explored.url + address, offline=False)
+    assert all(url.startswith((explored.url, "data:")) for url in watched.requests)
+    assert watched.errors == []
+    wrong = [text for text in watched.messages if "404 (Not Found)" not in text or address != "/nothing"]
+    assert wrong == []
+    assert watched.page.evaluate("window.eval === undefined || htmx.config.allowEval") is False
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_text_stands_out_and_no_page_is_wider_than_the_window(explored, opened, scheme, size):
+    watched = opened(explored.url + "/", scheme=scheme, size=size, offline=False)
+    for address in PAGES:
+        watched.page.goto(explored.url + address)
+        assert watched.faint_text() == [], address
+        assert watched.page.evaluate("document.documentElement.scrollWidth") <= size[0], address
+
+
+def test_a_name_that_is_a_script_stays_text(explored, opened):
+    watched = opened(explored.url + "/", offline=False)
+    page = watched.page
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.get_by_role("searchbox").press_sequentially("</script", delay=20)
+    page.locator("#found a").first.click()
+    page.wait_for_url("**/axis/user/**")
+    assert page.locator("h1").inner_text() == f"user: {SCRIPT}"
+    assert page.title() == f"user: {SCRIPT} · plait"
+    assert page.locator("img").count() == 0
+    for address in ("/components", "/component/0", "/component/1", "/surprises", "/relation/visits"):
+        page.goto(explored.url + address)
+        assert page.locator("img").count() == 0
+    assert watched.errors == []
+
+
+def test_every_name_is_reached_by_clicking_at_it(explored, opened):
+    watched = opened(explored.url + "/axis/user", offline=False)
+    links = watched.page.locator("main td a")
+    assert links.count() == len(HARD)
+    for number in range(len(HARD)):
+        watched.page.goto(explored.url + "/axis/user")
+        links.nth(number).click()
+        watched.page.wait_for_load_state()
+        name = explored.site.fit.labels["user"][number]
+        told = explored.get(watched.page.get_by_text("this page as JSON").get_attribute("href")).json()
+        assert told["name"] == name
+        assert watched.page.locator("h1").count() == 1
+
+
+def test_search_shows_what_is_typed_and_works_without_scripts(explored, opened):
+    page = opened(explored.url + "/", offline=False).page
+    page.get_by_role("searchbox").press_sequentially("jaz", delay=20)
+    page.locator("#found a", has_text="🎷 jazz").wait_for()
+    plain = opened(explored.url + "/", script=False, offline=False).page
+    plain.get_by_role("searchbox").fill("jaz")
+    plain.get_by_role("button", name="Search").click()
+    plain.locator("main a", has_text="🎷 jazz").click()
+    assert unquote(plain.url).endswith("/axis/user/🎷 jazz")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_what_if_is_asked_followed_and_read_in_the_browser(explored, opened, script):
+    watched = opened(explored.url + "/relation/visits/cell?user=x+y&place=1", script=script, offline=False)
+    page = watched.page
+    page.get_by_role("button", name="Set to 0").first.click()
+    page.wait_for_url(re.compile("/whatif/"))
+    page.get_by_text("Before and after").wait_for(timeout=60_000)
+    assert "Not saved" in page.locator("main").inner_text()
+    assert page.get_by_role("button", name="Cancel").count() == 0
+    told = explored.get(page.url.removeprefix(explored.url) + ".json").json()
+    assert f"{told['after']['mean']:.4f}" in page.locator("main").inner_text()
+    assert watched.errors == []
+
+
+def test_a_link_is_added_by_its_form(explored, opened):
+    page = opened(explored.url + "/relation/visits/cell?user=x+y&place=1", offline=False).page
+    form = page.locator("form.filter", has_text="friends")
+    form.get_by_label("user").fill("x y")
+    form.get_by_label("friend", exact=True).fill("café")
+    form.get_by_role("button", name="Add").click()
+    page.wait_for_url(re.compile("/whatif/"))
+    page.get_by_text("Before and after").wait_for(timeout=60_000)
+    assert "a link of value 1" in page.locator("main").inner_text()
+
+
+def test_pages_break_no_rule_of_accessibility(explored, opened):
+    watched = opened(explored.url + "/", offline=False)
+    for address in PAGES:
+        watched.page.goto(explored.url + address)
+        assert watched.broken_rules() == [], address
