@@ -1,35 +1,25 @@
-"""The first page: what the run is, and ways into it."""
+"""The first page: the report's summary, and ways into the run."""
 
 from urllib.parse import quote
 
 from plait.chart import pictures
 from plait.explore.asked import Asked, View
 from plait.explore.site import Site
-from plait.report.run import description, ending, members, rank_words, reached, weight_words
-from plait.show.document import Code, Document, Facts, Note, Ref, Section, Table
+from plait.report.run import description
+from plait.report.sections.summary import summary
+from plait.report.subject import Subject
+from plait.show.document import Code, Document, Facts, Note, Ref, Section, Table, Warn
 from plait.show.words import write_shape
 
 
 def home(site: Site, asked: Asked) -> View:
-    """The run: its model, how the fit went, its relations and axes."""
+    """Warnings, relations and axes, and what the fit is."""
     asked.fields(())
-    fit = site.fit
-    about = {
-        "method": f"{fit.method}, rank {rank_words(fit.rank, fit.settings)}, seed {fit.seed}",
-        **weight_words(fit.settings),
-        **members(fit),
-        "bound": reached(fit),
-        "ended": ending(fit, dict(site.header)),
-        "data": f"fingerprint {fit.fingerprint}",
-        "saved by": f"plait {site.header['plait']}",
-    }
-    blocks = (
-        Note("Look up an entity above, or begin with one of these.", quiet=False),
-        relations(site),
-        axes(site),
-        Section("The fit", [Code(str(fit.model)), Facts.of(about), pictures.bound(fit)]),
-    )
-    return View(Document(f"Run {site.run.name}", blocks, description(fit, dict(site.header))))
+    told = summary(Subject(site.fit, str(site.run), site.header))
+    first = [block for block in told if isinstance(block, (Warn, Note))]
+    fit = [block for block in told if isinstance(block, (Code, Facts))]
+    blocks = [*first, relations(site), axes(site), Section("The fit", [*fit, pictures.bound(site.fit)])]
+    return View(Document(f"Run {site.run.name}", blocks, description(site.fit, dict(site.header))))
 
 
 def relations(site: Site) -> Table:
