@@ -99,6 +99,17 @@ def test_a_change_is_the_same_in_both_writings_of_an_undirected_link():
     assert told[frozenset(link.values())] == pytest.approx(one.loss, abs=1e-9)
 
 
+@pytest.mark.parametrize("options", [{"restarts": 2}, {"restarts": 2, "bootstrap": True}], ids=["plain", "bootstrap"])
+def test_an_ensemble_is_fitted_again_member_by_member(visits, friends, options):
+    data = _data(visits, friends)
+    fit = plait.fit(MODEL, data, rank=2, seed=1, sweeps=60, **options)
+    exact = fit.explain("visits", CELL, top=50, exact="zero", data=data)
+    reason = next(link for link in exact.reasons if link.relation == "visits")
+    found = try_change(fit, data, "visits", CELL, "visits", reason.cell, 0.0)
+    assert found.loss == pytest.approx(reason.exact, abs=1e-9)
+    assert 1 - found.after["mean"] / found.before["mean"] == pytest.approx(found.loss, abs=1e-9)
+
+
 def test_everybody_hears_of_every_sweep_and_may_end_it(fitted, visits, friends):
     class Enough(Exception):
         pass

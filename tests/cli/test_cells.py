@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app
-from plait.cli.cells import label
 from plait.data.labels.names import Labels
+from plait.data.labels.typed import read_label as label
 from plait.show.plain import plain
 from plait.show.words import align, write_bytes
 

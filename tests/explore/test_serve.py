@@ -1,5 +1,6 @@
 """The real command as a process: where it listens, what it says, and how it ends."""
 
+import json
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app as command
-from plait.explore.guard import own_names
+from plait.explore.address import own_names
 from plait.explore.serve import listen
 
 START = [sys.executable, "-c", "from plait.cli import app; app()", "explore"]
@@ -155,6 +156,17 @@ def test_a_missing_package_is_named_with_its_extra(run, monkeypatch):
     assert code == 2
     assert "needs uvicorn" in said
     assert "tensorplait[explore]" in said
+
+
+def test_programs_are_told_the_address_in_json(run):
+    process = subprocess.Popen([*START, str(run), "--json"], stdout=subprocess.PIPE, text=True)
+    try:
+        told = json.loads("".join(process.stdout.readline() for _ in range(5)))
+        assert told["this_computer_only"] is True
+        assert httpx.get(told["address"], trust_env=False).status_code == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == ""
 
 
 def test_names_of_this_machine_depend_on_where_it_listens():

@@ -5,9 +5,7 @@ answered (else its name could be pointed at this machine); it cannot read our pa
 every post needs; and a post must come from a page of ours, as its Origin says.
 """
 
-import ipaddress
 import secrets
-import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -15,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from plait.explore.address import is_address, is_loopback, own_names
 from plait.explore.asked import Refused
 
 LONGEST_ADDRESS = 8_000  # bytes
@@ -62,7 +61,7 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         name = _host_name(headers.getlist("host"))
-        if name is None or not (name in self.names or (self.anywhere and _is_address(name))):
+        if name is None or not (name in self.names or (self.anywhere and is_address(name))):
             cure = f"Open http://{sorted(self.names)[0]}, with the port that the command printed."
             raise Refused(400, "the request names another host than this one.", cure)
 
@@ -80,29 +79,6 @@ class Guard:
             raise Refused(403, "the token of the form is missing, or that of an explorer that has ended.",
                           "Load the page again, and try once more.")  # fmt: skip
         scope["plait.form"] = form
-
-
-def own_names(host: str) -> set[str]:
-    """The names under which a browser may know this machine."""
-    names = {"localhost", "127.0.0.1", "::1", host.strip("[]").lower()}
-    return names if is_loopback(host) else {*names, socket.gethostname().lower()}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def _is_address(name: str) -> bool:
-    """Whether a host is a number: nobody can point a number at another machine."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _host_name(given: list[str]) -> str | None:

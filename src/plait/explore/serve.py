@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from plait.errors import PlaitError, SettingError
-from plait.explore.guard import is_loopback
 
 MISSING = "Install them: pip install 'tensorplait[explore]'."
 SHUTDOWN = 3  # seconds that answers under way have when it ends
@@ -20,7 +19,7 @@ def serve(
 ) -> None:  # fmt: skip
     """Explore a run until Ctrl-C. port: 0 for one that is free; limit: seconds that a what-if may take.
 
-    say: is told the address, once pages can be asked for.
+    say: is told the address.
     """
     _needed()
     from plait.explore.app import build
@@ -34,9 +33,7 @@ def serve(
         site = open_site(run, folder=folder, limit=limit, token=secrets.token_urlsafe(32))
         site.indices  # noqa: B018 (made before the first search)
         sys.setswitchinterval(0.001)  # pages that are made do not keep those waiting that are
-        say(f"Exploring {run} at {_address(host, listening)}  (Ctrl-C ends it)")
-        if not is_loopback(host):
-            say(f"Everybody who can reach {host} can read this run and start what-ifs: there is no password.")
+        say(_address(host, listening))
         try:
             server_of(build(site, host)).run(sockets=[listening])
         except KeyboardInterrupt:  # the way to end it

@@ -53,7 +53,7 @@ def trial(site: Site, asked: Asked) -> View:
         blocks += [Note(_progress(site, job), quiet=False)]
     blocks.append(Note("Not saved: the run is as it was."))
     more = {"job": job, "token": site.token, "share": min(1.0, job.sweep / MOST)}
-    document = Document("What if?", blocks, _plain(site, job))
+    document = Document("What if? (not saved)", blocks, _plain(site, job))
     return View(document, "trial_part.html" if asked.part else "trial.html", more, lasting=False)
 
 
@@ -110,7 +110,7 @@ def _asked(site: Site, job: Job) -> Facts:
     q, names = job.question, site.names
     return Facts(
         [
-            ("what is", Ref(names.cell_text(q.relation, q.cell), names.cell_address(q.relation, q.cell))),
+            ("predicted", Ref(names.cell_text(q.relation, q.cell), names.cell_address(q.relation, q.cell))),
             ("if", Ref(names.cell_text(q.changing, q.link), names.cell_address(q.changing, q.link))),
             ("were", _words(q)),
         ]
