@@ -9,7 +9,7 @@ import pytest
 import plait
 
 SOURCE = Path(plait.__file__).parent
-OWN = ("cli", "config", "paper", "demo")  # these speak for one front end only
+OWN = ("cli", "config", "explore", "paper", "demo")  # these speak for one front end only
 MESSAGES = re.compile(r"\w*(Error|Warning)|Trap|Phrase")
 SPOKEN = ("what", "cure", "wanted", "wrong", "hint", "both", "said")
 PYTHON = re.compile(r"\b[a-z_]+=(?!=)|plait\.(Relation|Exposure|Gamma)\(")

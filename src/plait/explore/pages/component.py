@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from plait.chart import pictures
-from plait.explore.asked import Asked, Moved, Refused, View, whole
+from plait.explore.asked import Asked, Refused, View, whole
 from plait.explore.pages.entity import FAINT
 from plait.explore.site import Site
 from plait.show.document import Block, Cards, Document, Faint, Note, Section, Share, Table
@@ -55,8 +55,6 @@ def _latent(site: Site, given: str | None) -> str:
     if given is None or given not in known:
         wanted = ", ".join(known) or "none"
         raise Refused(404, f"which latent index? The model has {wanted}.", "Ask for /component/INDEX/NUMBER.")
-    if len(known) == 1:
-        raise Moved("/components")
     return given
 
 
