@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait.show import html, markdown, plain, text
+from plait.show import html, markdown, plain, svg, text
 from plait.show.document import (
+    Action,
     Cards,
     Code,
     Details,
@@ -19,8 +20,10 @@ from plait.show.document import (
     Facts,
     Faint,
     Note,
+    Picture,
     Ref,
     Section,
+    Several,
     Share,
     Table,
     Warn,
@@ -243,3 +246,20 @@ def test_a_posterior_is_shown_with_its_first_entries(method):
 def test_a_posterior_over_pairs_says_what_its_rows_are():
     pairs = plait.fit("X[i,j] = A[i,r] B[j,r] + M[i,j]", {"X": np.eye(80)}, rank=1, seed=0, sweeps=2)
     assert "80 pairs, then one for all others" in words(pairs.factors["M"]._repr_html_())
+
+
+def test_an_action_is_a_form_on_a_page_and_its_text_elsewhere():
+    table = Table(("what if",), [(Several((Action("Hide", "/x?a=1&b=2", (("name", '"><b>'),)), Ref("why", "/why"))),)])
+    document = Document("", (Section("card", (table,), address="/card"),))
+    page = html.render(document, html.PAGE)
+    assert '<form class="action" method="post" action="/x?a=1&amp;b=2">' in page
+    assert '<input type="hidden" name="name" value="&quot;&gt;&lt;b&gt;"/><button type="submit">Hide</button>' in page
+    assert '<a href="/card">card</a>' in page
+    for words in (html.render(document), markdown.render(document), plain.render(document)):
+        assert "Hide" in words
+        assert "<form" not in words
+
+
+def test_a_chart_of_names_with_control_characters_is_drawn():
+    spec = {"data": {"values": [{"a": "nul\x00l\x1f", "b": 2}]}, "mark": "bar", "encoding": {"y": {"field": "a"}}}
+    assert "nul\ufffdl\ufffd" in svg.drawn(Picture(lambda: spec, "a bar"))

@@ -18,6 +18,8 @@ def components(site: Site, asked: Asked) -> View:
     """All components, the largest first, with who leads them."""
     asked.fields(())
     table = site.fit.components(top=TOP)
+    if not site.fit.rank:
+        return View(Document("Components", [Note("The model has no latent index: there are none.", quiet=False)], []))
     order = _by_share(site)
     cards = [
         Section(_title(site, index, number), _leading(site, table, index, number, brief=True),
