@@ -30,7 +30,7 @@ from plait.explore.site import Site
 from plait.show import html, plain
 from plait.show.document import Document, Note
 
-MAKERS = 3  # pages that are made at once: more would only wait for each other
+MAKERS = 2  # pages that are made at once: more would only wait for each other
 PREPARED = 20  # components whose pages are made before they are asked for
 READERS = 8  # files that are sent at once
 KEPT = 64_000_000  # bytes of pages that were made
