@@ -9,6 +9,7 @@ import typer
 from plait import demo as nations
 from plait.cli.options import Json
 from plait.cli.output import emit, grid, out
+from plait.show.text import show
 from plait.show.words import significant
 
 
@@ -46,7 +47,8 @@ def demo(
     rank, bound = fit.rank["r"], significant(fit.bound)
     out(f"{len(fit.members)} fits of rank {rank} in {seconds:.1f} s, the best bound {bound}\n")
     _show(figures, best)
-    out(f"\n{explanation}")
+    out()
+    show(explanation.describe())
 
 
 FIGURES = {"roc_auc": "AUC", "average_precision": "average precision"}
