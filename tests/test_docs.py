@@ -29,6 +29,7 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app
+from tests.printed import UPDATE, prints_as_shown, stripped
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -39,10 +40,6 @@ BLOCK = re.compile(
     r"^(?P<fence>`{3,})(?P<language>\w+)(?: title=\"(?P<file>[^\"\n]+)\")?[^\n]*\n(?P<code>.*?)^(?P=fence)\s*$",
     re.MULTILINE | re.DOTALL,
 )
-UPDATE = "PLAIT_UPDATE_DOCS" in os.environ
-MEASURED = re.compile(r"\d[\d,.]* (?:s|ms|µs|min|kB|MB|GB)\b")  # by a clock, or of this machine
-FRACTION = re.compile(r"-?\d[\d,]*\.\d+(?:e[-+]?\d+)?")
-CLOSE, LAST = 0.01, 2e-4  # of its size, or at all, that a fraction may differ by from machine to machine
 OWN_WARNINGS = "import warnings; import plait; warnings.simplefilter('error', plait.PlaitWarning)\n"
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 
@@ -144,36 +141,6 @@ def show_anew(path, outputs):
     for (begin, end), printed in reversed(outputs):
         text = f"{text[:begin]}{printed}\n{text[end:]}"
     path.write_text(text, encoding="utf-8")
-
-
-def prints_as_shown(printed, shown):
-    """Whether a text is what a document shows, but for what is measured, last digits and what `…` leaves out."""
-    return lines_match(stripped(printed).splitlines(), stripped(shown).splitlines())
-
-
-def lines_match(got, wanted):
-    if not wanted:
-        return not got
-    if wanted[0] == "…":
-        return any(lines_match(got[n:], wanted[1:]) for n in range(len(got) + 1))
-    return bool(got) and alike(got[0], wanted[0]) and lines_match(got[1:], wanted[1:])
-
-
-def alike(line, other):
-    """Whether two lines differ in what is measured, in fractions by little, and in the blanks around these at most."""
-    (words, fractions), (theirs, others) = (apart(MEASURED.sub("_", one)) for one in (line, other))
-    return words == theirs and all(abs(a - b) <= max(CLOSE * abs(b), LAST) for a, b in zip(fractions, others))
-
-
-def apart(line):
-    """A line with a mark for each fraction and one blank for many, and the fractions."""
-    fractions = [float(found.replace(",", "")) for found in FRACTION.findall(line)]
-    return re.sub(r"([ ─])\1+", r"\1", FRACTION.sub("_._", line)), fractions
-
-
-def stripped(text):
-    """Lines without the blanks at their end, and without empty lines around them."""
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).rstrip()
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, id=p.name) for p in sorted((ROOT / "examples").glob("*.py"))])

@@ -23,6 +23,10 @@ FITS = {
     "found": "fit = plait.fit(MODEL, {'X': X}, seed=0, sweeps=12, tol=0.0)",
     "quiet": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, sweeps=12, tol=0.0, progress=False)",
 }
+SHOWN = {
+    "explained": "fit.explain('X', {'i': 0, 'j': 1})",
+    "compared": "plait.compare({'a': fit, 'b': fit}, 'X', {'i': [0, 1], 'j': [1, 1], 'value': [1, 0]})",
+}
 # A kernel's own threads and sockets warn of themselves, which is not what is tested: so it runs in a process.
 RUN = """
 import json, sys
@@ -41,12 +45,12 @@ def outputs():
     for package in ("ipykernel", "nbclient"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    cells = [SETUP, *FITS.values()]
+    cells = [SETUP, *FITS.values(), *SHOWN.values()]
     done = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps(cells), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip(["setup", *FITS], json.loads(done.stdout)))
+    return dict(zip(["setup", *FITS, *SHOWN], json.loads(done.stdout)))
 
 
 def texts(cell):
@@ -61,8 +65,18 @@ def test_a_cell_of_a_notebook_ends_with_a_full_bar_and_the_bound(outputs, name, 
 
 
 def test_nothing_but_the_bar_is_shown_and_nothing_where_it_is_unwanted(outputs):
-    assert {output["output_type"] for cell in outputs.values() for output in cell} == {"display_data"}
+    assert {output["output_type"] for name in FITS for output in outputs[name]} == {"display_data"}
     assert outputs["quiet"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("explained", "Why X(i=0, j=1)?"), ("compared", "X: 1 test link, 1 test")]
+)
+def test_a_result_is_one_output_with_its_text_and_its_page(outputs, name, begins):
+    [output] = [one for one in outputs[name] if "text/html" in one["data"]]
+    assert output["output_type"] == "execute_result"
+    assert output["data"]["text/plain"].startswith(begins)
+    assert "<table" in output["data"]["text/html"]
 
 
 @pytest.mark.parametrize(

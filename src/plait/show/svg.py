@@ -44,7 +44,12 @@ def drawn(picture: Picture) -> str | None:
     except ImportError:
         return None
     svg: str = vl_convert.vegalite_to_svg(_drawable(picture.chart()))
-    return _named(_TAG.sub(_tidied, svg[svg.index("<svg") :]), picture.alt)
+    return inline(svg, picture.alt)
+
+
+def inline(svg: str, alt: str) -> str:
+    """A drawing as an element of a page: in the ink of the page, under its name. Nothing changes if done again."""
+    return _named(_TAG.sub(_tidied, _STYLE.sub("", svg[svg.index("<svg") :])), alt)
 
 
 def _drawable(value: Any) -> Any:
@@ -60,8 +65,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not in XML
 
 # Text between tags is data, in which `<` is written as `&lt;`; only tags are touched.
 _TAG = re.compile(r"<[^<>]*>")
+_STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)  # what a drawing looks like on its own
 _USELESS = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events|font-family)="[^"]*"| (?:stroke-)?opacity="1"')
-_NOTHING = re.compile(r'<path [^>]*(?: d="(?:M0,0h0v0h0Z)?"| display="none")[^>]*/>|<rect [^>]*fill="transparent"/>')
+_NOTHING = re.compile(
+    r'<path [^>]*(?: d="(?:M0,0h0v0h0Z)?"| display="none")[^>]*/>'
+    r'|<rect [^>]*fill="(?:transparent|white)"/>'  # the ground of a chart
+)
 _FINE = re.compile(r"(\d\.\d\d)\d+")  # digits of a number beyond a hundredth of a pixel
 
 

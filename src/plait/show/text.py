@@ -28,7 +28,9 @@ def console(*, stderr: bool = False) -> "Console":
     stream = sys.stderr if stderr else sys.stdout
     colours: Any = None if os.environ.get("NO_COLOR") else "auto"
     width = None if stream.isatty() else PIPE
-    return Console(stderr=stderr, width=width, color_system=colours, highlight=False, emoji=False)
+    return Console(
+        stderr=stderr, width=width, color_system=colours, highlight=False, emoji=False, force_jupyter=False
+    )
 
 
 def render(document: Document) -> str:
@@ -38,7 +40,15 @@ def render(document: Document) -> str:
     from rich.console import Console
 
     written = StringIO()
-    show(document, Console(file=written, width=PIPE, color_system=None, highlight=False, emoji=False))
+    plain = Console(
+        file=written,
+        width=PIPE,
+        color_system=None,
+        highlight=False,
+        emoji=False,
+        force_jupyter=False,  # in a kernel Rich would display every line, and write nothing
+    )
+    show(document, plain)
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
