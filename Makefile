@@ -17,7 +17,7 @@ SPREAD := -n auto --maxprocesses 8 --dist worksteal
 export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo shell test test-all oldest check bench quality paper docs dist lock clean
+.PHONY: help setup demo shell test test-all oldest check bench quality paper docs gallery dist lock clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -59,6 +59,9 @@ paper: $(STAMP)  ## the paper's experiments, into docs/paper.md (ARGS=--quick: m
 docs: $(STAMP)  ## the documentation as web pages, in site/ (no network needed)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo 'open site/index.html'
+
+gallery: $(STAMP)  ## the pictures of docs/gallery.md, anew (they need ../shared/data)
+	$(BIN)/python docs/build_site/gallery.py
 
 dist: $(STAMP)  ## the wheel and the source archive, in dist/
 	$(BIN)/hatchling build

@@ -96,7 +96,8 @@ def test_the_source_archive_has_all_that_builds_tests_and_cites_it(sources):
         pytest.skip("not a clone: git does not know which files belong to it")
     missing = set(listed.stdout.split()) - sources
     # Tests of what is in the repository only.
-    elsewhere = ("tests/lab/", "tests/test_docs.py", "tests/test_package.py")
+    pages = ("tests/test_docs.py", "tests/test_gallery.py", "tests/test_stories.py")
+    elsewhere = ("tests/lab/", *pages, "tests/test_package.py")
     assert [name for name in missing if not name.startswith(elsewhere)] == []
     assert {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff"} <= sources
     assert "requirements/tested.txt" in sources

@@ -11,7 +11,7 @@ import pytest
 import plait
 from plait.chart import look
 from plait.chart.coupling import DEEP
-from plait.show.svg import INK, drawn
+from plait.show.svg import INK, drawn, inline
 from tests.chart.conftest import CHARTS, LONG, pictures
 
 WHITE, DARK, DARK_INK = "#ffffff", "#16181c", "#e6e6e6"
@@ -71,6 +71,30 @@ def test_long_names_are_cut_in_the_drawing_and_whole_in_the_data(fit, metrics, d
     assert all(len(text) < 60 and text.endswith("…") for text in shown)
     assert len(drawings["component"]) < 100_000
     assert LONG in str(CHARTS["component"](fit, metrics).to_dict())
+
+
+def test_small_print_of_a_panel_is_broken_behind_commas_so_that_it_stays_there(fit):
+    shares = ", ".join(f"{n} % of relation{n}" for n in range(10, 16))
+    lines = look.heading("component 0", shares)["subtitle"]
+    assert " ".join(lines) == shares
+    assert {line.count("relation") for line in lines} == {1}
+    assert (
+        max(map(len, look.heading("a", "8 % of a, 2 % of b, 1 % of c, 7 % of d, 3 % of e")["subtitle"])) <= look.SMALL
+    )
+    chart = fit.plot.components(1).to_dict()
+    assert all(len(line) <= look.SMALL for panel in chart["concat"] for line in panel["title"].get("subtitle", []))
+
+
+def test_a_drawing_goes_into_a_page_with_its_ink_and_its_name_as_often_as_one_likes(fit):
+    saved = io.StringIO()
+    fit.plot.coupling().save(saved, format="svg")  # on white, in its own ink
+    style = "<style>svg{color:#000}</style>"
+    once = inline(saved.getvalue().replace(">", f">{style}", 1), 'shares of "X"')
+    assert 'aria-label="shares of &quot;X&quot;"' in once
+    assert "currentColor" in once
+    assert not any(left in once for left in (INK, 'fill="white"', "<style"))
+    assert inline(once, 'shares of "X"') == once
+    assert texts(once) == texts(saved.getvalue())
 
 
 def test_nothing_of_the_users_altair_is_changed_and_no_file_is_written(fit, metrics, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ colour-blind), and never says by its colour alone what it says.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ SHAPES = ("circle", "diamond", "square", "triangle-up", "cross")
 
 ROW = 17  # pixels of a row of a list
 NAME = 140  # pixels that a name may take; longer ones end in an ellipsis
+SMALL = 32  # letters of a line of small print
 LETTERS = 120  # of a name that a label is given: more than have room
 SIDE = 260  # pixels of a square chart
 FAINT = 0.12  # how much is left of a colour where nothing comes from data
@@ -78,9 +80,20 @@ def tips(**titles: str) -> list[Spec]:
 
 
 def heading(text: str, below: str = "", limit: int = 0) -> Spec:
-    """The title of a panel; below: small print."""
-    small: Spec = {"subtitle": below, "subtitleFontSize": 11} if below else {}
+    """The title of a panel; below: small print, in lines that stay in their panel also where letters are wide."""
+    small: Spec = {"subtitle": _lines(below), "subtitleFontSize": 11} if below else {}
     return {"text": text, "anchor": "start", "fontSize": 12, "limit": limit or NAME + SIDE, **small}
+
+
+def _lines(text: str) -> list[str]:
+    """A list of things broken behind commas."""
+    lines = [""]
+    for part in re.split(r"(?<=,) ", text):
+        if lines[-1] and len(lines[-1]) + len(part) >= SMALL:
+            lines.append(part)
+        else:
+            lines[-1] = f"{lines[-1]} {part}".strip()
+    return lines
 
 
 def called(row: Mapping[str, Any], column: str) -> str:

@@ -66,7 +66,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not in XML
 # Text between tags is data, in which `<` is written as `&lt;`; only tags are touched.
 _TAG = re.compile(r"<[^<>]*>")
 _STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)  # what a drawing looks like on its own
-_USELESS = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events|font-family)="[^"]*"| (?:stroke-)?opacity="1"')
+_USELESS = re.compile(
+    r' (?:class|role|aria-[a-z]+|pointer-events|font-family|overflow)="[^"]*"| (?:stroke-)?opacity="1"'
+)
 _NOTHING = re.compile(
     r'<path [^>]*(?: d="(?:M0,0h0v0h0Z)?"| display="none")[^>]*/>'
     r'|<rect [^>]*fill="(?:transparent|white)"/>'  # the ground of a chart

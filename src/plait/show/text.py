@@ -28,9 +28,7 @@ def console(*, stderr: bool = False) -> "Console":
     stream = sys.stderr if stderr else sys.stdout
     colours: Any = None if os.environ.get("NO_COLOR") else "auto"
     width = None if stream.isatty() else PIPE
-    return Console(
-        stderr=stderr, width=width, color_system=colours, highlight=False, emoji=False, force_jupyter=False
-    )
+    return Console(stderr=stderr, width=width, color_system=colours, highlight=False, emoji=False, force_jupyter=False)
 
 
 def render(document: Document) -> str:
