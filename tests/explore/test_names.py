@@ -7,6 +7,8 @@ import pytest
 
 from tests.explore.conftest import HARD, SCRIPT
 
+HARDEST = ("", "..", "a/b", "data.json", "two\nlines", "nul\x00l", SCRIPT)
+
 
 @pytest.mark.parametrize("name", HARD, ids=range(len(HARD)))
 def test_every_name_has_a_page_and_a_twin_that_says_the_name(served, name):
@@ -17,6 +19,17 @@ def test_every_name_has_a_page_and_a_twin_that_says_the_name(served, name):
     assert html.escape(name if len(name) <= 200 else name[:199]) in page.text
     assert twin["name"] == name
     assert twin["row"] == row
+
+
+def test_every_name_has_a_page_of_pictures_and_a_twin(served):
+    for name in HARD:
+        row = served.site.fit.labels["user"].row(name)
+        address = served.site.names.address("user", row, "picture")
+        assert f'href="{html.escape(address)}"' in served.get(served.site.names.address("user", row)).text
+        twin = _twin(served, address)
+        assert (twin["axis"], twin["name"], twin["row"], len(twin["pictures"])) == ("user", name, row, 2)
+        if name in HARDEST or len(name) > 100:  # drawing takes its time
+            assert served.get(address).text.count("</svg></figure>") == 2, name
 
 
 @pytest.mark.parametrize("name", HARD, ids=range(len(HARD)))
@@ -53,7 +66,8 @@ def test_a_script_in_a_name_stays_text_on_every_page(served):
     row = served.site.fit.labels["user"].row(SCRIPT)
     cell = served.site.names.cell_address("visits", [row, 0])
     pages = [served.site.names.address("user", row), cell, "/relation/visits?links.from=0", "/components", "/surprises",
-             "/search?q=%3C/script", "/axis/user", "/component/0"]  # fmt: skip
+             "/search?q=%3C/script", "/axis/user", "/component/0",
+             served.site.names.address("user", row, "picture")]  # fmt: skip
     for address in pages:
         text = served.get(address).text
         assert "<img" not in text, address
@@ -78,8 +92,15 @@ def test_an_unknown_name_is_told_what_was_meant(served):
 
 def test_rows_that_there_are_not_are_refused(served):
     for number in ("-1", "99999", "1.5", "x", "1" * 30, "０"):
-        answer = served.get("/axis/user", params={"row": number})
-        assert answer.status_code == 404, number
+        for page in ("/axis/user", "/picture/user"):
+            assert served.get(page, params={"row": number}).status_code == 404, (page, number)
+
+
+def test_pictures_of_nobody_are_refused(served):
+    for address in ("/picture/user", "/picture/user/nobody", "/picture/usre/x%20y", "/picture/user?name=nobody"):
+        assert served.get(address).status_code == 404, address
+    for address in ("/picture/user/x%20y?k=3", "/picture/user?from=3"):
+        assert served.get(address).status_code == 400, address
 
 
 def _twin(served, address: str):

@@ -45,6 +45,29 @@ def test_predicted_known_and_similar_are_what_the_fit_answers(served):
         assert re.search(rf">{place}</a></td>.*?>{mean:.4f}</td>", text), place
 
 
+def test_pictures_are_drawn_from_what_the_fit_answers(served):
+    fit, name = served.site.fit, "x y"
+    near, held = (one["chart"] for one in served.get("/picture/user/x%20y.json").json()["pictures"])
+    alike, visits = (pl.DataFrame(near["datasets"][panel["data"]["name"]]) for panel in near["concat"][:2])
+    assert alike["value"].to_list() == fit.similar("user", name, 10)["similarity"].to_list()
+    places = [int(place) for place in visits["name"]]
+    sure = fit.predict("visits", {"user": [name] * 7, "place": places})["probability"]
+    assert visits["value"].to_list() == sure.to_list() == sorted(sure, reverse=True)
+    known = tables()["visits"].filter(pl.col("user") == name)["place"]
+    assert {place for place, kind in zip(places, visits["kind"]) if kind == "known link"} == set(known)
+    profile = pl.DataFrame(served.get("/axis/user/x%20y.json").json()["components"]).filter(pl.col("factor") == "U")
+    shares = [row["weight"] for row in held["datasets"][held["concat"][0]["data"]["name"]]]
+    assert shares == profile["share"].sort(descending=True).to_list()
+
+
+def test_a_page_that_is_there_gets_the_pictures_alone(served):
+    whole = served.get("/picture/place/1")
+    part = served.get("/picture/place/1", headers={"HX-Request": "true"})
+    assert part.text.startswith("<figure")
+    assert re.findall("<svg.*?</svg>", part.text, re.S) == re.findall('<svg role="img".*?</svg>', whole.text, re.S)
+    assert 'href="/axis/place/1"' in whole.text
+
+
 def test_the_page_of_a_cell_is_its_explanation(served):
     fit, cell = served.site.fit, {"user": "x y", "place": 4}
     told = served.get("/relation/visits/cell.json?user=x+y&place=4").json()

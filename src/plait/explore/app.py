@@ -23,9 +23,10 @@ from starlette.types import ASGIApp, Scope
 
 from plait.errors import PlaitError
 from plait.explore.asked import Asked, Moved, Refused, View
+from plait.explore.drawing import Drawing
 from plait.explore.guard import MOST_FIELDS, Guard
 from plait.explore.kept import Kept, Made
-from plait.explore.pages import axis, cell, component, entity, finding, home, relation, surprises, trial
+from plait.explore.pages import axis, cell, component, entity, finding, home, picture, relation, surprises, trial
 from plait.explore.site import Site
 from plait.show import html, plain
 from plait.show.document import Document, Note
@@ -40,22 +41,16 @@ STATIC = {"style.css": ("plait.show.page", "text/css"), "explore.css": ("plait.e
 LOOK = replace(html.PAGE, longest=None)  # an entity's own page has all of its name
 
 Page = Callable[[Site, Asked], View]
-QUICK: tuple[Page, ...] = (
-    home.home,
-    finding.finding,
-    axis.axis,
-    relation.relation,
-    trial.ask,
-    trial.cancel,
-    trial.trial,
-)
+QUICK: tuple[Page, ...] = (home.home, finding.finding, axis.axis, relation.relation, trial.ask, trial.cancel,
+                           trial.trial)  # fmt: skip
+LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), picture.picture: "drawn"}
 
 
 class Pages:
     """All pages of a site, made when asked for."""
 
     def __init__(self, site: Site) -> None:
-        self.site, self.kept = site, Kept(KEPT, MAKERS)
+        self.site, self.kept, self.drawing = site, Kept(KEPT, MAKERS), Drawing()
         loader = PackageLoader("plait.explore", "templates")
         self.templates = Environment(loader=loader, autoescape=select_autoescape(default=True), trim_blocks=True,
                                      lstrip_blocks=True)  # fmt: skip
@@ -71,6 +66,8 @@ class Pages:
             *self._both("/surprises", surprises.surprises),
             *self._both("/axis/{axis}", axis.axis),
             *self._both("/axis/{axis}/{name:path}", entity.entity),
+            *self._both("/picture/{axis}", picture.picture),
+            *self._both("/picture/{axis}/{name:path}", picture.picture),
             *self._both("/relation/{relation}/cell", cell.cell),
             Route("/relation/{relation}.csv", self._file(relation.relation_csv)),
             *self._both("/relation/{relation}", relation.relation),
@@ -104,7 +101,7 @@ class Pages:
     async def _get(self, page: Page, asked: Asked, address: str, as_json: bool = False, method: str = "GET") -> Made:
         key = f"{method} {address} {asked.part}"
         make = partial(self._made, page, asked, address, as_json)
-        return await self.kept.get(key, make, quick=page in QUICK)
+        return await self.kept.get(key, make, LANES.get(page, ""))
 
     def _made(self, page: Page, asked: Asked, address: str, as_json: bool) -> Made:
         try:
@@ -143,7 +140,7 @@ class Pages:
 
     def page(self, view: View, twin: str = "") -> str:
         """A view as HTML; twin: the address of the same in JSON."""
-        blocks = Markup(html.write_blocks(view.document.blocks, LOOK))
+        blocks = Markup(html.write_blocks(view.document.blocks, replace(LOOK, draw=self.drawing.draw)))
         template = self.templates.get_template(view.template)
         more = {"title": view.document.title, "blocks": blocks, "twin": twin, "run": str(self.site.run),
                 "relations": self.site.fit.model.relations, "query": "", **view.more}  # fmt: skip
@@ -184,6 +181,7 @@ def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
             finally:
                 tasks.cancel_scope.cancel()
                 site.trials.close()
+                pages.drawing.close()
 
     app = Starlette(routes=pages.routes(), lifespan=living,
                     exception_handlers={HTTPException: refused_by_router})  # fmt: skip

@@ -1,7 +1,8 @@
 """Answers that are kept: a run does not change, so a page that was made once is made."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import anyio
@@ -21,29 +22,29 @@ class Kept:
     """The answers asked for last, up to a number of bytes. All of it happens on the event loop, but the making.
 
     Who asks for an answer that is being made waits for it; so many are made at once, in threads, others wait. Those
-    that take no time do not wait for those that do.
+    of a lane wait for no other: what takes no time does not wait for what does.
     """
 
     def __init__(self, most: int, makers: int) -> None:
         self.most, self.size = most, 0
         self.made: OrderedDict[str, Made] = OrderedDict()
         self.making: dict[str, anyio.Event] = {}
-        self.makers = {quick: anyio.CapacityLimiter(makers) for quick in (True, False)}
+        self.makers = defaultdict[str, anyio.CapacityLimiter](partial(anyio.CapacityLimiter, makers))
 
-    async def get(self, key: str, make: Callable[[], Made], *, quick: bool) -> Made:
-        """The answer to a question; quick: whether it takes no time to make."""
+    async def get(self, key: str, make: Callable[[], Made], lane: str) -> Made:
+        """The answer to a question; lane: those with which it waits for its turn."""
         while True:
             if (found := self.made.get(key)) is not None:
                 self.made.move_to_end(key)
                 return found
             if key not in self.making:
-                return await self._make(key, make, quick)
+                return await self._make(key, make, lane)
             await self.making[key].wait()
 
-    async def _make(self, key: str, make: Callable[[], Made], quick: bool) -> Made:
+    async def _make(self, key: str, make: Callable[[], Made], lane: str) -> Made:
         ready = self.making[key] = anyio.Event()
         try:
-            made = await anyio.to_thread.run_sync(make, limiter=self.makers[quick])
+            made = await anyio.to_thread.run_sync(make, limiter=self.makers[lane])
             if made.lasting:
                 self._keep(key, made)
             return made

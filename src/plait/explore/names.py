@@ -66,10 +66,10 @@ class Names:
 
     # --- numbers → addresses
 
-    def address(self, index: str, row: int) -> str:
-        """The page of an entity."""
+    def address(self, index: str, row: int, kind: str = "axis") -> str:
+        """The page of an entity; kind: "picture" for that of its pictures."""
         labels = self.fit.labels[index]
-        page = f"/axis/{quote(labels.axis, safe='')}"
+        page = f"/{kind}/{quote(labels.axis, safe='')}"
         text = _sayable(labels, int(row))
         if text is None:
             return f"{page}?row={int(row)}"

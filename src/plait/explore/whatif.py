@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plait.explore import apart
 from plait.explore.asked import Refused
 
 MOST_WAITING = 8
@@ -117,7 +118,7 @@ class Trials:
         with contextlib.suppress(queue.Full):
             self.waiting.put_nowait(None)
         self.thread.join(GRACE)
-        _forget(worker)
+        apart.end(worker)
 
     # --- the thread
 
@@ -155,7 +156,7 @@ class Trials:
                 job.answer, job.state = told, told["kind"]
             return
         self.worker = None
-        _forget(worker)  # it has ended without an answer
+        apart.end(worker)  # it has ended without an answer
         if not job.ended:
             what = "the process that fits again has ended, perhaps for lack of memory; see the explorer's terminal."
             job.answer = {"what": what}
@@ -176,10 +177,7 @@ class Trials:
 
     def _started(self) -> "subprocess.Popen[str]":
         if self.worker is None or self.worker.poll() is not None:
-            apart: dict[str, Any] = {"process_group": 0} if sys.platform != "win32" else {"creationflags": 0x200}
-            self.worker = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", **apart
-            )  # in a group of its own, Ctrl-C of the terminal is not for it
+            self.worker = apart.start(self.command)
         return self.worker
 
     def _tell(self, line: Mapping[str, Any]) -> None:
@@ -188,15 +186,3 @@ class Trials:
             with contextlib.suppress(OSError, ValueError):
                 worker.stdin.write(json.dumps(line) + "\n")
                 worker.stdin.flush()
-
-
-def _forget(worker: "subprocess.Popen[str] | None") -> None:
-    """End a process, and close what leads to it."""
-    if worker is None:
-        return
-    worker.kill()
-    worker.wait()
-    for pipe in (worker.stdin, worker.stdout):
-        with contextlib.suppress(OSError, ValueError):
-            if pipe is not None:
-                pipe.close()

@@ -50,7 +50,10 @@ def entity_page(site: Site, axis: str, row: int) -> View:
         Section("Known links", [block for own in known for block in own[0]]),
         *alike,
     ]
-    return View(Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data))
+    document = Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data)
+    panels = len(uses) + (len(held) > 0)  # of the picture, two a row
+    more = {"picture": site.names.address(axis, row, "picture"), "height": min((panels + 1) // 2, 4)}
+    return View(document, "entity.html", more)
 
 
 def _uses(site: Site, axis: str) -> Iterator[tuple[str, str]]:
