@@ -116,6 +116,12 @@ def test_what_does_not_need_polars_works_in_a_forked_process(call, fits):
     assert in_child(lambda: NEED_NOTHING[call](*fits)) == "fine"
 
 
+def test_a_forked_process_shows_a_fit_without_its_picture(fits):
+    pytest.importorskip("vl_convert", reason="pictures need vl-convert: make setup")
+    assert "<svg" in fits[0]._repr_html_()
+    assert in_child(lambda: "<svg" in fits[0]._repr_html_() and 1 / 0) == "fine"
+
+
 def test_the_parent_of_a_forked_process_goes_on(fits):
     assert in_child(lambda: None) == "fine"
     assert len(fits[0].predict("X", TABLE.drop("value"))) == len(TABLE)

@@ -21,7 +21,7 @@ CONFIGS = {
     "unknown table": (
         ("[fit]", "[fits]"),
         "model.toml: there is no key 'fits'.\n"
-        "Did you mean 'fit'? Keys are model, rank, relations, exposures, labels, fit, choose.",
+        "Did you mean 'fit'? Keys are model, rank, relations, exposures, labels, titles, fit, choose.",
     ),
     "wrong type": (("sweeps = 40", 'sweeps = "40"'), "model.toml: [fit] sweeps must be a whole number, got '40'."),
     "syntax": (

@@ -1,5 +1,6 @@
 """Pictures as SVG, drawn without a browser: text, lines and axes have the colour of the page they stand in."""
 
+import os
 import re
 from collections.abc import Mapping
 from html import escape
@@ -37,8 +38,13 @@ CONFIG: Mapping[str, Any] = {
 NEEDED = "pip install 'tensorplait[report]'"
 
 
+_HOME = os.getpid()  # a process that is forked from this one waits for ever for what draws, whose threads it has not
+
+
 def drawn(picture: Picture) -> str | None:
-    """The picture as an SVG element; None where the packages that draw are not installed."""
+    """The picture as an SVG element; None where the packages that draw are not installed, or cannot work."""
+    if os.getpid() != _HOME:
+        return None
     try:
         import vl_convert
     except ImportError:
