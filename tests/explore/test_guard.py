@@ -53,6 +53,7 @@ def test_a_post_without_the_token_is_refused(served):
     [
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://[x"},
         {"Origin": "http://127.0.0.1:1"},
         {"Referer": "http://evil.example/page"},
         {"Sec-Fetch-Site": "cross-site"},

@@ -160,3 +160,13 @@ def test_an_ensemble_is_explored_as_well(tmp_path):
         assert len(own.get("/index.json").json()["members"]) == 2
         mixed = own.site.fit.predict("visits", {"user": ["x y"], "place": [4]})["mean"][0]
         assert own.get("/relation/visits/cell.json?user=x+y&place=4").json()["prediction"]["mean"] == mixed
+
+
+def test_where_rules_leave_nothing_to_propose_the_page_says_so_and_the_terminal_nothing(tmp_path, recwarn):
+    pairs = [(a, b) for a in "xyz" for b in "xyz" if a < b]
+    table = pl.DataFrame(pairs, ["a", "b"], orient="row")
+    model = "e[a, b] = U[a, r] U[b, r]; b: a"
+    plait.fit(model, {"e": table}, rank=2, sweeps=20, seed=0, tol=0).save(tmp_path / "all")
+    with serving(tmp_path / "all") as own:
+        assert "nothing can be proposed: all cells asked for are closed by" in own.get("/axis/a/x").text
+    assert not [one for one in recwarn if issubclass(one.category, plait.ClosedWarning)]

@@ -1,6 +1,7 @@
 """What-ifs: what they say, that they save nothing, and that they keep nobody waiting."""
 
 import hashlib
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -140,6 +141,28 @@ def test_data_that_moved_are_found_in_the_folder_that_was_named(tmp_path):
         assert told["state"] == "done"
 
 
+def test_a_run_that_was_replaced_is_not_mixed_with_the_one_that_is_shown(tmp_path):
+    run = make_run(tmp_path)
+    link = {f"link.{i}": str(name) for i, name in _reason(plait.load(run)).items()}
+    with serving(run) as own:
+        shutil.rmtree(run)
+        make_run(tmp_path, "tol = 1e-3\n")
+        told = waited(own, asked(own, changing="visits", change="hide", **link))
+        assert told["state"] == "failed"
+        assert "has changed since the explorer began" in told["what"]
+        assert own.get("/axis/user/x%20y").status_code == 200
+
+
+def test_a_process_that_cannot_be_started_is_said_and_the_next_question_is_taken(slow):
+    trials = slow(60)
+    trials.command = ["/there/is/no/such/program"]
+    first = trials.ask(QUESTION)
+    _until(first, "failed")
+    assert "No such file" in first.answer["what"]
+    trials.command = ["sleep", "60"]
+    _until(trials.ask(QUESTION), "running")
+
+
 # --- the queue, with a worker that never answers
 
 
@@ -149,7 +172,7 @@ def slow(monkeypatch):
     made = []
 
     def start(limit: float) -> Trials:
-        trials = Trials("nowhere", None, limit)
+        trials = Trials("nowhere", None, limit, "")
         trials.command = ["sleep", "60"]
         made.append(trials)
         return trials
@@ -185,6 +208,7 @@ def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
         cancelled = own.post(f"/whatif/{waiting[0].id}/cancel", {})
         assert cancelled.status_code == 303
         assert "It was cancelled" in own.get(f"/whatif/{waiting[0].id}").text
+        assert own.post("/whatif", {**CELL, "changing": "visits", "change": "hide", **link}).status_code == 303
         assert "Waiting" in own.get(f"/whatif/{waiting[-1].id}").text
 
 

@@ -106,7 +106,10 @@ def _from_here(headers: Headers) -> bool:
         return False
     origin, referer = headers.get("origin"), headers.get("referer")
     told = origin if origin is not None else referer
-    return told is None or urlsplit(told).netloc == headers["host"]
+    try:
+        return told is None or urlsplit(told).netloc == headers["host"]
+    except ValueError:  # no address at all
+        return False
 
 
 async def _body(headers: Headers, receive: Receive) -> bytes:

@@ -60,11 +60,12 @@ class Job:
 
 
 class Trials:
-    """All what-ifs of an explorer. limit: seconds that one may take."""
+    """All what-ifs of an explorer. limit: seconds that one may take; seal: of the run that is shown."""
 
-    def __init__(self, run: str, folder: str | None, limit: float) -> None:
+    def __init__(self, run: str, folder: str | None, limit: float, seal: str) -> None:
         self.limit, self.jobs = limit, OrderedDict[str, Job]()
-        self.command = [sys.executable, "-m", "plait.explore.worker", run, *([] if folder is None else [folder])]
+        self.command = [sys.executable, "-m", "plait.explore.worker", run, seal,
+                        *([] if folder is None else [folder])]  # fmt: skip
         self.waiting: queue.Queue[Job | None] = queue.Queue(MOST_WAITING)
         self.worker: subprocess.Popen[str] | None = None
         self.closed, self.lock = False, threading.Lock()
@@ -107,6 +108,8 @@ class Trials:
             running, job.state = job.state == "running", "cancelled"
             if running:
                 self._tell({"cancel": job.id})
+            with contextlib.suppress(ValueError), self.waiting.mutex:  # the next one has its place
+                self.waiting.queue.remove(job)
         return job
 
     def close(self) -> None:
@@ -138,6 +141,8 @@ class Trials:
             self._tell({"id": job.id, "relation": q.relation, "cell": q.cell, "changing": q.changing, "link": q.link,
                         "value": q.value})  # fmt: skip
             self._listen(job, worker)
+        except OSError as error:  # no process could be started
+            job.answer, job.state = {"what": f"nothing can be fitted: {error.strerror}."}, "failed"
         finally:
             watch.cancel()
             job.seconds = time.monotonic() - began

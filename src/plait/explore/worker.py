@@ -1,22 +1,28 @@
-"""The process that fits again for what-ifs: `python -m plait.explore.worker RUN [FOLDER]`.
+"""The process that fits again for what-ifs: `python -m plait.explore.worker RUN SEAL [FOLDER]`.
 
 It reads a question a line on stdin, as JSON, and writes progress and answers to stdout. It ends when stdin does, so
-that it never outlives the explorer. A question: {"id", "relation", "cell", "changing", "link", "value"}, cells by row
+that it never outlives the explorer. SEAL is that of the run that the explorer shows: rows of another one are other
+entities. A question: {"id", "relation", "cell", "changing", "link", "value"}, cells by row
 numbers; or {"cancel": id}.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import queue
 import sys
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from plait.answer.explain.trial import try_change
 from plait.config.again import data_of
-from plait.errors import PlaitError
+from plait.errors import PlaitError, StoreError
 from plait.result import Fit, load
+from plait.run.folder import manifest
+from plait.saying import FilePlace
 
 
 class Cancelled(Exception):
@@ -26,8 +32,8 @@ class Cancelled(Exception):
 class Worker:
     """Reads the run and its data at the first question, and keeps them."""
 
-    def __init__(self, run: str, folder: str | None, out: Any) -> None:
-        self.run, self.folder, self.out = run, folder, out
+    def __init__(self, run: str, seal: str, folder: str | None, out: Any) -> None:
+        self.run, self.seal, self.folder, self.out = run, seal, folder, out
         self.cancelled: set[str] = set()
         self.held: tuple[Fit, Any] | None = None
 
@@ -57,6 +63,9 @@ class Worker:
     def _data(self) -> tuple[Fit, Any]:
         if self.held is None:
             fit = load(self.run)
+            if seal(manifest(self.run)) != self.seal:
+                raise StoreError("the run has changed since the explorer began.", where=FilePlace(Path(self.run)),
+                                 cure="Start the explorer again.")  # fmt: skip
             self.held = fit, data_of(fit, self.run, self.folder)
         return self.held
 
@@ -67,17 +76,22 @@ class Worker:
             self.say(id, "progress", phase=phase, sweep=sweep)
 
 
+def seal(header: Mapping[str, Any]) -> str:
+    """What tells a run from others: a digest of its manifest, which has those of all its files."""
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
+
+
 def _named(fit: Fit, relation: str, rows: list[int]) -> dict[str, Any]:
     return {i: fit.labels[i][row] for i, row in zip(fit.model.equation(relation).indices, rows)}
 
 
-def main(run: str, folder: str | None = None) -> None:
+def main(run: str, seal: str, folder: str | None = None) -> None:
     """Answer until stdin ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints does not disturb the answers
     with contextlib.suppress(AttributeError, OSError):
         os.nice(10)  # who reads pages goes first
-    worker, questions = Worker(run, folder, out), queue.Queue[dict[str, Any]]()
+    worker, questions = Worker(run, seal, folder, out), queue.Queue[dict[str, Any]]()
 
     def listen() -> None:
         for line in sys.stdin:

@@ -43,7 +43,7 @@ def check_value(likelihood: Likelihood, value: float, relation: str) -> None:
             where=Subject(relation),
             got=value,
             wanted=what,
-            cure=f"{likelihood.wanted}, over 0.",
+            cure=f"{likelihood.wanted}; those of links are over 0.",
         )
 
 

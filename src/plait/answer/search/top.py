@@ -65,6 +65,27 @@ def top(
     equal cells compete for the last places it is not their names that decide, but it is the same ones in every call;
     those shown are in the order of their rows.
     """
+    table, closed = proposed(
+        fit, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new
+    )  # fmt: skip
+    if closed is not None:
+        warnings.warn(closed, stacklevel=3)
+    return table
+
+
+def proposed(
+    fit: Fitted,
+    relation: str,
+    k: int = 10,
+    *,
+    given: Mapping[str, Any] | None = None,
+    each: str | Sequence[str] | None = None,
+    known: bool = False,
+    exclude: Any = None,
+    score: str = "mean",
+    new: Any = None,
+) -> "tuple[pl.DataFrame, ClosedWarning | None]":
+    """What `top` answers, and what it would warn of: threads share filters of warnings, and cannot catch them."""
     equation = fit.model.equation(relation)
     k = checked_count(k)
     if score not in SCORES:
@@ -85,17 +106,8 @@ def top(
     rows, scores = _found(fit, equation, candidates, places, k, scored)
     if score == "mean" and not (fit.likelihood[relation].binary or fit.likelihood[relation].plain):
         scores = score_of(fit, relation, rows, by=score)  # they were ranked by the rate, of which it is a multiple
-    if k and not len(rows):
-        _explain_nothing(relation, candidates)
-    return _table(fit, equation, rows, scores, score, places)
-
-
-def likeliest(fit: Fitted, relation: str, k: int, given: Mapping[str, Any]) -> "pl.DataFrame":
-    """The same by probability, without a warning: for lists that may be empty, also in threads that share filters."""
-    equation = fit.model.equation(relation)
-    candidates = Candidates(fit, relation, _axes(fit, equation, given), False, read_excluded(fit, relation, None), [])
-    rows, scores = _found(fit, equation, candidates, [], k, partial(score_of, fit, relation, by="probability"))
-    return _table(fit, equation, rows, scores, "probability", [])
+    closed = _nothing(relation, candidates) if k and not len(rows) else None
+    return _table(fit, equation, rows, scores, score, places), closed
 
 
 def _hosting(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None, new: Any) -> Fitted:
@@ -129,16 +141,17 @@ def _found(
 HIDDEN = Phrase(f"{Argument('hidden', of='Relation'):=} of its plait.Relation", "hidden in the config")
 
 
-def _explain_nothing(relation: str, candidates: Candidates) -> None:
-    """Say it where rules, and not only known links, leave nothing to propose."""
-    if rules := candidates.rules():
-        more = "" if candidates.known is None else ", or known already"
-        warning = ClosedWarning(
-            f"nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.",
-            where=Subject(relation),
-            cure=f"Ask for others. What is unknown rather than impossible belongs into {HIDDEN}.",
-        )
-        warnings.warn(warning, stacklevel=4)
+def _nothing(relation: str, candidates: Candidates) -> ClosedWarning | None:
+    """What to say where rules, and not only known links, leave nothing to propose."""
+    rules = candidates.rules()
+    if not rules:
+        return None
+    more = "" if candidates.known is None else ", or known already"
+    return ClosedWarning(
+        f"nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.",
+        where=Subject(relation),
+        cure=f"Ask for others. What is unknown rather than impossible belongs into {HIDDEN}.",
+    )
 
 
 # --- arguments

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from plait.answer.groups.profile import profile
-from plait.answer.search.top import top
-from plait.errors import ClosedWarning, SettingError
+from plait.answer.search.top import proposed
+from plait.errors import SettingError
 from plait.explore.asked import Asked, View, shorten
 from plait.explore.pages.links import Filter, chosen, frame, matching, predicted_rows, table_rows
 from plait.explore.site import Site
@@ -113,10 +113,9 @@ def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block]
 
 def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, list[dict[str, Any]]]:
     indices = site.fit.model.equation(relation).indices
-    try:
-        found = top(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
-    except ClosedWarning as nothing:
-        return Note(f"{relation}: {nothing.what}"), []
+    found, closed = proposed(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
+    if closed is not None:
+        return Note(f"{relation}: {closed.what}"), []
     rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "low", "high"])
     columns = [*indices, "reasons", "probability", "mean", "± sd", "low", "high"]
     lines = [[*own[:-5], Share(own[-5]), *own[-4:]] for own in rows]

@@ -1,13 +1,11 @@
 """The most probable links that are not known yet, with reasons."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plait.answer.explain import explain
 from plait.answer.explain.text import link_words, measure, no_reason
-from plait.answer.search.top import top
-from plait.errors import ClosedWarning
+from plait.answer.search.top import proposed
 from plait.report.names import called
 from plait.report.subject import Subject
 from plait.show.document import Block, Details, Note, Section, Table
@@ -39,13 +37,10 @@ def explained(subject: Subject) -> int:
 
 
 def _of_relation(subject: Subject, relation: str, most: int) -> Iterator[Block]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ClosedWarning)
-        found = top(subject.fit, relation, LINKS)
-    yield from (Note(str(one.message).replace("\n", " ")) for one in caught)
+    found, closed = proposed(subject.fit, relation, LINKS)
     if found.is_empty():
-        if not caught:
-            yield Note("Every cell that may have a link is a known link already.")
+        known = "Every cell that may have a link is a known link already."
+        yield Note(known if closed is None else str(closed).replace("\n", " "))
         return
     indices = subject.fit.model.equation(relation).indices
     cells = [{index: row[index] for index in indices} for row in found.head(most).to_dicts()]
