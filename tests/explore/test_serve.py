@@ -113,6 +113,20 @@ def test_ctrl_c_ends_it_while_a_what_if_runs(process, run):
         assert not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
 
 
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+def test_ctrl_c_ends_it_without_a_word_while_a_client_is_slow(process, twice):
+    own = process()
+    with socket.create_connection(("127.0.0.1", own.port)) as client:
+        client.sendall(b"POST /whatif HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\na")
+        assert httpx.get(own.url, trust_env=False).status_code == 200
+        if twice:
+            own.process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        code, said = own.end()
+    assert code == 0
+    assert said == ""
+
+
 def _children(pid: int) -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -1,10 +1,12 @@
 """The server: a socket, a run that is read, and pages until Ctrl-C."""
 
 import errno
+import logging
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,8 @@ def serve(
         sys.setswitchinterval(0.001)  # pages that are made do not keep those waiting that are
         say(_address(host, listening))
         try:
-            server_of(build(site, host)).run(sockets=[listening])
+            with quiet_end(server_of(build(site, host))) as server:
+                server.run(sockets=[listening])
         except KeyboardInterrupt:  # the way to end it
             return
         finally:
@@ -84,6 +87,21 @@ def server_of(app: Any) -> Any:
         timeout_graceful_shutdown=SHUTDOWN, limit_concurrency=500, h11_max_incomplete_event_size=65_536,
     )  # fmt: skip
     return uvicorn.Server(config)
+
+
+@contextmanager
+def quiet_end(server: Any) -> Iterator[Any]:
+    """A server that, once it was told to end, says nothing of answers that it breaks off."""
+
+    def passes(record: logging.LogRecord) -> bool:
+        return not server.should_exit
+
+    logger = logging.getLogger("uvicorn.error")
+    logger.addFilter(passes)
+    try:
+        yield server
+    finally:
+        logger.removeFilter(passes)
 
 
 def _needed() -> None:
