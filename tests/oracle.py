@@ -731,3 +731,10 @@ def _dot_logs(counts: Mapping[str, Array], logs: Mapping[str, Array]) -> float:
     return float(
         sum(np.where(n > 0, n * np.where(n > 0, logs[factor], 0.0), 0.0).sum() for factor, n in counts.items())
     )
+
+
+def sd_of_shares(mean, variance):
+    """The sd of mean / Σ mean (n,) by its Jacobian, at most that of a share which is all or nothing."""
+    shares = mean / mean.sum()
+    jacobian = (np.eye(len(mean)) - shares[:, None]) / mean.sum()
+    return np.sqrt(np.minimum(jacobian**2 @ variance, shares * (1 - shares)).clip(0))

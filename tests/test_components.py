@@ -9,6 +9,7 @@ import pytest
 import plait
 from tests import pairs as paired
 from tests.cases import make
+from tests.oracle import sd_of_shares
 from tests.sums import sum_fit
 
 MODELS = ("cp3", "tucker", "tucker2", "train", "block_term", "two_visible", "coupled_paper", "nmf_order", "friends")
@@ -73,7 +74,7 @@ def by_hand(fit):
             for c in range(fit.rank[latent]):
                 scale = mean[:, c].sum()
                 found[latent, c, name, visible] = (
-                    mean[:, c] / scale, np.sqrt(variance[:, c]) / scale, popular(fit, name, visible),
+                    mean[:, c] / scale, sd_of_shares(mean[:, c], variance[:, c]), popular(fit, name, visible),
                     data[:, c] / mean[:, c],
                 )  # fmt: skip
     return found
@@ -91,7 +92,7 @@ def check(fit):
         rows = own["entity"].cast(pl.Int64).to_numpy()
         assert sorted(rows) == list(range(len(weight)))
         np.testing.assert_allclose(own["weight"], weight[rows], rtol=1e-9)
-        np.testing.assert_allclose(own["sd"], sd[rows], rtol=1e-9)
+        np.testing.assert_allclose(own["sd"], sd[rows], rtol=1e-7, atol=1e-7)
         assert own["weight"].sum() == pytest.approx(1.0)
         assert own["weight"].to_list() == sorted(own["weight"], reverse=True)
         known = popularity[rows] > 0
@@ -167,6 +168,18 @@ def test_two_indices_of_one_factor_are_one_set_of_components():
     assert table.filter(pl.col("factor") == "A")["index"].unique().to_list() == ["a"]
     shares = fit.coupling().group_by("component").agg(pl.col("share").mean()).sort("component")["share"]
     assert table.filter(pl.col("factor") == "A")["share_X"].to_list() == pytest.approx(shares.to_list())
+
+
+def test_the_sd_is_that_of_shares_which_are_drawn_from_the_posterior():
+    fit = make("cp3").fit(sweeps=50)
+    factor = next(name for name in fit.factors)
+    C, D = (np.broadcast_to(array, fit.factors[factor].mean.shape) for array in
+            (fit.factors[factor].concentration, fit.factors[factor].scale))  # fmt: skip
+    drawn = np.random.default_rng(0).gamma(C, D, (20_000, *C.shape))
+    wanted = (drawn / drawn.sum(axis=1, keepdims=True)).std(axis=0)
+    heavy = fit.components(top=1).filter(pl.col("factor") == factor)  # of light ones the first order says little
+    for component, entity, sd in heavy.select("component", "entity", "sd").rows():
+        assert sd == pytest.approx(wanted[int(entity), component], rel=0.3)
 
 
 @pytest.mark.parametrize("method", ["em", "map"])

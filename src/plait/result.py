@@ -146,9 +146,9 @@ class Fit(Fitted):
 
         The columns are component (the number that `coupling` and `explain` give it), index (the latent one), factor,
         axis, entity (its name as text), weight, sd, lift, data and a share for every relation. weight: the entity's
-        share of the component in that factor, its mean over the sum of all entities'. sd: of the same, posterior sd
-        over that sum; 0 under EM and MAP. lift: weight over the entity's share of the known counts of the relations in
-        which the factor stands; null where it has none. data: how much of the weight comes from data, and not from the
+        share of the component in that factor, its mean over the sum of all entities'. sd: of that share, to first
+        order; 0 under EM and MAP. lift: weight over the entity's share of the known counts of the relations in which
+        the factor stands; null where it has none. data: how much of the weight comes from data, and not from the
         prior, 0 to 1; 1 under EM and of a given factor. share_visits: the component's share of the known counts of
         visits, from `coupling`; null where the relation does not have it. Of a fit with titles, entity_title stands
         behind entity.

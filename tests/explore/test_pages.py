@@ -9,6 +9,7 @@ import polars as pl
 
 import plait
 from tests.explore.conftest import HARD, make_run, serving, tables
+from tests.oracle import sd_of_shares
 
 
 def test_home_has_every_relation_and_axis_with_its_size(served):
@@ -27,7 +28,7 @@ def test_the_profile_of_an_entity_is_that_of_the_factors(served):
     rest = fit.factors["P"].mean.sum(axis=0) + fit.factors["F"].mean.sum(axis=0)  # of both terms that have U
     held = fit.factors["U"].mean[row] * rest
     np.testing.assert_allclose(own["share"], held / held.sum(), rtol=1e-9)
-    np.testing.assert_allclose(own["sd"], fit.factors["U"].sd[row] * rest / held.sum(), rtol=1e-9)
+    np.testing.assert_allclose(own["sd"], sd_of_shares(held, (fit.factors["U"].sd[row] * rest) ** 2), rtol=1e-7)
 
 
 def test_predicted_known_and_similar_are_what_the_fit_answers(served):

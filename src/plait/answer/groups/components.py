@@ -1,6 +1,6 @@
 """Who is in a component: the entities that hold most of it, in every factor that has it.
 
-    weight = E / Σ E over the entities of the axis        sd = posterior sd / the same sum
+    weight = E / Σ E over the entities of the axis        sd = of that share, to first order (`share_sd`)
     lift   = weight / the entity's share of the known counts of the relations in which the factor stands
     data   = Σ E (C − prior)/C / Σ E, of the entity's own entries
 
@@ -17,7 +17,7 @@ from plait.answer.explain.coupling import coupling
 from plait.answer.explain.entities import largest
 from plait.answer.explain.families import Family, families
 from plait.answer.explain.latent import name_terms
-from plait.answer.groups.holding import Holding, holdings
+from plait.answer.groups.holding import Holding, holdings, share_sd
 from plait.answer.titles import title_column
 from plait.errors import SettingError
 from plait.run.record import Fitted
@@ -66,6 +66,7 @@ def _listed(
         at = np.arange(len(rows[part])), number[part]
         variance[part] = _alone(holding, place, holding.variance(rows[part]), 2)[at]
         learnt[part] = _alone(holding, place, holding.learnt(rows[part]), 1)[at]
+    whole = _alone(holding, place, holding.variances[None], 2)[0]
     names = holding.fit.labels[holding.index].names.gather(rows)
     lift = np.divide(mean / scale, popular[rows], out=np.full(len(rows), np.nan), where=popular[rows] > 0)
     columns: dict[str, Any] = {
@@ -76,7 +77,7 @@ def _listed(
         "entity": names.cast(pl.String),
         **_titles(holding, names),
         "weight": mean / scale,
-        "sd": np.sqrt(variance) / scale,
+        "sd": share_sd(mean / scale, variance / scale**2, whole[number] / scale**2),
         "lift": pl.Series(lift, nan_to_null=True),
         "data": np.clip(np.divide(learnt, mean, out=np.zeros(len(rows)), where=mean > 0), 0.0, 1.0),
     }

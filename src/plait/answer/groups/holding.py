@@ -23,6 +23,8 @@ from plait.model.network import CELLS, Block, log_contract
 from plait.run.record import Fitted, Posterior
 from plait.types import Array, Rows
 
+PIECE = 1 << 16  # entities whose variances are added up at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Holding:
@@ -89,6 +91,12 @@ class Holding:
         return self._variances[rows]
 
     @cached_property
+    def variances(self) -> Array:
+        """The same of all entities together, (*latent)."""
+        pieces = (np.arange(at, min(at + PIECE, self.size)) for at in range(0, self.size, PIECE))
+        return np.asarray(np.sum([self.variance(rows).sum(axis=0) for rows in pieces], axis=0))
+
+    @cached_property
     def _variances(self) -> Array:
         """Those of all entities, where rows of the factor are added up."""
         return self.summed(self.posterior.concentration * self.posterior.scale**2)
@@ -139,6 +147,16 @@ class Holding:
                 column = known.cells[:, equation.indices.index(index)].astype(np.int64)
                 found += np.bincount(column, counts, self.size)
         return found
+
+
+def share_sd(shares: Array, own: Array, whole: Array) -> Array:
+    """The sd of shares of a sum, to first order: of what they are shares of is known the variance of each and of all,
+    over the square of the sum.
+
+    No share is further from its mean m than √(m (1 − m)), also where the first order is not enough.
+    """
+    variance = own * (1.0 - 2.0 * shares) + shares**2 * whole
+    return np.asarray(np.sqrt(np.clip(np.minimum(variance, shares * (1.0 - shares)), 0.0, None)))
 
 
 def holdings(fit: Fitted) -> Sequence[Holding]:

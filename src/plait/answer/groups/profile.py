@@ -1,6 +1,6 @@
 """Which components an entity is in: its profile, by which `similar` compares.
 
-    share = E·rest / Σ E·rest over components     sd = posterior sd·rest / the same sum     data as in `components`
+    share = E·rest / Σ E·rest over components     sd = of that share (`share_sd`)     data as in `components`
 
 with the weights `rest` of `holding`, so a share is one of the counts that are expected of the entity.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.answer.groups.holding import Holding, holdings
+from plait.answer.groups.holding import Holding, holdings, share_sd
 from plait.answer.predict.lookup import row_named
 from plait.run.record import Fitted
 from plait.types import Array
@@ -45,7 +45,9 @@ def _rows(own: Holding, row: int) -> list[tuple[Any, ...]]:
     for place, index in enumerate(own.latent):
         mean, spread, data = (_alone(array, place) for array in (held, variance, learnt))
         part = np.clip(np.divide(data, mean, out=np.zeros(len(mean)), where=mean > 0), 0.0, 1.0)
-        parts = zip((mean / total).tolist(), (np.sqrt(spread) / total).tolist(), part.tolist())
+        shares = mean / total
+        sd = share_sd(shares, spread / total**2, spread.sum() / total**2)
+        parts = zip(shares.tolist(), sd.tolist(), part.tolist())
         found += [(own.factor, own.axis, index, n, *three) for n, three in enumerate(parts)]
     return found
 

@@ -63,8 +63,8 @@ def _leading(e: "Explanation") -> str:
 
 
 def _note(count: int, reasons: "list[Explanation]", counts: bool) -> str:
-    of = "the value" if counts else "the probability"
-    said = [f"low and high: a 90 % interval of {of}."]
+    first, of = ("The largest means come first. ", "the value") if counts else ("", "the probability")
+    said = [f"{first}low and high: a 90 % interval of {of}."]
     if reasons and reasons[0].reasons:
         said.append(f"The percentage of a reason is {measure(reasons[0])}; a click opens all reasons.")
     if len(reasons) < count:
