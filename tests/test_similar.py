@@ -70,6 +70,12 @@ def test_sd_is_how_far_draws_from_the_posterior_are():
     np.testing.assert_allclose(table["sd"], expected, rtol=0.2)
 
 
+def test_how_many_are_asked_for_does_not_change_what_is_said_of_each():
+    fit = make("cp3").fit(sweeps=5)
+    whole = fit.similar("i", 0, 4)
+    assert fit.similar("i", 0, 2).rows() == whole.rows()[:2]
+
+
 def test_who_has_no_data_is_like_nobody_for_sure():
     rng = np.random.default_rng(0)
     X = np.kron(np.eye(3), np.ones((5, 6))) * rng.poisson(4.0, (15, 18)).astype(float)

@@ -100,16 +100,17 @@ def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own
     """
     if all(np.isinf(part.posterior.concentration.flat[0]) for part in parts):
         return np.asarray((own - shown) ** 2)
-    rng = np.random.default_rng(SEED)
     found = np.zeros((DRAWS, len(rows)))
-    for part, weight in zip(parts, weights):
-        profiles = np.sqrt(_drawn(part, np.append(row, rows), rng))
+    for number, (part, weight) in enumerate(zip(parts, weights)):
+        profiles = np.sqrt(_drawn(part, np.append(row, rows), number))
         found += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
     return np.asarray(((found - shown) ** 2).mean(axis=0))
 
 
-def _drawn(part: Holding, rows: Rows, rng: np.random.Generator) -> Array:
+def _drawn(part: Holding, rows: Rows, number: int) -> Array:
     """Profiles of some entities in draws from the posterior, (draws, n, components); sums of Gammas as one Gamma.
+
+    number: of the factor. Draws of the first entities do not depend on how many follow.
 
     In logarithms: a Gamma of small concentration underflows. log G(C) = log G(C + 1) + log U / C.
     """
@@ -119,8 +120,10 @@ def _drawn(part: Holding, rows: Rows, rng: np.random.Generator) -> Array:
         logs = np.log(mean * part.rest.ravel())
     some = (mean > 0) & (variance > 0)
     C = np.divide(mean**2, variance, out=np.ones(mean.shape), where=some)
-    draws = np.log(rng.standard_gamma(C + 1.0, (DRAWS, *C.shape))) + np.log1p(-rng.random((DRAWS, *C.shape))) / C
-    return _softmax(np.where(some, logs + draws - np.log(C), logs))
+    gammas, uniforms = (np.random.default_rng([SEED, number, way]) for way in range(2))
+    shape = len(rows), DRAWS, C.shape[1]
+    draws = np.log(gammas.standard_gamma(C[:, None] + 1.0, shape)) + np.log1p(-uniforms.random(shape)) / C[:, None]
+    return _softmax(np.where(some, logs + np.moveaxis(draws, 1, 0) - np.log(C), logs))
 
 
 def _profiles(held: Array) -> Array:
