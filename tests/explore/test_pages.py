@@ -147,7 +147,7 @@ def test_titles_stand_beside_names_and_are_searched(run, tmp_path):
     fit = plait.load(run).titled({"place": {1: "The old café", 2: "Gym"}})
     fit.save(tmp_path / "titled")
     with serving(tmp_path / "titled") as own:
-        assert "The old café (1)" in own.get("/axis/place/1").text
+        assert "1 &quot;The old café&quot;" in own.get("/axis/place/1").text
         found = own.get("/search.json?q=OLD CAF").json()["found"]["place"]
         assert [entity["name"] for entity in found] == [1]
         assert found[0]["title"] == "The old café"

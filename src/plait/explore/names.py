@@ -47,7 +47,7 @@ class Names:
     def text(self, index: str, row: int) -> str:
         """The name for people: its title beside it."""
         name, title = write_label(self.label(index, row)), self.title(index, row)
-        return name if title is None else f"{title} ({name})"
+        return name if title is None else f'{name} "{title}"'
 
     def ref(self, index: str, row: int) -> Ref:
         """The name as a link to its page."""
