@@ -7,7 +7,7 @@ import typer
 
 from plait.cli.dialect import of_config
 from plait.cli.options import ConfigFile, Json, named_path
-from plait.cli.output import emit, grid, out
+from plait.cli.output import emit, grid, out, to_stderr
 from plait.config import read_config
 from plait.data.blocks.memory import bytes_of
 from plait.show.words import write_bytes
@@ -25,7 +25,8 @@ def pack(
     """Sort tables that are larger than memory into blocks on disk.
 
     Nothing is read as a whole. A folder of blocks that is there already is replaced, once the new one is complete. A
-    source may name many files: source = "logs/*.parquet".
+    source may name many files: source = "logs/*.parquet". Cut off, the same command goes on from the last step that was
+    finished, and says so.
 
     \b
     Examples:
@@ -33,12 +34,14 @@ def pack(
       plait pack model.toml -o visits.blocks --memory 500MB
       plait pack model.toml -o visits.blocks --json
     """
-    from plait.fitting.packing import pack as pack_all
+    from plait.fitting.packing import pack_telling
 
     budget = bytes_of(memory)
     found = read_config(config)
     with of_config(found):
-        packed = pack_all(found.model, found.scans(), output, memory=budget, labels=found.labels())
+        packed = pack_telling(
+            found.model, found.scans(), output, budget, found.labels(), tell=lambda words: to_stderr("going on", words)
+        )
     relations = packed.relations.values()
     if json:
         emit(

@@ -1,5 +1,6 @@
 """Which names occur in a column, found batch by batch; of integers also how often."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 SLACK = 4  # places of a table of counts for each row, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The names of a column that was gone through before, and how often each occurs, where that is known."""
+
+    names: "pl.Series"
+    counts: "tuple[pl.Series, NDArray[np.int64]] | None"
 
 
 class Collected:

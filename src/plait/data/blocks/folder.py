@@ -1,8 +1,9 @@
 """The folder of blocks: new files first, then the manifest that names them, then the old files go.
 
 Every file that a pack writes has the pack's own token in its name. A crash at any moment leaves the old manifest with
-its files, or the new one with its own; what else is there is nobody's, and the next pack removes it. A lock, with the
-process that holds it, keeps two packs from one folder.
+its files, or the new one with its own. What else is there the next pack removes, unless a journal says that it is the
+beginning of the same: then it goes on with that. A lock, with the process that holds it, keeps two packs from one
+folder.
 """
 
 import contextlib
@@ -20,8 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from plait.data.blocks.durable import sync_folder
 from plait.data.blocks.file import Bytes
-from plait.errors import StoreError
+from plait.data.blocks.journal import Journal
+from plait.errors import PlaitError, StoreError
 from plait.machine import path_fault
 from plait.saying import FilePlace
 
@@ -35,8 +38,38 @@ AGAIN = "Fetch a copy of the folder, or pack again."
 class Draft:
     """What becomes of a folder while it is packed: files of one token, and the entries of a manifest for them."""
 
-    def __init__(self, place: Path) -> None:
-        self.place, self.token = place, secrets.token_hex(4)
+    def __init__(self, place: Path, key: str | None = None) -> None:
+        self.place = place
+        self._begin(key)
+
+    def _begin(self, key: str | None) -> None:
+        self.token = secrets.token_hex(4)
+        self.journal = Journal(self.spill, key)
+
+    def begin_again(self, key: str | None) -> None:
+        """Without anything that is there already."""
+        sweep(self.place, _token(self.place))
+        self._begin(key)
+
+    def go_on(self) -> None:
+        """Take over what a pack of the same has left, if one has; all else that is left goes."""
+        published = _token(self.place)
+        for spill in sorted(self.place.glob("*-spill")):
+            token = spill.name.removesuffix("-spill")
+            found = Journal.read(spill, self.journal.key) if token != published else None
+            if found is not None:
+                self.token, self.journal = token, found
+                break
+        self.leave()
+
+    def leave(self) -> None:
+        """Keep what the journal names and what is published, for whoever goes on."""
+        published = _token(self.place)
+        named = self.journal.files if self.token != published else set()
+        sweep(self.place, published, self.token if named else None)
+        for path in [*self.place.glob(f"{self.token}-*"), *self.spill.rglob("*")] if named else []:
+            if path.is_file() and path not in named:
+                path.unlink()
 
     @property
     def spill(self) -> Path:
@@ -63,42 +96,39 @@ class Draft:
         text = json.dumps({"format": FORMAT, "version": VERSION, **manifest}, ensure_ascii=False, allow_nan=False)
         entry = self.put("manifest.json", text.encode())
         os.replace(self.place / entry["file"], self.place / MANIFEST)
-        sync(self.place)
+        sync_folder(self.place)
         sweep(self.place, keep=self.token)
 
 
-def sweep(place: Path, keep: str) -> None:
-    """Remove what packs before, or beside, have left; keep: the token whose files stay."""
+def sweep(place: Path, keep: str, draft: str | None = None) -> None:
+    """Remove what packs before, or beside, have left; keep: the token whose files stay; draft: of another one."""
+    stay = (f"{keep}-", f"{draft or keep}-", LOCK)
     for path in place.iterdir():
-        if OURS.fullmatch(path.name) and not path.name.startswith((f"{keep}-", LOCK)):
+        if OURS.fullmatch(path.name) and not path.name.startswith(stay):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     shutil.rmtree(place / f"{keep}-spill", ignore_errors=True)
 
 
-def sync(place: Path) -> None:
-    """Wait until the disk has what a folder names."""
-    if os.name != "nt":
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 @contextlib.contextmanager
-def drafting(path: str | os.PathLike[str]) -> Iterator[Draft]:
-    """A draft of a folder that nobody else packs meanwhile; what it wrote goes where it is not published."""
+def drafting(path: str | os.PathLike[str], key: str | None = None) -> Iterator[Draft]:
+    """A draft of a folder that nobody else packs meanwhile, begun by another pack of the same key, perhaps.
+
+    What it wrote goes where it is not published, but for steps that are finished: they stay unless data are refused.
+    """
     place = Path(path)
     _check(place)
     with _naming_refusals(place):
         place.mkdir(parents=True, exist_ok=True)
         with _locked(place):
-            sweep(place, _token(place))
-            draft = Draft(place)
+            draft = Draft(place, key)
+            draft.go_on()
             try:
                 yield draft
+            except PlaitError:
+                draft.begin_again(None)
+                raise
             finally:
-                sweep(place, _token(place))
+                draft.leave()
 
 
 def _token(place: Path) -> str:
@@ -222,7 +252,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise StoreError(f"there can be no such folder: {fault}.", where=FilePlace(place), cure=NOT_OURS)
     if not (place / MANIFEST).exists():
         what = "there is no such folder" if not place.exists() else f"these are no blocks: there is no {MANIFEST}"
-        if (place / LOCK).exists():
+        if (place / LOCK).exists() or any(place.glob("*-spill")):
             what = "the folder is being packed, or its pack was cut off"
         raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
     try:

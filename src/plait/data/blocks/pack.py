@@ -1,7 +1,8 @@
 """Tables larger than memory -> a folder of blocks.
 
 Two passes over every table: the first finds the names of all axes, the second turns them into row numbers and deals
-entries into ranges of the root axis; then each range is sorted and written as blocks.
+entries into ranges of the root axis; then each range is sorted and written as blocks. A journal says which steps are
+finished, for a pack that goes on where another was cut off.
 """
 
 import hashlib
@@ -11,9 +12,11 @@ from os import PathLike
 from typing import Any
 
 from plait.data.binding.bind import declared_names, labels_of, relations_of
-from plait.data.blocks.folder import Draft, drafting
+from plait.data.blocks.folder import Draft, check_content, drafting
+from plait.data.blocks.journal import COLLECTED, dealt_step, key_of, written_step
 from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.relation import Packing
+from plait.data.blocks.steps import note_dealt, note_names, take_dealt, take_names
 from plait.data.labels.names import Labels
 from plait.data.reading.arrays import is_array
 from plait.data.reading.relation import Relation
@@ -25,6 +28,7 @@ from plait.version import __version__
 
 Report = Callable[[float], None]
 COLLECTING, DEALING = 0.25, 0.35  # shares of the work, about; the rest is sorting and writing
+RECORD = 8  # bytes of a row that was dealt, at least
 
 
 def pack_blocks(
@@ -34,19 +38,38 @@ def pack_blocks(
     memory: int,
     labels: Mapping[str, Sequence[Any]] | None = None,
     report: Report = lambda share: None,
+    tell: Callable[[str], None] = lambda words: None,
 ) -> None:
-    """Make the tables of a model the content of a folder; report: told from time to time which share is done."""
+    """Make the tables of a model the content of a folder.
+
+    report: told from time to time which share is done; tell: which steps of a pack that was cut off are taken over."""
     refuse_in_fork("plait.pack")
     relations = relations_of(model, data)
     for name, relation in relations.items():
         _refuse(model, name, relation)
     declared = declared_names(model, labels or {})
-    with drafting(path) as draft:
+    with drafting(path, key_of(model, relations, memory, declared)) as draft:
+        if draft.journal:
+            tell(draft.journal.words())
         try:
-            _pack(model, relations, draft, memory, declared, report)
+            _pack_or_begin_again(model, relations, draft, memory, declared, report)
         except SameHashError:
+            draft.begin_again(None)
             _pack(model, relations, draft, memory, declared, report, exact=True)
     report(1.0)
+
+
+def _pack_or_begin_again(model: Model, relations: Mapping[str, Relation], draft: Draft, *others: Any) -> None:
+    """Where something is wrong with steps that were taken over, or with the data, do all of them: so errors are those
+    of a pack that was never cut off."""
+    if draft.journal:
+        try:
+            return _pack(model, relations, draft, *others)
+        except (OSError, SameHashError):
+            raise
+        except Exception:
+            draft.begin_again(draft.journal.key)
+    _pack(model, relations, draft, *others)
 
 
 def _pack(
@@ -64,15 +87,20 @@ def _pack(
         name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", memory, exact=exact)
         for n, (name, one) in enumerate(relations.items())
     }
-    _collect(readers, report)
+    _collect(readers, draft, memory, report)
     names = _names(model, readers, declared)
     rows = sum(reader.rows for reader in readers.values())
     share = _Share(report, COLLECTING, max(rows, 1))
     said: dict[str, Any] = {}
     for n, (name, relation) in enumerate(relations.items()):
+        if written_step(name) in draft.journal:
+            said[name] = _written(draft, name)
+            share.add(readers[name].rows * (1 - COLLECTING))
+            continue
         packing = Packing(draft, n, relation, readers[name], model.equation(name), names, memory)
-        packing.deal(lambda more: share.add(more * DEALING))
+        _deal(packing, draft, lambda more: share.add(more * DEALING))
         said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - DEALING)))
+        _note_written(draft, packing, said[name])
     written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
     draft.publish(_manifest(model, draft, said, written))
 
@@ -104,13 +132,47 @@ def _refuse(model: Model, name: str, relation: Relation) -> None:
         )
 
 
-def _collect(readers: Mapping[str, Reader], report: Report) -> None:
-    """The first pass over all tables. How many rows they have is not known yet."""
+def _collect(readers: Mapping[str, Reader], draft: Draft, memory: int, report: Report) -> None:
+    """The first pass over all tables. How many rows they have is not known yet.
+
+    It is noted where rows will not wait in memory: all else is soon done again."""
+    if COLLECTED in draft.journal:
+        return take_names(draft.journal, readers)
     for n, reader in enumerate(readers.values()):
         done = 0
         for rows in reader.collect():
             done += rows
             report(COLLECTING * (n + done / (done + 50 * reader.batch)) / len(readers))
+    if draft.journal.key is not None and any(reader.rows * RECORD > memory // 4 for reader in readers.values()):
+        note_names(draft.journal, readers)
+
+
+def _deal(packing: Packing, draft: Draft, report: Callable[[float], None]) -> None:
+    """The second pass over a table."""
+    if dealt_step(packing.reader.name) in draft.journal:
+        take_dealt(draft.journal, packing)
+        report(packing.reader.rows)
+        return
+    packing.deal(report)
+    if draft.journal and packing.spool.spilled:
+        note_dealt(draft.journal, packing)
+
+
+def _note_written(draft: Draft, packing: Packing, said: Mapping[str, Any]) -> None:
+    """The blocks of a relation are complete, and its rows no longer needed."""
+    if draft.journal:
+        name = packing.reader.name
+        files = [draft.place / entry["file"] for entry in (said["totals"], *said["blocks"])]
+        draft.journal.note(written_step(name), said, files, instead=dealt_step(name))
+    packing.spool.clear()
+
+
+def _written(draft: Draft, name: str) -> dict[str, Any]:
+    """What is said of a relation whose blocks are there."""
+    said: dict[str, Any] = draft.journal[written_step(name)]
+    for entry in (said["totals"], *said["blocks"]):
+        check_content(draft.place, entry)
+    return said
 
 
 def _names(model: Model, readers: Mapping[str, Reader], declared: Mapping[str, Any]) -> dict[str, Labels]:

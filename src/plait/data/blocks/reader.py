@@ -14,7 +14,7 @@ import numpy as np
 
 from plait.data.binding.entries import Entries, checked, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
-from plait.data.blocks.collecting import Collected
+from plait.data.blocks.collecting import Collected, Known
 from plait.data.blocks.loops import count_from, look_at, look_up
 from plait.data.blocks.memory import batch_rows, table_room
 from plait.data.cells.keys import coordinate_type
@@ -48,6 +48,10 @@ class Values:
         some = values[:1] if values.strides == (0,) else values
         self.most, whole, floats = look_at(np.ascontiguousarray(some), self.most)
         self.whole, self.floats = self.whole and whole, self.floats and floats
+
+    def said(self) -> tuple[float, bool, bool]:
+        """All of it, as plain words."""
+        return float(self.most), bool(self.whole), bool(self.floats)
 
     @property
     def type(self) -> "np.dtype[Any]":
@@ -91,7 +95,7 @@ class Reader:
         )  # fmt: skip
         self.rows = 0
         self.values = Values()
-        self.found: dict[str, Collected] = {}
+        self.found: dict[str, Collected | Known] = {}
 
     @property
     def source(self) -> TableSource:
@@ -121,26 +125,28 @@ class Reader:
 
     def collect(self) -> Iterator[int]:
         """Go through all rows: which names occur, what values are like; tells how many rows were read."""
-        self._begin()
+        found = self._begin()
         for columns in self._read():
             if columns is None:
-                self._begin()
+                found = self._begin()
                 continue
             with self.naming(self.rows):
                 batch = self._batch(columns)
                 for index, labels in batch.labels.items():
-                    self.found[index].add(labels)
+                    found[index].add(labels)
             self.values.add(batch.values)
             self.rows += len(batch)
             self._keep(batch)
             yield len(batch)
 
-    def _begin(self) -> None:
+    def _begin(self) -> dict[str, Collected]:
         self.rows, self.copies, self.values = 0, 0, Values()
-        self.found = {
+        found = {
             index: Collected(Place(self.name, column), table_room(self.memory), exact=self.exact)
             for index, column in self.columns.items()
         }
+        self.found = {**found}
+        return found
 
     def _read(self) -> "Iterator[Mapping[str, Any] | None]":
         """The columns that are used, some rows at a time; None where all begins again."""
@@ -192,6 +198,11 @@ class Reader:
             table = table.with_columns(weight=pl.Series(batch.weights))
         table.write_ipc(self._file(self.copies), compression="uncompressed")
         self.copies += 1
+
+    @property
+    def copied_files(self) -> list[Path]:
+        """The files of the copy."""
+        return [self._file(number) for number in range(self.copies)]
 
     def _file(self, number: int) -> Path:
         return self.copy / f"{number}.arrow"

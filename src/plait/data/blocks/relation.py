@@ -102,10 +102,8 @@ class Packing:
 
     def deal(self, report: Report) -> None:
         """Read all rows and deal them into ranges of the root axis."""
-        edges = self._edges()
-        table = np.repeat(np.arange(len(edges) - 1), np.diff(edges)).astype(np.uint16)
-        self.spool = Spool(self.draft.spill, len(edges) - 1, self.memory // 4)
-        self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
+        self.lay_out()
+        table = np.concatenate([np.full(hi - lo, part, np.uint16) for part, (_, lo, hi) in enumerate(self.spans)])
         plain = not self.covered and not self.apart  # then all names are of rows that are kept
         known = self._root_counts() if plain and not self.groups else None
         self.counts = np.zeros(self.sizes[0], np.int64) if known is None else known
@@ -133,6 +131,12 @@ class Packing:
         nothing = Entries(self.source, (), np.zeros((kept, 0)), np.zeros(kept), None)
         with self.reader.naming():
             refuse_nothing_else(nothing, self.self_links, self.doubled)
+
+    def lay_out(self) -> None:
+        """The ranges, with nothing in them."""
+        edges = self._edges()
+        self.spool = Spool(self.draft.spill, len(edges) - 1, self.memory // 4, f"relation{self.number}")
+        self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
 
     def _edges(self) -> NDArray[np.int64]:
         """Root rows at which ranges end, with about equally many rows of the table each where that is known."""

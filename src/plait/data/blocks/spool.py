@@ -13,11 +13,13 @@ Records = dict[str, AnyArray]  # arrays with one element an entry, or one row
 
 
 class Spool:
-    """Records by part, in the order in which they came. What is in its folder is read by nobody else, and never twice:
-    a pack that was cut off begins again."""
+    """Records by part, in the order in which they came. What is in its folder is read by nobody else; and never twice,
+    unless it is to stay."""
 
-    def __init__(self, folder: Path, parts: int, budget: int) -> None:
+    def __init__(self, folder: Path, parts: int, budget: int, name: str | None = None) -> None:
         self.folder, self.budget = folder, budget
+        self.name = name or f"{id(self):x}"
+        self.spilled = self._stays = False
         self.counts = np.zeros(parts, np.int64)
         self._held: list[list[Records]] = [[] for _ in range(parts)]
         self._bytes = 0
@@ -40,8 +42,11 @@ class Spool:
 
     def settle(self) -> None:
         """Write all to disk where memory has no more room: after a batch, so that its arrays go as a whole."""
-        if self._bytes <= self.budget:
-            return
+        if self._bytes > self.budget:
+            self._spill()
+
+    def _spill(self) -> None:
+        self.spilled = True
         self.folder.mkdir(exist_ok=True)
         for part, held in enumerate(self._held):
             for name in self._kinds:
@@ -53,7 +58,37 @@ class Spool:
         self._bytes = 0
 
     def _file(self, part: int, name: str) -> Path:
-        return self.folder / f"{id(self):x}-{part}-{name}"
+        return self.folder / f"{self.name}-{part}-{name}"
+
+    # --- what stays
+
+    def stay(self) -> None:
+        """From here on all is on disk, and parts that are taken stay there until `clear`."""
+        self._spill()
+        self._stays = True
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that hold all, once it stays."""
+        return [self._file(part, name) for part in np.flatnonzero(self.counts).tolist() for name in self._kinds]
+
+    def said(self) -> dict[str, Any]:
+        """What else is to be known of them."""
+        kinds = {name: [kind.str, list(shape)] for name, (kind, shape) in self._kinds.items()}
+        return {"counts": self.counts.tolist(), "kinds": kinds}
+
+    def take_over(self, said: Mapping[str, Any]) -> None:
+        """Have the files of a spool of this name that stayed."""
+        self.counts, self.spilled, self._stays = np.array(said["counts"], np.int64), True, True
+        self._kinds = {name: (np.dtype(kind), tuple(shape)) for name, (kind, shape) in said["kinds"].items()}
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._stays = False
+        for part in range(self.parts):
+            self.drop(part)
+
+    # --- taking
 
     def take(self, part: int) -> Records:
         """All records of a part, which it then no longer has."""
@@ -87,10 +122,10 @@ class Spool:
         for records in self._held[part]:
             self._bytes -= sum(array.nbytes for array in records.values())
         self._held[part].clear()
-        for name in self._kinds:
-            if os.path.exists(self._file(part, name)):
-                os.unlink(self._file(part, name))
         self.counts[part] = 0
+        for name in self._kinds:
+            if not self._stays and os.path.exists(self._file(part, name)):
+                os.unlink(self._file(part, name))
 
 
 def dealt(records: Mapping[str, AnyArray], parts: AnyArray, counts: AnyArray) -> Iterator[tuple[int, Records]]:
