@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app
+from plait.data.blocks import collecting
 from plait.data.blocks.folder import Draft
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.relation import Packing
+from plait.data.blocks.spool import Spool
 from plait.files.scan import ColumnScan
 from plait.fitting.packing import pack_telling
 
@@ -81,14 +83,15 @@ class Moments:
     """Copies of a folder at many moments of a pack: all that it leaves when it is killed there."""
 
     def __init__(self, monkeypatch, folder, step):
-        self.folder, self.step, self.calls, self.copies = folder, step, 0, []
+        self.folder, self.calls, self.copies = folder, 0, []
         for name in ("fsync", "replace", "unlink"):
-            monkeypatch.setattr(os, name, self.watched(getattr(os, name)))
+            monkeypatch.setattr(os, name, self.watched(getattr(os, name), step))
+        monkeypatch.setattr(Spool, "_spill", self.watched(Spool._spill, 1))  # amid the second pass
 
-    def watched(self, plain):
+    def watched(self, plain, step):
         def call(*arguments, **options):
             self.calls += 1
-            if self.calls % self.step == 0:
+            if self.calls % step == 0:
                 self.keep()
             return plain(*arguments, **options)
 
@@ -218,6 +221,23 @@ def test_what_is_wrong_is_said_as_if_nothing_had_happened(tables, monkeypatch):
     assert str(found.value) == str(expected.value)
     assert "v1.csv, line 1002" in str(found.value)
     assert not list(Path("x.blocks").iterdir())
+
+
+def test_names_of_one_hash_begin_again_without_a_journal(tables, monkeypatch):
+    pack("y.blocks")
+    monkeypatch.setattr(collecting, "hash_of", lambda labels: np.asarray(labels.str.len_bytes(), np.uint64))
+    cut_off(monkeypatch, Packing, "deal", "x.blocks", at=2)
+    assert pack("x.blocks") == ["blocks of v were written already"]
+    assert content("x.blocks") == content("y.blocks")
+
+
+def test_a_pack_that_goes_on_can_be_cut_off_again(tables, monkeypatch):
+    pack("y.blocks")
+    cut_off(monkeypatch, Packing, "deal", "x.blocks")
+    for at in (1, 2, 3, 4):
+        cut_off(monkeypatch, Draft, "put", "x.blocks", at=at)
+    pack("x.blocks")
+    assert content("x.blocks") == content("y.blocks")
 
 
 KILLED = """
