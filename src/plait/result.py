@@ -1,5 +1,6 @@
 """What a fit returns: its record, and the questions it answers."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -98,10 +99,14 @@ class Fit(Fitted):
         observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
         leave nothing of what is asked for, a `plait.ClosedWarning` says so.
         """
-        from plait.answer.search.top import top
+        from plait.answer.search.top import propose
         from plait.data.reading.tables import as_kind
 
-        table = top(self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new)
+        table, closed = propose(
+            self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new
+        )
+        if closed is not None:
+            warnings.warn(closed, stacklevel=2)
         return as_kind(table, self.known[relation].kind)
 
     def explain(

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
+def beside(name: Any, title: str | None) -> str:
+    """An entity for people: its name, and its title beside it where it has one."""
+    return str(name) if title is None else f'{name} "{title}"'
+
+
 def add_titles(fit: Fitted, table: Table, indices: Sequence[str] | Mapping[str, str]) -> Table:
     """The same kind of table with a column `film_title` right after each column of names whose axis has titles.
 

@@ -13,7 +13,7 @@ from plait.answer.groups.holding import holdings
 from plait.answer.groups.similar import similar
 from plait.answer.predict.lookup import row_named
 from plait.answer.predict.prediction import predict
-from plait.answer.search.top import proposed
+from plait.answer.search.top import propose
 from plait.chart.entity import check_axis
 from plait.chart.look import (
     BLUE,
@@ -102,7 +102,7 @@ def _known(fit: Fitted, relation: str, index: str, name: Any, count: int) -> lis
 
 
 def _predicted(fit: Fitted, relation: str, index: str, name: Any, count: int) -> list[dict[str, Any]]:
-    table, _ = proposed(fit, relation, count, given={index: name}, score="probability")
+    table, _ = propose(fit, relation, count, given={index: name}, score="probability")
     return [_link(fit, relation, index, row, PREDICTED) for row in table.to_dicts()]
 
 

@@ -1,13 +1,12 @@
 """Commands about links: predict, top, explain."""
 
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from plait.answer.search.top import top as find_links
+from plait.answer.search.top import propose
 from plait.answer.titles import title_columns
 from plait.cli.cells import named_cell, read_cells
 from plait.cli.dialect import CommandLine, in_words, of_tables
@@ -107,16 +106,17 @@ def top(
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
     excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
-    with of_tables({"exclude": excluded}), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
+    with of_tables({"exclude": excluded}):
         tables = [one.table for one in excluded]
-        links = find_links(fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score)
+        links, closed = propose(
+            fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score
+        )
     titles = title_columns(fit, indices, indices)
     deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles)
-    if caught and not json:
+    if closed is not None and not json:
         dialect = CommandLine()
         dialect.know(context.command)
-        to_stderr("note", in_words(caught[0].message, dialect))
+        to_stderr("note", in_words(closed, dialect))
     elif links.is_empty() and k and not known and not json:
         to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
 

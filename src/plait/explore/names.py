@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from plait.answer.predict.lookup import row_named
+from plait.answer.titles import beside
 from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
 from plait.data.labels.typed import PARSERS, read_label, write_label
@@ -46,8 +47,7 @@ class Names:
 
     def text(self, index: str, row: int) -> str:
         """The name for people: its title beside it."""
-        name, title = write_label(self.label(index, row)), self.title(index, row)
-        return name if title is None else f'{name} "{title}"'
+        return beside(write_label(self.label(index, row)), self.title(index, row))
 
     def ref(self, index: str, row: int) -> Ref:
         """The name as a link to its page."""

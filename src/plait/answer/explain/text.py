@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plait.answer.explain.entities import LEAST
+from plait.answer.titles import beside
 from plait.show.words import percent
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def title(e: "Explanation") -> str:
 def called(e: "Explanation", index: str, name: Any) -> str:
     """An entity: its name, and its title beside it where it has one."""
     title = e.titles.get(index, {}).get(name)
-    return str(name) if title is None else f'{name} "{_cut(" ".join(title.split()))}"'
+    return beside(name, None if title is None else _cut(" ".join(title.split())))
 
 
 def predicted(e: "Explanation") -> str:

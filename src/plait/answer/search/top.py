@@ -2,7 +2,6 @@
 
 import math
 import operator
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 SCORES = ("mean", "probability", "rate")
 
 
-def top(
+def propose(
     fit: Fitted,
     relation: str,
     k: int = 10,
@@ -43,7 +42,7 @@ def top(
     exclude: Any = None,
     score: str = "mean",
     new: Any = None,
-) -> "pl.DataFrame":
+) -> "tuple[pl.DataFrame, ClosedWarning | None]":
     """The k most probable links: the relation's index columns, then those of `predict`; best first.
 
     given: a name, or a list of names to choose among, for some of the indices. each: an index, or several, for every
@@ -59,33 +58,13 @@ def top(
     What a rule makes unobservable is not proposed: pairs and slices that a `missing=` table names by some of the
     indices, the diagonal of two indices on one axis where hardly any of it is observed (self-links), and cells of
     exposure 0. Single cells of `missing=`, NaN, cells that are not listed, and what `hidden=` or `plait.hide` put
-    aside may be proposed. Where rules leave nothing of what is asked for, a `ClosedWarning` names them.
+    aside may be proposed. Where rules leave nothing of what is asked for, a `ClosedWarning` that names them is returned
+    beside the table: threads share filters of warnings, and could not catch it.
 
     Exact: no cell left out has a better score. Rates that differ by less than a relative 1e-12 count as equal. Where
     equal cells compete for the last places it is not their names that decide, but it is the same ones in every call;
     those shown are in the order of their rows.
     """
-    table, closed = proposed(
-        fit, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new
-    )  # fmt: skip
-    if closed is not None:
-        warnings.warn(closed, stacklevel=3)
-    return table
-
-
-def proposed(
-    fit: Fitted,
-    relation: str,
-    k: int = 10,
-    *,
-    given: Mapping[str, Any] | None = None,
-    each: str | Sequence[str] | None = None,
-    known: bool = False,
-    exclude: Any = None,
-    score: str = "mean",
-    new: Any = None,
-) -> "tuple[pl.DataFrame, ClosedWarning | None]":
-    """What `top` answers, and what it would warn of: threads share filters of warnings, and cannot catch them."""
     equation = fit.model.equation(relation)
     k = checked_count(k)
     if score not in SCORES:

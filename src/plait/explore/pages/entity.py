@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from plait.answer.groups.profile import profile
-from plait.answer.search.top import proposed
+from plait.answer.search.top import propose
 from plait.errors import SettingError
 from plait.explore.asked import Asked, View, shorten
 from plait.explore.pages.links import Filter, chosen, frame, matching, predicted_rows, table_rows
@@ -113,7 +113,7 @@ def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block]
 
 def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, list[dict[str, Any]]]:
     indices = site.fit.model.equation(relation).indices
-    found, closed = proposed(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
+    found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
     if closed is not None:
         return Note(f"{relation}: {closed.what}"), []
     rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "low", "high"])

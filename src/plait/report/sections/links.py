@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from plait.answer.explain import explain
 from plait.answer.explain.text import link_words, measure, no_reason
-from plait.answer.search.top import proposed
+from plait.answer.search.top import propose
 from plait.report.names import called
 from plait.report.subject import Subject
 from plait.show.document import Block, Details, Note, Section, Table
@@ -37,7 +37,7 @@ def explained(subject: Subject) -> int:
 
 
 def _of_relation(subject: Subject, relation: str, most: int) -> Iterator[Block]:
-    found, closed = proposed(subject.fit, relation, LINKS)
+    found, closed = propose(subject.fit, relation, LINKS)
     if found.is_empty():
         known = "Every cell that may have a link is a known link already."
         yield Note(known if closed is None else str(closed).replace("\n", " "))
