@@ -30,6 +30,7 @@ TABLES = (
     "large",
     "orders",
     "pack",
+    "pages",
     "predict",
     "pruning",
     "ranks",
