@@ -1,6 +1,7 @@
 """The row kernels against SciPy: every pattern of priors and exposures, every layout, doubles and floats."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from plait.infer.gamma import (
     RowEvidence,
     add_up,
     divergence,
-    dot,
+    dot_mean,
     log_density,
     place_em,
     place_map,
@@ -66,11 +67,10 @@ def check_derived(factor, E, log_L, tolerance):
     np.testing.assert_allclose(found[1], log_L, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found[2], np.exp(log_L - peak), rtol=1e3 * tolerance, atol=tolerance)
     np.testing.assert_allclose(factor.shift, peak.ravel(), rtol=tolerance, atol=tolerance)
-    for array in (factor.mean, factor.geomean, factor.concentration, factor.scale):
-        if array is not None:
-            blank = array.copy()
-            layout.unpack(blank)[...] = 0
-            assert not blank.any(), "padding must stay 0"
+    for array in (factor.mean, factor.geomean, *factor.parameters):
+        blank = array.copy()
+        layout.unpack(blank)[...] = 0
+        assert not blank.any(), "padding must stay 0"
 
 
 @pytest.mark.sampled(64)
@@ -87,8 +87,8 @@ def test_a_vb_update_is_the_formula(name, prior, exposed, dtype):
     evidence = RowEvidence(gradient, extra, layout.spread(exposure))
     found = update_vb(factor, evidence, prior_terms(layout.spread(A), layout.spread(B)), Threads(2))
     C, D = np.broadcast_arrays(A + counts, 1.0 / (A / B + exposure))
-    np.testing.assert_allclose(layout.unpack(factor.concentration), C, rtol=tolerance)
-    np.testing.assert_allclose(layout.unpack(factor.scale), D, rtol=tolerance)
+    np.testing.assert_allclose(layout.unpack(factor.parameters[0]), C, rtol=tolerance)
+    np.testing.assert_allclose(layout.unpack(factor.parameters[1]), D, rtol=tolerance)
     check_derived(factor, C * D, special.psi(C) + np.log(D), tolerance)
     assert found == pytest.approx(-kl(C, D, np.broadcast_to(A, C.shape), A / B), rel=1e-11)
     assert factor.version == 1
@@ -100,7 +100,7 @@ def test_a_float_factor_goes_on_with_the_same_bits(name):
     factor = posterior(layout, stored(rng, layout, "float32"), stored(rng, layout, "float32"))
     evidence = RowEvidence(stored(rng, layout, "float32"), None, np.full((1, 1), 0.7))
     update_vb(factor, evidence, prior_terms(np.full((1, 1), 0.3), np.full((1, 1), 2.0)), Threads(1))
-    again = resumed(layout, factor.concentration, factor.scale, factor.log_geomean)
+    again = resumed(layout, *factor.parameters, factor.log_geomean)
     for before, after in zip(factor.derived, again.derived):
         assert before.dtype == after.dtype
         assert before.tobytes() == after.tobytes()
@@ -114,7 +114,7 @@ def test_without_evidence_the_kl_is_exactly_0(name, prior):
     A, B = small(rng, layout, prior, 1e-3, 20.0), small(rng, layout, MEAN[prior])
     evidence = RowEvidence(np.zeros(factor.mean.shape), None, np.zeros((1, 1)))
     assert update_vb(factor, evidence, prior_terms(layout.spread(A), layout.spread(B)), Threads(2)) == 0.0
-    assert (layout.unpack(factor.concentration) == A).all()
+    assert (layout.unpack(factor.parameters[0]) == A).all()
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -124,10 +124,10 @@ def test_a_placed_posterior_is_a_posterior_made_anew(name, prior):
     factor = posterior(layout, stored(rng, layout), stored(rng, layout))
     C, D = stored(rng, layout), stored(rng, layout)
     A, B = (small(rng, layout, pattern) for pattern in (prior, MEAN[prior]))
-    factor.concentration[...], factor.scale[...] = C, D
+    factor.parameters[0][...], factor.parameters[1][...] = C, D
     found = place_vb(factor, layout.spread(A), layout.spread(B), Threads(2))
     made = posterior(layout, C, D)
-    for placed, anew in zip((factor.concentration, factor.scale, *factor.derived), (C, D, *made.derived)):
+    for placed, anew in zip((*factor.parameters, *factor.derived), (C, D, *made.derived)):
         assert placed.tobytes() == anew.tobytes()
     inside = layout.unpack(C), layout.unpack(D)
     check_derived(factor, inside[0] * inside[1], special.psi(inside[0]) + np.log(inside[1]), 1e-13)
@@ -181,15 +181,34 @@ def test_a_placed_point_is_a_point_made_anew(method):
     assert factor.version == 1
 
 
-@pytest.mark.parametrize("columns", [1, 24])
+@pytest.mark.parametrize("made", [posterior, point])
+@pytest.mark.parametrize("rank", [None, 24])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_sums_over_rows_and_dots_are_numpys(columns, dtype):
-    rng = np.random.default_rng(7)
-    array, weights = rng.normal(size=(ROWS, columns)).astype(dtype), rng.normal(size=(ROWS, 1))
-    expected = (weights * array.astype(float)).sum(axis=0)
-    np.testing.assert_allclose(sum_over_rows(array, weights, Threads(2)), expected, rtol=1e-10)
-    for other in (rng.normal(size=shape) for shape in itertools.product((1, ROWS), {1, columns})):
-        assert dot(array, other, Threads(2)) == pytest.approx((array.astype(float) * other).sum(), rel=1e-9)
+def test_sums_of_means_and_their_dots_are_numpys(made, rank, dtype):
+    rng, latent = np.random.default_rng(7), () if rank is None else ("r",)
+    layout = Layout("A", ("i", *latent), ("i",), latent, (ROWS, *(24 for _ in latent)))
+    parameters = [stored(rng, layout, dtype) for _ in range(2 if made is posterior else 1)]
+    factor, weights = made(layout, *parameters), rng.normal(size=(ROWS, 1))
+    mean = math.prod(parameters).astype(float)
+    for rows in (None, (100, ROWS - 7)):  # all, and some
+        own = slice(*rows or (0, ROWS))
+        found = sum_over_rows(factor, "mean", Threads(2), weights[own], rows)
+        np.testing.assert_allclose(found, (weights * mean)[own].sum(axis=0), rtol=1e-9)
+        found = sum_over_rows(factor, "log_geomean", Threads(2), rows=rows)
+        np.testing.assert_allclose(found, factor.log_geomean[own].sum(axis=0, dtype=float), rtol=1e-5)
+    for columns in {1, layout.columns}:
+        other = rng.normal(size=(ROWS, columns))
+        assert dot_mean(factor, other, Threads(2)) == pytest.approx((mean * other).sum(), rel=1e-9)
+
+
+def test_the_mean_of_a_posterior_follows_its_updates():
+    rng, layout = np.random.default_rng(9), LAYOUTS["rank 3"]
+    factor = posterior(layout, stored(rng, layout), stored(rng, layout))
+    first = factor.mean
+    assert factor.mean is first, "as long as the factor is the same"
+    factor.parameters[0][...] = stored(rng, layout)
+    place_vb(factor, np.ones((1, 1)), np.ones((1, 1)), Threads(1))
+    assert np.array_equal(factor.mean, factor.parameters[0] * factor.parameters[1])
 
 
 @pytest.mark.parametrize("shapes", [[(ROWS, 80)], [(ROWS, 80), (1, 80), (ROWS, 80)], [(1, 1), (1, 24)], [(1, 24)] * 3])
@@ -205,7 +224,7 @@ def test_totals_are_kept_until_the_factor_changes():
     factor = posterior(layout, stored(rng, layout), stored(rng, layout))
     before = factor.total("mean", threads)
     assert factor.total("mean", threads) is before
-    factor.scale[...] = stored(rng, layout)
+    factor.parameters[1][...] = stored(rng, layout)
     place_vb(factor, np.ones((1, 1)), np.ones((1, 1)), threads)
     np.testing.assert_allclose(factor.total("mean", threads), factor.mean.sum(axis=0), rtol=1e-12)
     assert not np.array_equal(factor.total("mean", threads), before)

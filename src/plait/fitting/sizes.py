@@ -11,7 +11,7 @@ from plait.errors import SettingError
 from plait.machine import memory
 from plait.model import Model
 
-ARRAYS = 8  # arrays of a factor's size that a plain fit holds at its peak
+ARRAYS = 6  # arrays of a factor's size that a plain fit holds at its peak
 
 
 def layouts(

@@ -19,7 +19,7 @@ import numpy as np
 from plait.data.cells.runs import Run
 from plait.infer.counts import Counted, Counts
 from plait.infer.cutting import Block, Cut, cut_relation
-from plait.infer.gamma import PriorTerms, Range, dot_log, sum_of_rows
+from plait.infer.gamma import PriorTerms, Range, dot_log, sum_over_rows
 from plait.infer.problem import Problem, RelationSums
 from plait.infer.state import Visits
 from plait.types import Array
@@ -142,7 +142,7 @@ class Blocks:
         """A visit has ended: for who wants to look."""
 
     def _mean(self, name: str, rows: Range) -> Array:
-        return sum_of_rows(self.problem.factors[name].mean, rows, self.problem.executor)
+        return sum_over_rows(self.problem.factors[name], "mean", self.problem.executor, rows=rows)
 
     def _update(self, name: str, prior: PriorTerms, rows: Range | None = None, more: Array | None = None) -> float:
         """New posteriors from the counts of all relations, and more; returns their part of the bound."""
@@ -218,7 +218,7 @@ class Blocks:
 
 def _made(problem: Problem, sums: RelationSums, counts: Counts, cut: Cut) -> _Relation:
     """A relation in blocks that were never visited."""
-    shapes = {name: problem.factors[name].mean.shape for name in cut.names}
+    shapes = {name: problem.factors[name].geomean.shape for name in cut.names}
     count = len(cut.blocks)
     parts = {name: np.zeros((count, *shapes[name])) for name in cut.shared}
     totals = {name: np.zeros(shape) for name, shape in shapes.items()}

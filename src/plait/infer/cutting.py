@@ -111,7 +111,7 @@ def _hindrance(counts: Counts, executor: Executor) -> str:
 def _paying(counts: Counts, problem: Problem, own: Mapping[str, int], shared: Sequence[str]) -> int:
     """How many blocks pay: visits take a small part of a pass over the links, and their counts less memory."""
     plan = counts.plan
-    numbers = sum(problem.factors[name].mean.size for name in shared)
+    numbers = sum(problem.factors[name].geomean.size for name in shared)
     visit = NUMBER * numbers + sum(UPDATE + _tables(problem, name) for name in (*own, *shared))
     paying = int(SHARE * plan.multiplications(0) / max(visit, 1))
     held = int(ROOM * plan.tree_bytes(0) / (8 * max(numbers, 1)))

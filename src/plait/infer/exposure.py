@@ -24,7 +24,7 @@ from plait.data.observing.terms import Term
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
 from plait.infer.covered import CoveredTerm, total_of
-from plait.infer.gamma import FactorState, dot, latent, sum_over_rows
+from plait.infer.gamma import FactorState, dot_mean, latent, sum_over_rows
 from plait.infer.members import Einsum, Indices, Use, numbered
 from plait.types import Array
 
@@ -91,7 +91,7 @@ class ExposureSums:
         factor = self.members[name].taken(factors)
         if exposure.shape[0] == 1:
             return float(np.sum(factor.total("mean", self.executor) * exposure))
-        return dot(factor.mean, exposure, self.executor)
+        return dot_mean(factor, exposure, self.executor)
 
 
 def _term(
@@ -165,7 +165,7 @@ class _DenseTerm:
             return latent(member.layout, factor.total("mean", self.executor))
         if name not in self._weights:
             self._weights[name] = self._row_weights(member)
-        return latent(member.layout, sum_over_rows(factor.mean, self._weights[name], self.executor))
+        return latent(member.layout, sum_over_rows(factor, "mean", self.executor, self._weights[name]))
 
     def _row_weights(self, member: Use) -> Array:
         """The product of the term's vectors at every row of a member."""

@@ -38,39 +38,55 @@ LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
 class FactorState:
     """One factor while a fit runs; arrays are as stored and updated in place, by this module only.
 
-    VB: `concentration` C and `scale` D of the posterior. EM, MAP and given factors: both None, and E = L = Z.
+    parameters: what it is made from, C and D of a posterior (VB), or Z of a point (EM, MAP, given), whose E = L = Z.
     """
 
     layout: Layout
-    mean: Array  # E
+    parameters: tuple[Array, ...]
     log_geomean: Array  # log L
     geomean: Array  # L, every row divided by its maximum
     shift: Array  # log of that maximum, one a row
-    concentration: Array | None = None
-    scale: Array | None = None
     version: int = 0  # grows with every update: what was computed from the factor can be kept until then
     _totals: dict[str, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False)
+    _mean: tuple[int, Array] | None = field(default=None, init=False, repr=False)
 
     @property
-    def derived(self) -> tuple[Array, Array, Array, Array]:
-        """What every update sets besides the posterior's parameters."""
-        return self.mean, self.log_geomean, self.geomean, self.shift
+    def is_point(self) -> bool:
+        """Whether it is known exactly."""
+        return len(self.parameters) == 1
 
     @property
-    def parameters(self) -> tuple[Array, ...]:
-        """What it is made from: C and D of a posterior, Z of a point."""
-        if self.concentration is None or self.scale is None:
-            return (self.mean,)
-        return self.concentration, self.scale
+    def mean(self) -> Array:
+        """E as stored. That of a posterior is a product: it is made when asked for, and then kept for the next time."""
+        if self.is_point:
+            return self.parameters[0]
+        C, D = self.parameters
+        if self._mean is None:
+            self._mean = self.version, C * D
+        elif self._mean[0] != self.version:
+            self._mean = self.version, np.multiply(C, D, out=self._mean[1])
+        return self._mean[1]
+
+    def rows_of(self, name: "Moment", lo: int, hi: int) -> Array:
+        """Some rows of E or log L; to be read only."""
+        if name == "log_geomean":
+            return self.log_geomean[lo:hi]
+        first, *others = (array[lo:hi] for array in self.parameters)
+        return first * others[0] if others else first
+
+    @property
+    def derived(self) -> tuple[Array, Array, Array]:
+        """What every update sets besides the parameters."""
+        return self.log_geomean, self.geomean, self.shift
 
     @property
     def shared(self) -> "FactorState":
         """The rows that pairs share, of a factor over pairs; views."""
         assert self.layout.pairs is not None
         own = slice(len(self.layout.pairs), None)
-        C, D = (None if a is None else a[own] for a in (self.concentration, self.scale))
-        mean, log_geomean, geomean, shift = (array[own] for array in self.derived)
-        return FactorState(self.layout.shared, mean, log_geomean, geomean, shift, C, D, self.version)
+        parameters = tuple(array[own] for array in self.parameters)
+        log_geomean, geomean, shift = (array[own] for array in self.derived)
+        return FactorState(self.layout.shared, parameters, log_geomean, geomean, shift, self.version)
 
     def tell_total(self, total: Array) -> None:
         """Say what Σ of E over all rows is, for as long as the factor does not change."""
@@ -81,31 +97,32 @@ class FactorState:
         self._totals.clear()
         self.version += 1
 
-    def total(self, name: Literal["mean", "log_geomean"], executor: Executor) -> Array:
+    def total(self, name: "Moment", executor: Executor) -> Array:
         """Σ of E or log L over all rows, as stored; kept until the factor changes."""
         version, total = self._totals.get(name, (-1, self.shift))
         if version != self.version:
-            total = sum_over_rows(getattr(self, name), _ONE, executor)
+            total = sum_over_rows(self, name, executor)
             self._totals[name] = self.version, total
         return total
 
 
-def sum_over_rows(stored: Array, weights: Array, executor: Executor) -> Array:
-    """Σ weights · stored over all rows; weights are (rows or 1) × 1."""
-    columns, parts = stored.shape[1], dict[tuple[int, int], Array]()
+Moment = Literal["mean", "log_geomean"]
+
+
+def sum_over_rows(
+    factor: FactorState, name: Moment, executor: Executor, weights: Array | None = None, rows: "Range | None" = None
+) -> Array:
+    """Σ of E or log L over all rows, or some; weights: (rows, 1), by which all rows are multiplied."""
+    (first, last), columns, parts = rows or (0, factor.layout.rows), factor.layout.columns, dict[int, Array]()
 
     def work(lo: int, hi: int) -> float:
-        parts[lo, hi] = np.zeros((1, max(columns, WIDTH)))
-        sum_rows(lo, hi, stored, weights, parts[lo, hi])
+        parts[lo] = np.zeros((1, max(columns, WIDTH)))
+        stored = factor.rows_of(name, first + lo, first + hi)
+        sum_rows(0, hi - lo, stored, _ONE if weights is None else weights[lo:hi], parts[lo])
         return 0.0
 
-    _spread(work, stored, executor)
-    return sum((parts[rows] for rows in sorted(parts)), np.zeros(1))[0, :columns]
-
-
-def sum_of_rows(stored: Array, rows: "Range", executor: Executor) -> Array:
-    """Σ of some rows."""
-    return sum_over_rows(stored[slice(*rows)], _ONE, executor)
+    _spread(work, (last - first, columns), executor)
+    return sum((parts[lo] for lo in sorted(parts)), np.zeros(1))[0, :columns]
 
 
 def dot_log(counts: Array, factor: FactorState, executor: Executor, rows: "Range", *, scaled: bool) -> float:
@@ -128,7 +145,7 @@ def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
             here += other
         return 0.0
 
-    _spread(work, total, executor)
+    _spread(work, total.shape, executor)
     return total
 
 
@@ -138,30 +155,37 @@ def latent(layout: Layout, row: Array) -> Array:
     return row.reshape(*sizes[:-1], layout.pad)[..., : layout.real] if sizes else row[0]
 
 
-def dot(stored: Array, other: Array, executor: Executor) -> float:
-    """Σ of all products with an array of (rows or 1) × (columns or 1)."""
+def dot_mean(factor: FactorState, other: Array, executor: Executor) -> float:
+    """Σ of all products of E with an array of rows × (columns or 1)."""
     other = _writable(other)
-    return _spread(lambda lo, hi: float(dot_rows(lo, hi, stored, other)), stored, executor)
+
+    def work(lo: int, hi: int) -> float:
+        return float(dot_rows(0, hi - lo, factor.rows_of("mean", lo, hi), other[lo:hi]))
+
+    return _spread(work, factor.geomean.shape, executor)
 
 
-def _spread(work: Callable[[int, int], float], stored: Array, executor: Executor | None) -> float:
-    """Run light work over the rows of an array: on threads only if there is enough of it."""
-    if executor is None or stored.size < LIGHT:
-        return work(0, len(stored))
-    return executor.rows(work, *stored.shape)
+def _spread(work: Callable[[int, int], float], shape: tuple[int, ...], executor: Executor | None) -> float:
+    """Run light work over rows of so many columns: on threads only if there is enough of it."""
+    rows, columns = shape
+    if executor is None or rows * columns < LIGHT:
+        return work(0, rows)
+    return executor.rows(work, rows, columns)
 
 
 def point(layout: Layout, stored: Array) -> FactorState:
     """A factor known exactly (EM, MAP, given)."""
-    factor = FactorState(layout, stored, np.full_like(stored, -np.inf), np.zeros_like(stored), np.zeros(layout.rows))
-    _follow(factor)
-    return factor
+    return _made(layout, stored)
 
 
 def posterior(layout: Layout, concentration: Array, scale: Array) -> FactorState:
     """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
-    mean, log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
-    factor = FactorState(layout, mean, log_geomean, np.zeros_like(mean), np.zeros(layout.rows), concentration, scale)
+    return _made(layout, concentration, scale)
+
+
+def _made(layout: Layout, *parameters: Array) -> FactorState:
+    log_geomean = np.full_like(parameters[0], -np.inf)
+    factor = FactorState(layout, parameters, log_geomean, np.zeros_like(log_geomean), np.zeros(layout.rows))
     _follow(factor)
     return factor
 
@@ -175,10 +199,9 @@ def rescale(factor: FactorState, scale: float) -> None:
 
 def become_posterior(factor: FactorState, concentration: Array, scale: Array) -> None:
     """Make a posterior of a point, in the point's own arrays where these are numbers of the same type."""
-    if factor.mean.dtype != concentration.dtype:
-        factor.mean, factor.geomean = np.zeros_like(concentration), np.zeros_like(concentration)
-        factor.log_geomean = np.full_like(concentration, -np.inf)
-    factor.concentration, factor.scale = concentration, scale
+    if factor.geomean.dtype != concentration.dtype:
+        factor.geomean, factor.log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
+    factor.parameters = concentration, scale
     _follow(factor)
     factor.version += 1
 
@@ -186,18 +209,18 @@ def become_posterior(factor: FactorState, concentration: Array, scale: Array) ->
 def _follow(factor: FactorState) -> None:
     """Let all else follow the parameters."""
     rows, (real, pad, scaled) = factor.layout.rows, _row(factor.layout)
-    if factor.concentration is None:
-        settle_points(0, rows, real, pad, scaled, *factor.derived)
+    arrays = *factor.parameters, *factor.derived
+    if factor.is_point:
+        settle_points(0, rows, real, pad, scaled, *arrays)
     else:
-        arrays = *prior_terms(*_FLAT), *factor.parameters, *factor.derived
-        rows_place(0, rows, real, pad, scaled, *arrays)
+        rows_place(0, rows, real, pad, scaled, *prior_terms(*_FLAT), *arrays)
 
 
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:
     """A posterior as an update left it: log L is given, for its last bits are those of that update."""
     geomean, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
     settle_rows(0, layout.rows, *_row(layout), log_geomean, geomean, shift)
-    return FactorState(layout, concentration * scale, log_geomean, geomean, shift, concentration, scale)
+    return FactorState(layout, (concentration, scale), log_geomean, geomean, shift)
 
 
 _ONE, _NONE = np.ones((1, 1)), np.zeros((1, 1))
@@ -220,7 +243,7 @@ class RowEvidence:
         """The same with one exposure, by which the plain update is that of a factor which stands twice."""
         if self.twice is None:
             return self
-        whole, extra = np.zeros(factor.mean.shape), _NONE if self.extra is None else self.extra
+        whole, extra = np.zeros(factor.geomean.shape), _NONE if self.extra is None else self.extra
         exposure, twice = _writable(self.exposure), _writable(self.twice)
         arrays = self.gradient, extra, exposure, twice, _writable(A), rate, factor.mean, factor.geomean, whole
 
@@ -228,7 +251,7 @@ class RowEvidence:
             rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
             return 0.0
 
-        executor.rows(work, *factor.mean.shape)
+        executor.rows(work, *factor.geomean.shape)
         return RowEvidence(self.gradient, self.extra, whole)
 
 
@@ -237,7 +260,7 @@ def update_vb(
 ) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place, of all rows or of some; returns their −KL(posterior ‖ prior)."""
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
-    arrays = (*inputs, factor.concentration, factor.scale, *factor.derived)
+    arrays = *inputs, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
         return float(rows_vb(lo, hi, *arrays))
@@ -251,7 +274,8 @@ def update_map(
 ) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
     evidence = evidence.joined(factor, prior[0] - 1.0, prior[1], executor)
-    arrays, density = (*_inputs(factor, evidence, prior[:2]), *factor.derived), _density(factor, prior)
+    arrays = *_inputs(factor, evidence, prior[:2]), *factor.parameters, *factor.derived
+    density = _density(factor, prior)
 
     def work(lo: int, hi: int) -> float:
         rows_point(lo, hi, *arrays)
@@ -264,20 +288,21 @@ def update_map(
 def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, rows: "Range | None" = None) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
     flat = prior_terms(*_FLAT)[:2]
-    arrays = (*_inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat), *factor.derived)
+    inputs = _inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat)
+    arrays = *inputs, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
         rows_point(lo, hi, *arrays)
         return 0.0
 
     factor.version += 1
-    _in_range(work, rows or (0, len(factor.mean)), factor.mean.shape[1], executor)
+    _in_range(work, rows or (0, factor.layout.rows), factor.layout.columns, executor)
 
 
 def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
     """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
     prior = prior_terms(A, B, executor)
-    arrays = *_row(factor.layout), *prior, factor.concentration, factor.scale, *factor.derived
+    arrays = *_row(factor.layout), *prior, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
         return float(rows_place(lo, hi, *arrays))
@@ -290,11 +315,11 @@ def place_em(factor: FactorState, executor: Executor) -> None:
     """Let a factor follow its Z, which were changed in place."""
 
     def work(lo: int, hi: int) -> float:
-        settle_points(lo, hi, *_row(factor.layout), *factor.derived)
+        settle_points(lo, hi, *_row(factor.layout), factor.mean, *factor.derived)
         return 0.0
 
     factor.version += 1
-    executor.rows(work, *factor.mean.shape)
+    executor.rows(work, *factor.geomean.shape)
 
 
 def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
@@ -307,7 +332,7 @@ def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> fl
 def divergence(factor: FactorState, A: Array, B: Array) -> float:
     """−KL(posterior ‖ prior) of a factor as it is."""
     layout, prior = factor.layout, prior_terms(A, B)
-    arrays = layout.real, layout.pad, factor.concentration, factor.scale, *prior
+    arrays = layout.real, layout.pad, *factor.parameters, *prior
     return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
 
 
@@ -329,7 +354,7 @@ def _over_rows(
 
     again: the same of these rows alone, (rows, columns).
     """
-    (rows, columns), pairs = factor.mean.shape, factor.layout.pairs
+    (rows, columns), pairs = factor.geomean.shape, factor.layout.pairs
     if some is not None:
         return _in_range(work, some, columns, executor)
     own = rows if pairs is None else len(pairs)
@@ -406,6 +431,6 @@ def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Ar
         prior_lgammas(lo, hi, A, log_gamma)
         return 0.0
 
-    _spread(rates, rate, executor)
-    _spread(lgammas, A, executor)
+    _spread(rates, rate.shape, executor)
+    _spread(lgammas, A.shape, executor)
     return [A, rate, log_rate, log_gamma]

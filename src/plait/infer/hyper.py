@@ -6,14 +6,13 @@ Each raises the bound. All arrays here are *inside* (visible indices, then laten
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.infer.gamma import FactorState, latent, sum_over_rows
+from plait.infer.gamma import FactorState, Moment, latent, sum_over_rows
 from plait.infer.prior import Prior
 from plait.infer.problem import Problem
 from plait.jit import exact_kernel, log_minus_digamma
@@ -100,20 +99,19 @@ def _fill(totals: Array, counts: Array | NDArray[np.int64]) -> Array:
 
 def _total(
     factor: FactorState,
-    name: Literal["mean", "log_geomean"],
+    name: Moment,
     axes: tuple[int, ...],
     weights: Array | NDArray[np.bool_],
     executor: Executor,
 ) -> Array:
     """E or log L of the rows that data speak of, as often as they count, summed over some axes."""
     layout, visible = factor.layout, len(factor.layout.visible)
-    stored = getattr(factor, name)
     if axes[:visible] != tuple(range(visible)):
-        inside, rows = layout.unpack(stored), _by_row(layout, weights)
+        inside, rows = layout.unpack(getattr(factor, name)), _by_row(layout, weights)
         return np.asarray(np.sum(inside, axis=axes, keepdims=True, dtype=np.float64, where=rows > 0))
     column = weights[:, None].astype(np.float64)
     whole = layout.pairs is None and weights.all()
-    row = latent(layout, factor.total(name, executor) if whole else sum_over_rows(stored, column, executor))
+    row = latent(layout, factor.total(name, executor) if whole else sum_over_rows(factor, name, executor, column))
     inside = row.reshape((1,) * visible + row.shape)
     return np.asarray(inside.sum(axis=axes, keepdims=True))
 

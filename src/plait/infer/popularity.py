@@ -128,6 +128,6 @@ def _first(layout: Layout, prior: Prior) -> tuple[Array, Array]:
 
 def _factor(like: FactorState, mean: Array, version: int) -> FactorState:
     """A factor of which exposures can be taken: its first component is the mean, all others are 0."""
-    stored = np.zeros(like.mean.shape, like.mean.dtype)
+    stored = np.zeros_like(like.geomean)
     stored[:, 0] = mean
-    return FactorState(like.layout, stored, stored, stored, like.shift, version=version)
+    return FactorState(like.layout, (stored,), stored, stored, like.shift, version)

@@ -267,13 +267,13 @@ class Problem:
     @property
     def numbers(self) -> str:
         """What the factors are stored in, for errors."""
-        singles = any(self.factors[name].mean.dtype == np.float32 for name in self.free)
+        singles = any(self.factors[name].geomean.dtype == np.float32 for name in self.free)
         return "floats" if singles else "doubles"
 
     @property
     def plan(self) -> str:
         """Trees, buffers, memory and cost of every relation, and the memory of the factors, to be read."""
-        factors = sum(5 * factor.mean.nbytes for factor in self.factors.values())
+        factors = sum((2 + len(factor.parameters)) * factor.geomean.nbytes for factor in self.factors.values())
         lines = [str(relation.plan) for relation in self.relations if relation.plan is not None]
         return "\n".join([*lines, f"factors: {factors / 1e6:,.1f} MB"])
 

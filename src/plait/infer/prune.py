@@ -93,11 +93,7 @@ def _cut(factor: FactorState, axes: Sequence[int], gone: NDArray[np.integer]) ->
         return factor
     sizes = tuple(n - len(gone) if at in axes else n for at, n in enumerate(layout.sizes))
     smaller = replace(layout, sizes=sizes)
-    assert factor.concentration is not None
-    assert factor.scale is not None
-    C, D = (
-        smaller.pack(_without(layout.unpack(stored), axes, gone)) for stored in (factor.concentration, factor.scale)
-    )
+    C, D = (smaller.pack(_without(layout.unpack(stored), axes, gone)) for stored in factor.parameters)
     return posterior(smaller, C, D)
 
 

@@ -38,7 +38,7 @@ def rare_counts(
 
     The bound's is on the rows' scale; where the true one matters, that is the same.
     """
-    counts = [np.zeros(operand.mean.shape) for operand in operands]
+    counts = [np.zeros(operand.geomean.shape) for operand in operands]
     terms = [_Term(plan, term, operands) for term in range(plan.terms)]
     value = np.zeros(2)
     for piece in _pieces(terms, len(stats.rare_entries)):

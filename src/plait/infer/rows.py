@@ -118,12 +118,11 @@ def settle_points(lo, hi, real, pad, scaled, Z, log_geomean, geomean, shift):
 
 
 @inlined
-def put(row, c, width, concentration, scale, log_geomeans, C, D, E, log_geomean):
-    """Store the first `width` entries of posteriors and return log L; E and log L are what the stored numbers say."""
+def put(row, c, width, concentration, scale, log_geomeans, C, D, log_geomean):
+    """Store the first `width` entries of posteriors and return log L as stored."""
     concentration, scale = cut(concentration, width, 0.0), cut(scale, width, 0.0)
     write(C, row, c, concentration)
     write(D, row, c, scale)
-    write(E, row, c, rounded(concentration, C) * rounded(scale, D))
     log_geomeans = rounded(cut(log_geomeans, width, -math.inf), log_geomean)
     write(log_geomean, row, c, log_geomeans)
     return log_geomeans
@@ -149,13 +148,13 @@ def find_terms(row, real, pad, extra, exposure, A, rate, log_rate, log_gamma, te
 
 
 @inlined
-def new_entries(row, c, width, gradient, terms, C, D, E, log_geomean, geomean):
+def new_entries(row, c, width, gradient, terms, C, D, log_geomean, geomean):
     """New posteriors of WIDTH entries; returns their KL and log L."""
     counts = read(gradient, row, c) * read(geomean, row, c) + load(terms, np.uint64(3), c)
     concentration = load(terms, np.uint64(2), c) + counts
     psi, lgamma = digamma_lgamma8(concentration)
     log_geomeans = psi + load(terms, np.uint64(1), c)
-    log_geomeans = put(row, c, width, concentration, load(terms, np.uint64(0), c), log_geomeans, C, D, E, log_geomean)
+    log_geomeans = put(row, c, width, concentration, load(terms, np.uint64(0), c), log_geomeans, C, D, log_geomean)
     kl = counts * psi + (load(terms, np.uint64(4), c) - lgamma) - concentration * load(terms, np.uint64(5), c)
     return cut(kl, width, 0.0), log_geomeans
 
@@ -176,7 +175,6 @@ def rows_vb(
     log_gamma,
     C,
     D,
-    E,
     log_geomean,
     geomean,
     shift,
@@ -195,7 +193,7 @@ def rows_vb(
         for block in range(0, C.shape[1], pad):
             for c in range(block, block + real, WIDTH):
                 width = block + real - c
-                more, logs = new_entries(row, c, width, gradient, terms, C, D, E, log_geomean, geomean)
+                more, logs = new_entries(row, c, width, gradient, terms, C, D, log_geomean, geomean)
                 kl, peaks = kl + more, maximum(peaks, logs)
         settle(row, real, pad, scaled, peaks, log_geomean, geomean, shift)
     return -total(kl)
@@ -213,7 +211,7 @@ def given_entries(row, c, width, C, D, A, rate, log_rate, log_gamma):
 
 
 @exact_kernel
-def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, E, log_geomean, geomean, shift):
+def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, log_geomean, geomean, shift):
     """Let all else follow C and D; returns −KL(Gamma(C, D) ‖ Gamma(A, 1/rate)) added up."""
     kl = splat(0.0)
     for row in range(lo, hi):
@@ -223,7 +221,7 @@ def rows_place(lo, hi, real, pad, scaled, A, rate, log_rate, log_gamma, C, D, E,
                 width = block + real - c
                 more, psi, log_scale = given_entries(row, c, width, C, D, A, rate, log_rate, log_gamma)
                 concentration, scale = read(C, row, c), read(D, row, c)
-                logs = put(row, c, width, concentration, scale, psi + log_scale, C, D, E, log_geomean)
+                logs = put(row, c, width, concentration, scale, psi + log_scale, C, D, log_geomean)
                 kl, peaks = kl + more, maximum(peaks, logs)
         settle(row, real, pad, scaled, peaks, log_geomean, geomean, shift)
     return -total(kl)

@@ -51,15 +51,17 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
 
 def around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> FactorState:
     """A posterior of some concentration around stored means; padding stays 0."""
-    return posterior(layout, *parameters_around(layout, mean, dtype))
+    return posterior(layout, *parameters_around(layout, mean.copy(), dtype))
 
 
 def parameters_around(layout: Layout, mean: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Its C and D, as stored."""
-    real = layout.pack(np.maximum(layout.unpack(mean), TINIEST))
-    C = as_stored(np.where(real > 0, START, 0.0), dtype)
-    real /= START
-    return C, as_stored(real, dtype)
+    """Its C and D, as stored; the means become D in their own place, for every array of them may be large."""
+    real = layout.unpack(mean)
+    np.maximum(real, TINIEST, out=real)
+    np.divide(real, START, out=real)
+    C = np.zeros(mean.shape, dtype)
+    layout.unpack(C)[...] = START
+    return C, as_stored(mean, dtype)
 
 
 def as_stored(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -47,9 +47,10 @@ class Kept(NamedTuple):
     @classmethod
     def of(cls, factor: FactorState) -> "Kept":
         """The parts of a factor, not copied."""
-        if factor.concentration is None:
-            return cls(factor.layout, mean=factor.mean)
-        return cls(factor.layout, None, factor.concentration, factor.scale, factor.log_geomean)
+        if factor.is_point:
+            return cls(factor.layout, factor.mean)
+        C, D = factor.parameters
+        return cls(factor.layout, None, C, D, factor.log_geomean)
 
     @property
     def parameters(self) -> tuple[Array | None, ...]:
