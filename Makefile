@@ -47,7 +47,7 @@ check: $(STAMP)  ## formatting, lint, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(PEERS)  ## speed and memory beside others, into docs/benchmarks.md (ARGS=--quick: two minutes; ARGS=--fresh: anew)
+bench: $(PEERS)  ## speed and memory beside others, into docs/benchmarks.md (ARGS=--quick: some minutes; ARGS=--fresh: anew)
 	$(BIN)/python -m lab.bench $(ARGS)
 
 quality: $(OTHERS)  ## how good answers are beside others, into docs/quality.md (ARGS=--quick: minutes; ARGS=--fresh: anew)

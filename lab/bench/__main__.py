@@ -1,9 +1,10 @@
 """Everything that is measured, into docs/benchmarks.md; `python -m lab.bench sweep growth`: some parts.
 
 Finished rows are kept, so that an interrupted run goes on; --fresh begins anew. `page` writes the page from what there
-is. Tables (blocks and all that follow it below) are printed and not kept.
+is. Tables (bursts and all that follow it below) are printed and not kept.
 """
 
+import argparse
 import sys
 from importlib import import_module
 
@@ -14,20 +15,16 @@ from lab.harness.running import Study
 
 HOME = "benchmarks"
 TABLES = (
-    "blocks",
     "bursts",
     "cores",
     "counts",
     "couplings",
     "coverage",
-    "dask",
     "ensembles",
     "evidence",
     "explore",
-    "fold_in",
     "gaps",
     "intervals",
-    "large",
     "orders",
     "pack",
     "pages",
@@ -38,7 +35,6 @@ TABLES = (
     "sums",
     "top",
     "tyings",
-    "update",
     "worths",
 )
 
@@ -50,17 +46,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--nonzeros", type=lambda text: int(float(text)), help="of counts and large")
     parser.add_argument("--side", type=int, help="of counts")
     given = command.parse(parser, arguments, (*PARTS, *TABLES))
+    asked = {name: _asked(name, given) for name in given.parts or PARTS}
     for name in [part for part in given.parts if part in TABLES]:
-        asked = {word: getattr(given, word) for word in OPTIONS.get(name, ()) if getattr(given, word) is not None}
-        import_module(f"lab.bench.{name}").compare(**asked)
+        import_module(f"lab.bench.{name}").compare(**asked[name])
     kept = [part for part in given.parts or PARTS if part in PARTS]
     if not kept and "page" not in given.parts:
         return 0
     from lab.bench.report import write
 
     study = Study("bench", "drawn", frozenset(find(name).package for name in OTHERS))
-    todo = [row for part in kept for row in rows(part, given.quick)]
+    todo = [row for part in kept for row in rows(part, given.quick, **asked[part])]
     return command.measure(study, HOME, kept, todo, given, write)
+
+
+def _asked(name: str, given: argparse.Namespace) -> dict[str, int]:
+    """The options that a part or table takes, as far as they are given."""
+    return {word: getattr(given, word) for word in OPTIONS.get(name, ()) if getattr(given, word) is not None}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from lab.bench.report import front, growth, quality, sweep, targets
+from lab.bench.report import front, growth, large, quality, sweep, targets
 from lab.harness.page import failures, joined, picture, where
 from lab.harness.results import Found
 
@@ -23,6 +23,7 @@ SECTIONS = (
     ("Time to quality", "How long until a fit is as good as it gets.", quality, ("bound", "likelihood")),
     ("Front end", "What happens before the first sweep, and after the last.", front, ()),
     ("Growth", "Does the cost stay in proportion?", growth, ("growth",)),
+    ("Large data", "Larger than memory, on more than one machine, newer than the fit.", large, ()),
 )
 
 

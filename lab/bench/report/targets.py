@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lab.bench.report import growth, quality, sweep, words
+from lab.bench.report import growth, large, quality, sweep, words
 from lab.bench.rows import rows as planned
 from lab.harness.results import Found
 from lab.harness.table import Table, percent
@@ -23,7 +23,7 @@ FAILED = math.nan
 
 def table(found: Found) -> Table:
     """All targets."""
-    return tabled([*_sweeps(found), *_peers(found), *_times(found), *_memory(found), *_start(found)])
+    return tabled([*_sweeps(found), *_peers(found), *_times(found), *_memory(found), *_start(found), *_large(found)])
 
 
 def judge(
@@ -179,3 +179,64 @@ def _start(found: Found) -> Iterator[Target]:
     start = found.get({"part": "front", "what": "start"}) or {}
     for command in ("import plait", "plait --help"):
         yield judge(f"{command} < 0.4 s", [("", start.get(command, {}).get("seconds"))], 0.4, words.seconds)
+
+
+def _large(found: Found) -> Iterator[Target]:
+    sizes = [(words.number(about["nonzeros"]) + ":", f) for about, f in found.part("large")]
+    whole = complete(found, "large")
+    at_rest: Named = [(size, f["disk"]["pass"]["bytes"]) for size, f in sizes[-1:]]
+    yield judge("packed links ≤ 4.5 bytes each, 10⁶ × 200 × 20,000", at_rest, 4.5, words.significant, complete=whole)
+    ratios = [(size, large.disk_over_memory(f)) for size, f in sizes]
+    for number, (kind, limit) in enumerate((("processors", 1.10), ("wall", 1.15))):
+        named: Named = [(size, pair[number]) for size, pair in ratios if pair is not None]
+        yield judge(f"a pass from disk ≤ {limit:.2f} × one in memory, {kind}", named, limit, words.significant)
+    peaks: Named = [(size, f["disk"]["fit"]["peak"]) for size, f in sizes]
+    yield judge("three sweeps from disk, R = 20: peak ≤ 1.5 GB", peaks, 1.5e9, _gigabytes, complete=whole)
+    packs: Named = [
+        (size, 1e9 * f["pack"]["cpu"] / about["nonzeros"]) for (size, f), (about, _) in zip(sizes, found.part("large"))
+    ]
+    yield judge("packing ≤ 120 ns of processors a row", packs, 120.0, words.significant, complete=whole)
+    yield from _clusters(found)
+    yield from _late(found)
+    gained = large.gains(found)
+    for way, limit in (("blocks", 1.5), ("blocks, accelerated", 3.0)):
+        named = [("", gained.get(way))]
+        yield judge(f"order in {way}: ≥ {limit:g} × fewer seconds", named, limit, words.times, least=True)
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.2f} GB"
+
+
+def _clusters(found: Found) -> Iterator[Target]:
+    dense = [(a, f) for a, f in found.part("dask", what="speed") if "500 nonzeros" not in a["data"]]
+    named: Named = [(f"{a['data']}:", large.two_over_one(f)) for a, f in dense]
+    yield judge(
+        "two Dask workers ≥ 1.7 × one, by processor time", named, 1.7, words.times, least=True,
+        complete=complete(found, "dask", what="speed"),
+    )  # fmt: skip
+    lost: Named = [("", f["killed"] / f["normal"]) for _, f in found.part("dask", what="lost")]
+    yield judge("a sweep with a killed worker ≤ 3 × a normal one", lost, 3.0, words.times)
+    kills = [f for _, f in found.part("dask", what="kills")]
+    shown = "; ".join(f"{f['killed']} killed: {'the same' if f['same'] else 'OTHERS'}" for f in kills) or "–"
+    yield (
+        "100 workers killed and added in one fit: the same bits",
+        shown,
+        all(f["same"] for f in kills) if kills else None,
+    )
+
+
+def _late(found: Found) -> Iterator[Target]:
+    folded = [(a, f) for a, f in found.part("fold_in") if "data" in a]
+    gaps: Named = [(f"{a['data']}:", f["gaps"]["10"]) for a, f in folded]
+    yield judge(
+        "fold-in: 10 iterations within 0.003 nats a link of 40", gaps, 0.003, lambda gap: f"{gap:.4f}",
+        complete=complete(found, "fold_in"),
+    )  # fmt: skip
+    newcomer = found.get({"part": "fold_in", "what": "newcomer"}) or {}
+    yield judge("fold-in of one user among 10⁶ items < 20 ms", [("", newcomer.get("fold_in"))], 0.02, words.seconds)
+    shares: Named = [(f"{a['data']}:", f["shares"]["2"]) for a, f in found.part("update")]
+    yield judge(
+        "update: two iterations give ≥ 80 % of what 20 sweeps gain", shares, 0.8, percent, least=True,
+        complete=complete(found, "update"),
+    )  # fmt: skip

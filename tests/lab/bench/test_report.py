@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.bench.__main__ import main
-from lab.bench.report import growth, page, quality, sweep, targets, words, write
+from lab.bench.report import growth, large, page, quality, sweep, targets, words, write
 from lab.bench.rows import PARTS, rows
 from lab.harness import results
 from lab.harness.command import NAME
@@ -173,6 +173,54 @@ def test_a_row_that_failed_is_a_line_of_the_page(tmp_path):
     assert "| front, estimate | a process ended with code 3 |" in page.text(kept, tmp_path, tmp_path / "page.md")
 
 
+def disk(nonzeros, **more):
+    """A row of large data: a pass from disk of so many seconds beside one of 1 s in memory, unless it is too large."""
+    figures = {"cpu": 1.0, "wall": 1.0, "reading": 0.5, "bytes": 4.0, "peak": 1.4e9, "ns": 100.0} | more
+    run = {name: figures[name] for name in ("cpu", "wall", "reading", "bytes")}
+    fit = {"peak": figures["peak"], "seconds": 3.0, "bound": -1.0}
+    rows_there = {
+        "disk": {"pass": run, "fit": fit},
+        "pack": {"cpu": figures["ns"] * nonzeros / 1e9, "wall": 1, "peak": 1},
+    }
+    if nonzeros < 1e9:
+        rows_there["memory"] = {"pass": run | {"cpu": 1.0, "wall": 1.0}, "fit": fit}
+    return {"part": "large", "nonzeros": nonzeros}, rows_there
+
+
+def test_of_large_data_every_size_keeps_to_the_limits_and_the_largest_to_the_bytes():
+    verdicts = judged(found(disk(10**8, bytes=6.0), disk(10**9)))
+    for what in ("packed links ≤ 4.5 bytes", "three sweeps from disk", "packing ≤ 120 ns"):
+        assert {verdict[1] for name, verdict in verdicts.items() if name.startswith(what)} == {"yes"}, what
+    slow = judged(found(disk(10**8, cpu=1.2, wall=1.12), disk(10**9, peak=1.6e9)))
+    assert slow["a pass from disk ≤ 1.10 × one in memory, processors"] == ["100 million: 1.20", "**no**"]
+    assert slow["a pass from disk ≤ 1.15 × one in memory, wall"] == ["100 million: 1.12", "yes"]
+    assert slow["three sweeps from disk, R = 20: peak ≤ 1.5 GB"] == [
+        "100 million: 1.40 GB; 1000 million: 1.60 GB",
+        "**no**",
+    ]
+
+
+def test_a_pass_that_waits_for_the_disk_is_measured_against_reading():
+    slow_disk = disk(10**8, wall=4.0, reading=3.8)
+    assert judged(found(slow_disk))["a pass from disk ≤ 1.15 × one in memory, wall"][1] == "yes"
+
+
+def test_other_bits_after_lost_workers_are_a_failure():
+    kills = {"part": "dask", "what": "kills"}, {"killed": 100, "sweeps": 201, "seconds": 1.0, "same": False}
+    assert judged(found(kills))["100 workers killed and added in one fit: the same bits"] == [
+        "100 killed: OTHERS",
+        "**no**",
+    ]
+
+
+def test_what_blocks_gain_is_the_median_over_data_and_seeds():
+    ways = {"one-pass": [2.0, 3.0], "accelerated": [1.0, 1.0], "blocks": [1.0, 2.0], "blocks, accelerated": [4.0, 1.0]}
+    figures = {w: {"sweeps": [1, 1], "seconds": s, "below": [0.0, 0.0]} for w, s in ways.items()}
+    line = {"part": "blocks", "data": "a"}, {"blocks": 8, "ways": figures}
+    assert large.gains(found(line)) == {"accelerated": 2.5, "blocks": 1.75, "blocks, accelerated": 1.75}
+    assert judged(found(line))["order in blocks: ≥ 1.5 × fewer seconds"] == ["1.75 ×", "yes"]
+
+
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_row_has_a_name_of_its_own(quick):
     names = [json.dumps(row.about, sort_keys=True) for part in PARTS for row in rows(part, quick)]
@@ -193,6 +241,15 @@ def test_a_quick_part_is_measured_and_written(tmp_path):
     assert "| rank | 2 |" in text
     assert str(tmp_path) not in text
     assert {path.name for path in tmp_path.iterdir()} == {"results.jsonl", "page.md", "growth.svg", "growth.png"}
+
+
+@pytest.mark.slow
+def test_large_data_are_measured_in_small(tmp_path):
+    folder = ["--quick", "--folder", str(tmp_path), "--page", str(tmp_path / "page.md")]
+    assert main(["large", "fold_in", "update", *folder, "--nonzeros", "20000"]) == 0
+    text = (tmp_path / "page.md").read_text()
+    for words_there in ("| 20,000 from disk |", "| 20,000 in memory |", "| fold_in |", "| drawn, 300 × 200 × 20 |"):
+        assert words_there in text, words_there
 
 
 @pytest.mark.skipif(not KEPT.exists(), reason="nothing is measured yet: make bench")

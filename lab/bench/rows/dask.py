@@ -11,14 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from distributed import Client
 
 import plait
-from lab.harness.table import show
+from lab.harness.results import Figures
+from lab.harness.running import Done, Row
 from plait.compile.step import padded
 from plait.data.cells.leaves import leaf_size
 from plait.execute import Dask, Executor, Threads
@@ -29,6 +31,9 @@ from plait.fitting.options import Options
 from plait.infer.problem import Problem
 from plait.infer.steps import sweep_once
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 MODEL = plait.Model("X[i,j,k] = A[i,r] B[j,r] C[k,r]")
 RANK = 20
 REPEATS = 9
@@ -36,21 +41,42 @@ KILLS = 100
 ENTRY = 0.45e-9  # seconds that a thread takes for an entry and a column of a pass (R = 20: 10 ns an entry)
 ROW = 6e-9  # … and for a number of a row update
 MACHINE = 16  # threads of a machine in the forecast
+SPEEDS = {
+    "5,000 nonzeros a worker and shared row, few roots": (40_000_000, (4_000, 2_000, 2_000)),
+    "the same, 200,000 roots of 100 nonzeros": (20_000_000, (200_000, 1_000, 1_000)),
+    "500 nonzeros a worker and shared row": (2_000_000, (4_000, 1_000, 1_000)),
+}
+FORECASTS = {
+    "10⁹, 10⁷ × 10⁴ × 10³": (1e9, (1e7, 1e4, 1e3)),
+    "10¹⁰, 10⁷ × 10⁵ × 10³": (1e10, (1e7, 1e5, 1e3)),
+    "10¹¹, 10⁸ × 10⁵ × 10³": (1e11, (1e8, 1e5, 1e3)),
+}
 
 
-def compare() -> None:
-    """All four tables."""
-    with _machines() as machines:
-        _speed(machines)
-        _lost(machines)
-        _kills(machines)
-    _forecast()
+def rows(quick: bool) -> Iterator[Row]:
+    """What two workers give over one, a lost one, many lost ones."""
+    for name, (nonzeros, sizes) in list(SPEEDS.items())[-1 if quick else 0 :]:
+        yield _row("speed", _speed, nonzeros // (10 if quick else 1), sizes, data=name)
+    yield _row("lost", _lost, 200_000 if quick else 20_000_000)
+    yield _row("kills", _kills, 4 if quick else KILLS)
+    for name, (links, axes) in FORECASTS.items():
+        yield Row({"part": "dask", "what": "forecast", "data": name}, partial(_forecast, links, axes))
+
+
+def _row(what: str, measure: Callable[..., Figures], *arguments: Any, **about: Any) -> Row:
+    def measured(done: Done) -> Figures:
+        with _machines() as machines:
+            return measure(machines, *arguments)
+
+    return Row({"part": "dask", "what": what, **about}, measured)
 
 
 class Machines:
     """A scheduler and workers of one thread, each a process."""
 
     def __init__(self, folder: Path) -> None:
+        from distributed import Client
+
         self.file = folder / "scheduler.json"
         self.scheduler = self._start("scheduler", "--port", "0", "--no-dashboard", "--no-show")
         while not self.file.exists():
@@ -119,28 +145,18 @@ def _sweep(problem: Problem) -> None:
 # --- two workers against one
 
 
-def _speed(machines: Machines) -> None:
-    rows = []
-    for name, nonzeros, sizes in (
-        ("5,000 nonzeros a worker and shared row, few roots", 40_000_000, (4_000, 2_000, 2_000)),
-        ("the same, 200,000 roots of 100 nonzeros", 20_000_000, (200_000, 1_000, 1_000)),
-        ("500 nonzeros a worker and shared row", 2_000_000, (4_000, 1_000, 1_000)),
-    ):
-        data = _data(nonzeros, sizes)
-        times = {"threads=1": _times(_problem(data, Threads(1)), None)}
-        for count in (1, 2):
-            machines.scale(count)
-            dask = Dask(machines.client, threads=1, here=0)
-            times[f"{count} workers"] = _times(_problem(data, dask), machines.client)
-        wall, path = ([times[f"{n} workers"][kind] for n in (1, 2)] for kind in (0, 1))
-        shown = [f"{1000 * figure:.0f}" for one in times.values() for figure in one]
-        rows.append([name, *shown, f"{wall[0] / wall[1]:.2f}", f"{path[0] / path[1]:.2f}"])
-    columns = ["R = 20, one relation", "threads=1", "processor", "1 worker", "processor", "2 workers", "processor"]
-    title = "A sweep in ms; processor: time of the driver and of the busiest worker, one after the other"
-    show(title, [*columns, "2 over 1", "by processor time"], rows)
+def _speed(machines: Machines, nonzeros: int, sizes: Sequence[int]) -> Figures:
+    """Seconds of a sweep by the clock, and of the processors of driver and busiest worker, one after the other."""
+    data = _data(nonzeros, sizes)
+    found = {"threads=1": _times(_problem(data, Threads(1)), None)}
+    for count in (1, 2):
+        machines.scale(count)
+        dask = Dask(machines.client, threads=1, here=0)
+        found[f"workers={count}"] = _times(_problem(data, dask), machines.client)
+    return {name: {"seconds": wall, "processors": path} for name, (wall, path) in found.items()}
 
 
-def _times(problem: Problem, client: Client | None) -> tuple[float, float]:
+def _times(problem: Problem, client: "Client | None") -> tuple[float, float]:
     """The fastest sweep in seconds, and the median of what driver and busiest worker compute for one."""
     wall, path = [], []
     for _ in range(REPEATS):
@@ -153,15 +169,16 @@ def _times(problem: Problem, client: Client | None) -> tuple[float, float]:
     return min(wall), float(np.median(path))
 
 
-def _processors(client: Client | None) -> dict[str, float]:
+def _processors(client: "Client | None") -> dict[str, float]:
     return {} if client is None else client.run(time.process_time)
 
 
 # --- a worker lost in the middle of a sweep
 
 
-def _lost(machines: Machines) -> None:
-    data = _data(20_000_000, (4_000, 1_000, 1_000))
+def _lost(machines: Machines, nonzeros: int) -> Figures:
+    """Seconds of a normal sweep of two workers, and of one in which a worker is killed."""
+    data = _data(nonzeros, (4_000, 1_000, 1_000))
     machines.scale(2)
     problem = _problem(data, Dask(machines.client, threads=1, here=0))
     normal = [_timed(lambda: _sweep(problem)) for _ in range(REPEATS)]
@@ -172,9 +189,7 @@ def _lost(machines: Machines) -> None:
             _sweep(problem)
         with _after_sending(lambda number=number: machines.kill(number % 2)):
             killed.append(_timed(lambda: _sweep(problem)))
-    usual, slow = np.median(normal), np.median(killed)
-    row = ["20 million nonzeros, 2 workers", f"{1000 * usual:.0f}", f"{1000 * slow:.0f}", f"{slow / usual:.1f}"]
-    show("A sweep in which a worker is killed, ms", ["", "normal", "killed", "ratio"], [row])
+    return {"normal": float(np.median(normal)), "killed": float(np.median(killed))}
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -203,9 +218,10 @@ def _after_sending(event: Callable[[], object]) -> Iterator[None]:
 # --- many lost in one fit
 
 
-def _kills(machines: Machines) -> None:
+def _kills(machines: Machines, kills: int) -> Figures:
+    """A fit in which workers are killed and added at random: whether its bits are those of one thread."""
     data = _data(1_000_000, (4_000, 100, 100))
-    settings = {"rank": RANK, "seed": 0, "sweeps": 2 * KILLS, "tol": 0.0, "start": "random"}
+    settings = {"rank": RANK, "seed": 0, "sweeps": 2 * kills, "tol": 0.0, "start": "random"}
     one = plait.fit(MODEL, data, threads=1, progress=False, **settings)
     machines.scale(2)
     draw, killed = random.Random(0), [0]
@@ -216,7 +232,7 @@ def _kills(machines: Machines) -> None:
         machines.add()
 
     def watch(record) -> None:
-        if record.sweep % 2 and killed[0] < KILLS:
+        if record.sweep % 2 and killed[0] < kills:
             while len(machines.client.nthreads()) < 2:  # the last one that was added has joined
                 time.sleep(0.02)
             killed[0] += 1
@@ -231,26 +247,22 @@ def _kills(machines: Machines) -> None:
         timer.join()
     same = all(np.array_equal(one.factors[f].mean, two.factors[f].mean) for f in MODEL.factors)
     same &= one.bound == two.bound and all(a.bound == b.bound for a, b in zip(one.history, two.history))
-    row = [killed[0], len(two.history), f"{seconds:.0f}", "yes" if same else "NO"]
-    show("Workers killed and added at random in one fit", ["killed", "sweeps", "seconds", "same bits"], [row])
+    return {"killed": killed[0], "sweeps": len(two.history), "seconds": seconds, "same": bool(same)}
 
 
 # --- a forecast
 
 
-def _forecast() -> None:
-    """What the model of `plait.execute.cost` says of machines that nobody has tried."""
-    rows = []
-    for links, sizes in ((1e9, (1e7, 1e4, 1e3)), (1e10, (1e7, 1e5, 1e3)), (1e11, (1e8, 1e5, 1e3))):
-        one, seconds = _large(int(links), [int(size) for size in sizes])
-        line = [foretell([one], seconds, count, MACHINE, Network(), MACHINE) for count in (8, 64, 512)]
-        figures = [text for found in line for text in (f"{found.seconds:.1f}", f"{found.seconds - found.rooted:.1f}")]
-        name = f"{links:.0e} links, {' × '.join(f'{size:.0e}' for size in sizes)}".replace("e+0", "e").replace(
-            "e+", "e"
-        )
-        rows.append([name, f"{line[0].here:.1f}", *figures])
-    columns = [text for count in (8, 64, 512) for text in (f"{count} machines", "without root rows")]
-    show("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", ["", "one", *columns], rows)
+def _forecast(links: float, sizes: Sequence[float], done: Done) -> Figures:
+    """Seconds of a sweep that the model of `plait.execute.cost` says of machines that nobody has tried.
+
+    resting: if the rows of the longest axis stayed with the workers.
+    """
+    one, updates = _large(int(links), [int(size) for size in sizes])
+    found = {count: foretell([one], updates, count, MACHINE, Network(), MACHINE) for count in (8, 64, 512)}
+    return {"one": found[8].here} | {
+        str(count): {"seconds": f.seconds, "resting": f.seconds - f.rooted} for count, f in found.items()
+    }
 
 
 def _large(links: int, sizes: list[int]) -> tuple[Sum, float]:

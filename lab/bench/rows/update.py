@@ -1,31 +1,30 @@
 """Updates: how much of what 20 warm sweeps over all data gain on cells that are left, a few iterations gain."""
 
 import time
-import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 
 import plait
-from lab.bench.late import Late, cases
-from lab.harness.table import show
+from lab.bench.rows.late import Late, cases, rows_of
+from lab.harness.results import Figures
+from lab.harness.running import Row
 
 ITERATIONS = (1, 2, 5, 10)
 
 
-def compare() -> None:
-    """The held-out gain of updates as a share of that of 20 sweeps, and what they cost beside them."""
-    warnings.simplefilter("ignore", plait.PlaitWarning)
-    show(
-        "Updates by 20 % of the links: share of the held-out gain of 20 warm full sweeps; seconds",
-        ["data", "old links", "before", "20 sweeps", *(f"{n} iterations" for n in ITERATIONS), "seconds: 20 sweeps",
-         "2 iterations"],
-        [measured(case) for case in cases() if not case.name.endswith("artists")],
-    )  # fmt: skip
+def rows(quick: bool) -> Iterator[Row]:
+    """All data, each once."""
+    chosen = [case for case in cases() if not case.name.endswith("artists")]
+    yield from rows_of("update", chosen[-1 if quick else 0 :], measured)
 
 
-def measured(case: Late) -> list[str]:
-    """One line: a tenth of the links and as many zeros are hidden and judged, a fifth of the others comes late."""
+def measured(case: Late) -> Figures:
+    """A tenth of the links and as many zeros are hidden and judged, a fifth of the others comes late.
+
+    before, full: log-probability of the judged, before and after 20 warm sweeps over all; shares: of that gain.
+    """
     rng = np.random.default_rng(0)
     part = rng.random(len(case.links))
     links = case.links.filter(pl.Series(part >= 0.1))
@@ -44,21 +43,14 @@ def measured(case: Late) -> list[str]:
     whole = plait.fit(case.text, both, rank=case.rank, init=fit, sweeps=20, tol=0, progress=False)
     full = time.perf_counter() - began
     gain = judged(whole, test, case) - before
-    shares, spent = [], 0.0
+    shares, spent = {}, {}
     for n in ITERATIONS:
         began = time.perf_counter()
         updated = fit.update({"x": new}, iterations=n)
-        spent = time.perf_counter() - began if n == 2 else spent
-        shares.append(f"{100 * (judged(updated, test, case) - before) / gain:.0f} %")
-    return [
-        case.name,
-        f"{len(known):,}",
-        f"{before:.4f}",
-        f"{before + gain:.4f}",
-        *shares,
-        f"{full:.2f}",
-        f"{spent:.2f}",
-    ]
+        spent[str(n)] = time.perf_counter() - began
+        shares[str(n)] = (judged(updated, test, case) - before) / gain
+    about = {"links": len(known), "new": len(new), "before": before, "full": before + gain}
+    return about | {"shares": shares, "seconds": spent | {"full": full}}
 
 
 def data(case: Late, links: pl.DataFrame, hidden: pl.DataFrame) -> dict[str, plait.Relation]:

@@ -1,4 +1,4 @@
-"""Larger than memory: a pass from disk beside one in memory, bytes a nonzero, peaks. `python -m lab.bench large`
+"""Larger than memory: a pass from disk beside one in memory, bytes a nonzero, peaks.
 
 --nonzeros 1e8 (the default) … 1e9 of 10^6 × 200 × 20,000, counts 1 … 5, R = 20, drawn without repeats and packed first.
 Everything is measured in a process of its own; the page cache is dropped before every pass from disk, and how fast the
@@ -9,13 +9,17 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from lab.harness.table import show
+from lab.harness.results import Figures
+from lab.harness.running import Done, Row
 
+NONZEROS = 100_000_000
 SIZES = {"user": 1_000_000, "tag": 200, "place": 20_000}
 MODEL = "v[user, tag, place] = U[user, r] T[tag, r] P[place, r]"
 STEP = 2_472_135_954_999  # the golden section of all cells, and no divisor of their number: it meets each cell once
@@ -74,34 +78,24 @@ print(json.dumps({"peak": resident()[1], "seconds": time.monotonic() - began, "b
 DISK, MEMORY = 'DATA = home / "v.blocks"\n', 'DATA = {"v": plait.read(str(home / "all.parquet"))}\n'
 
 
-def compare(nonzeros: int = 100_000_000) -> None:
+def rows(quick: bool, nonzeros: int | None = None) -> Iterator[Row]:
+    """One size: 1e8 nonzeros unless told."""
+    count = nonzeros or (200_000 if quick else NONZEROS)
+    yield Row({"part": "large", "nonzeros": count}, partial(_measured, count))
+
+
+def _measured(nonzeros: int, done: Done) -> Figures:
+    """Packing, passes and three sweeps from disk and, unless they are too many, in memory."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        packing = _pack(home, nonzeros)
-        small = nonzeros <= IN_MEMORY
-        disk, fitted = _run(home, DISK + PASS), _run(home, DISK + FIT)
-        memory = _run(home, MEMORY + PASS) if small else None
-        held = _run(home, MEMORY + FIT) if small else None
-    rows = [
-        ["a pass from disk", f"{disk['cpu']:.2f}", f"{disk['wall']:.2f}", f"{disk['bytes']:.2f}", ""],
-        ["reading the blocks alone", "", f"{disk['reading']:.2f}", "", ""],
-        ["3 sweeps from disk", "", f"{fitted['seconds']:.1f}", "", f"{fitted['peak'] / 1e9:.2f}"],
-        ["pack, memory=4GB", f"{packing['cpu']:.0f}", f"{packing['wall']:.0f}", "", f"{packing['peak'] / 1e9:.2f}"],
-    ]
-    if memory is not None and held is not None:
-        assert held["bound"] == fitted["bound"], "memory and disk have other bits"
-        least = max(memory["wall"], disk["reading"])
-        ratios = [f"{disk['cpu'] / memory['cpu']:.2f}", f"{disk['wall'] / least:.2f}"]
-        rows += [
-            ["a pass in memory", f"{memory['cpu']:.2f}", f"{memory['wall']:.2f}", f"{memory['bytes']:.2f}", ""],
-            ["disk ÷ memory (wall: ÷ the larger of memory and reading)", *ratios, "", ""],
-            ["3 sweeps in memory, reading included", "", f"{held['seconds']:.1f}", "", f"{held['peak'] / 1e9:.2f}"],
-        ]
-    show(
-        f"{nonzeros:,} nonzeros of 10⁶ × 200 × 20,000, R = 20",
-        ["", "processor s", "wall s", "bytes a nonzero", "peak GB"],
-        rows,
-    )
+        packed = _pack(home, nonzeros)
+        places = {"disk": DISK, "memory": MEMORY} if nonzeros <= IN_MEMORY else {"disk": DISK}
+        found = {
+            name: {"pass": _run(home, data + PASS), "fit": _run(home, data + FIT)} for name, data in places.items()
+        }
+    if len({one["fit"]["bound"] for one in found.values()}) > 1:
+        raise RuntimeError("memory and disk have other bits")
+    return {"pack": packed, **found}
 
 
 def _pack(home: Path, nonzeros: int) -> dict[str, float]:

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from statistics import median
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +12,9 @@ import polars as pl
 
 import plait
 from lab.harness import sources
+from lab.harness.results import Figures
+from lab.harness.running import Done, Row
 from lab.harness.sources import SHARED
-from lab.harness.table import show
 from plait.data.cells import leaves
 from plait.infer import cutting
 
@@ -51,32 +52,32 @@ class Course(NamedTuple):
         return int(np.argmax(self.bounds >= self.bounds[-1] - NEAR * abs(self.bounds[-1])))
 
 
-def compare() -> None:
-    """Sweeps and processor seconds until a fit is within 1e-4 of its own end, medians over seeds, and how that ends."""
-    rows, ratios = [], {way: [] for way in WAYS}
-    for case in cases():
-        found: dict[str, list[Course]] = {way: [] for way in WAYS}
-        with _forced(case.forced):
-            model = plait.Model(case.text)
-            data = model.bind(case.data())
-            _course(model, data, case.rank, 0, 45, {"accelerate": True})  # so that all is compiled
-            for seed in SEEDS:
-                for way, how in WAYS.items():
-                    found[way].append(_course(model, data, case.rank, seed, SWEEPS, how))
-        best = [max(course.bounds[-1] for course in courses) for courses in zip(*found.values())]
-        cells = []
-        for way, courses in found.items():
-            gap = median((b - c.bounds[-1]) / abs(b) for b, c in zip(best, courses)) / NEAR
-            seconds = median(c.seconds[c.near] for c in courses)
-            cells.append(f"{median(c.near for c in courses):.0f}, {seconds:.2f} s, −{gap:.0f}")
-            pairs = zip(found["one-pass"], courses)
-            ratios[way] += [a.seconds[a.near] / c.seconds[c.near] for a, c in pairs]
-        rows.append([case.name, str(found["blocks"][0].blocks), *cells])
-    note = "one-pass ÷ each, seconds, median: " + ", ".join(f"{way} {median(r):.2f}" for way, r in ratios.items())
-    show(
-        "Own sweeps and processor seconds to 1e-4 of the own end; end below the best, in 1e-4",
-        ["data", "blocks", *WAYS], rows, note,
-    )  # fmt: skip
+def rows(quick: bool) -> Iterator[Row]:
+    """All data, each once."""
+    for case in list(cases())[: 1 if quick else None]:
+        yield Row({"part": "blocks", "data": case.name}, partial(_measured, case, 45 if quick else SWEEPS))
+
+
+def _measured(case: Case, sweeps: int, done: Done) -> Figures:
+    """By way, a seed each: sweeps and processor seconds to within 1e-4 of the own end, which is below the best."""
+    found: dict[str, list[Course]] = {way: [] for way in WAYS}
+    with _forced(case.forced):
+        model = plait.Model(case.text)
+        data = model.bind(case.data())
+        _course(model, data, case.rank, 0, 45, {"accelerate": True})  # so that all is compiled
+        for seed in SEEDS:
+            for way, how in WAYS.items():
+                found[way].append(_course(model, data, case.rank, seed, sweeps, how))
+    best = [max(course.bounds[-1] for course in courses) for courses in zip(*found.values())]
+    ways = {
+        way: {
+            "sweeps": [c.near for c in courses],
+            "seconds": [float(c.seconds[c.near]) for c in courses],
+            "below": [float((b - c.bounds[-1]) / abs(b)) for b, c in zip(best, courses)],
+        }
+        for way, courses in found.items()
+    }
+    return {"blocks": found["blocks"][0].blocks, "ways": ways}
 
 
 def _course(model: plait.Model, data: Any, rank: Any, seed: int, sweeps: int, how: dict[str, Any]) -> Course:

@@ -1,0 +1,167 @@
+"""The part of large data: blocks on disk, a cluster, new entities and links, updates after every block of links."""
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Any
+
+from lab.bench.report import words
+from lab.harness.results import Found
+from lab.harness.table import Table, percent
+
+WAYS = ("one-pass", "accelerated", "blocks", "blocks, accelerated")
+
+
+def tables(found: Found) -> Iterator[Table]:
+    """One for each part, forecasts apart."""
+    for make in (_disk, _speeds, _losses, _forecasts, _newcomers, _fold_ins, _updates, _orders):
+        table = make(found)
+        if table.rows:
+            yield table
+
+
+def disk_over_memory(figures: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Processor time of a pass from disk ÷ one in memory; wall ÷ the longer of that and reading. None: not measured."""
+    if "memory" not in figures:
+        return None
+    disk, memory = figures["disk"]["pass"], figures["memory"]["pass"]
+    return disk["cpu"] / memory["cpu"], disk["wall"] / max(memory["wall"], disk["reading"])
+
+
+def two_over_one(figures: Mapping[str, Any], kind: str = "processors") -> float:
+    """How much faster two workers are."""
+    return float(figures["workers=1"][kind] / figures["workers=2"][kind])
+
+
+def gains(found: Found) -> dict[str, float]:
+    """By way, seconds of one-pass ÷ its own: the median over data and seeds."""
+    ratios: dict[str, list[float]] = {way: [] for way in WAYS[1:]}
+    for _, figures in found.part("blocks"):
+        for way in ratios:
+            pairs = zip(figures["ways"]["one-pass"]["seconds"], figures["ways"][way]["seconds"])
+            ratios[way] += [plain / own for plain, own in pairs]
+    return {way: median(own) for way, own in ratios.items() if own}
+
+
+def _disk(found: Found) -> Table:
+    made = []
+    for about, f in found.part("large"):
+        count = about["nonzeros"]
+        for name in ("disk", "memory"):
+            if name in f:
+                run, fit = f[name]["pass"], f[name]["fit"]
+                made.append([f"{words.number(count)} from {name}".replace("from memory", "in memory"),
+                             words.significant(run["bytes"]), words.seconds(run["cpu"]), words.seconds(run["wall"]),
+                             words.seconds(fit["seconds"]), words.size(fit["peak"])])  # fmt: skip
+        pack = f["pack"]
+        nanoseconds = f"{1e9 * pack['cpu'] / count:.0f} ns a row"
+        made.append([f"{words.number(count)}, packed (memory=4GB)", "", nanoseconds, words.seconds(pack["wall"]), "",
+                     words.size(pack["peak"])])  # fmt: skip
+    headings = [
+        "links of 10⁶ × 200 × 20,000, R = 20",
+        "bytes a link",
+        "a pass: processors",
+        "wall",
+        "three sweeps",
+        "peak",
+    ]
+    note = (
+        "The page cache is dropped before every pass from disk. The peak is that of the process, Python and libraries "
+        "included; in memory also the reading of the table."
+    )
+    return Table("Blocks on disk", headings, made, note)
+
+
+def _speeds(found: Found) -> Table:
+    made = []
+    for about, f in found.part("dask", what="speed"):
+        cells = [words.seconds(f[name][kind]) for kind in ("seconds", "processors")
+                 for name in ("threads=1", "workers=1", "workers=2")]  # fmt: skip
+        ratios = [words.times(two_over_one(f, kind)) for kind in ("seconds", "processors")]
+        made.append([about["data"], *cells[:3], ratios[0], *cells[3:], ratios[1]])
+    ways = ["one thread", "one worker", "two", "two over one"]
+    headings = ["R = 20", *ways, *(f"processors: {way}" for way in ways)]
+    note = (
+        "A sweep; workers of one thread, processes on this machine. Processors: what the driver and the busiest worker "
+        "compute, one after the other."
+    )
+    return Table("Dask workers", headings, made, note)
+
+
+def _losses(found: Found) -> Table:
+    made = []
+    for _, f in found.part("dask", what="lost"):
+        made.append(["a sweep with a killed worker ÷ a normal one", words.significant(f["killed"] / f["normal"])])
+    for _, f in found.part("dask", what="kills"):
+        same = "the same bits" if f["same"] else "OTHER BITS"
+        made.append([f"{f['killed']} workers killed and added at random in {f['sweeps'] - 1} sweeps", same])
+    return Table("Lost workers", ["what", "found"], made)
+
+
+def _forecasts(found: Found) -> Table:
+    made = []
+    for about, f in found.part("dask", what="forecast"):
+        cells = (f"{f[n]['seconds']:.1f} ({f[n]['resting']:.1f})" for n in ("8", "64", "512"))
+        made.append([about["data"], f"{f['one']:.1f}", *cells])
+    headings = ["links, and axes", "one machine", "8 machines", "64", "512"]
+    note = "In brackets: if the rows of the longest axis stayed with the workers."
+    return Table("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made, note)
+
+
+def _newcomers(found: Found) -> Table:
+    figures = found.get({"part": "fold_in", "what": "newcomer"}) or {}
+    made = [[name, words.seconds(value)] for name, value in figures.items() if name != "items"]
+    items = words.number(figures.get("items", 0))
+    return Table(f"One new user with 50 links among {items} items, rank 20", ["what", "seconds"], made)
+
+
+def _fold_ins(found: Found) -> Table:
+    made = []
+    for about, f in found.part("fold_in"):
+        if "data" in about:
+            nats = (f"{f[name]:.3f}" for name in ("as the prior", "folded in", "fitted with"))
+            made.append(
+                [about["data"], f"{f['new']:,}", f"{f['links']:,}", *(f"{g:.5f}" for g in f["gaps"].values()), *nats]
+            )
+    iterations = next((list(f["gaps"]) for a, f in found.part("fold_in") if "data" in a), [])
+    headings = ["data", "new", "links", *(f"after {n}" for n in iterations), "as the prior", "folded in", "fitted with"]
+    note = (
+        "A tenth of the entities comes late. After some iterations: nats a link less than after 40. Then the "
+        "log-probability of their links that are left."
+    )
+    return Table("Fold-ins", headings, made, note)
+
+
+def _updates(found: Found) -> Table:
+    made = []
+    for about, f in found.part("update"):
+        shares = (percent(share) for share in f["shares"].values())
+        made.append([about["data"], f"{f['links']:,}", f"{f['before']:.4f}", f"{f['full']:.4f}", *shares,
+                     words.seconds(f["seconds"]["full"]), words.seconds(f["seconds"]["2"])])  # fmt: skip
+    iterations = next((list(f["shares"]) for _, f in found.part("update")), [])
+    headings = [
+        "data",
+        "old links",
+        "before",
+        "20 sweeps",
+        *(f"after {n}" for n in iterations),
+        "20 sweeps take",
+        "2 iterations",
+    ]
+    note = "Share of the held-out gain of 20 warm sweeps over all links that some iterations over the new fifth have."
+    return Table("Updates", headings, made, note)
+
+
+def _orders(found: Found) -> Table:
+    made = []
+    for about, f in found.part("blocks"):
+        cells = []
+        for way in WAYS:
+            own = {name: median(values) for name, values in f["ways"][way].items()}
+            cells.append(f"{own['sweeps']:.0f}, {words.seconds(own['seconds'])}, −{1e4 * own['below']:.0f}")
+        made.append([about["data"], str(f["blocks"]), *cells])
+    over = ", ".join(f"{way} {gain:.2f}" for way, gain in gains(found).items())
+    note = (
+        "Own sweeps and processor seconds to within 1e-4 of the own end; how far that is below the best of the four, "
+        f"in 1e-4. One-pass ÷ each, seconds, median: {over}."
+    )
+    return Table("Updates after every block of links", ["data", "blocks", *WAYS], made, note)
