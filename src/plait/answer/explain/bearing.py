@@ -12,7 +12,7 @@ weights) have no row that belongs to an entity; all links of a relation share th
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from plait.types import Array, Rows
 Key = tuple[str, tuple[int, ...]]
 
 PIECE = 1 << 20  # doubles gathered of one factor at a time
+KEPT = 4  # pieces of a group that are kept: they are gone through two or three times
 RARE = 1e-200  # Xhat_L below this may have lost components to underflow: logarithms from there on
 
 
@@ -59,6 +60,7 @@ class Touching:
     relation: str
     row: Row
     numbers: Rows
+    kept: "list[Piece]" = field(default_factory=list, repr=False)  # its pieces, once they were gone through, if few
 
 
 def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
@@ -154,14 +156,23 @@ class Piece:
 
 
 def pieces(fit: Fitted, group: Touching) -> Iterator[Piece]:
-    """The links of a group in their order, some at a time."""
+    """The links of a group in their order, some at a time; few of them are kept for the next time."""
+    if group.kept:
+        yield from group.kept
+        return
     equation = fit.model.equation(group.relation)
     rank = {index: size for sizes in latent_sizes(fit, equation) for index, size in sizes.items()}
     gathered = (math.prod(rank.get(index, 1) for index in use.indices) for use in equation.occurrences)
     # What is gathered of a link, and a factor more for what contracting it with a core takes.
     step = max(PIECE // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
+    few = len(group.numbers) <= KEPT * step
+    found = []
     for at in range(0, len(group.numbers), step):
-        yield _piece(fit, equation, group.row, group.numbers[at : at + step])
+        piece = _piece(fit, equation, group.row, group.numbers[at : at + step])
+        if few:
+            found.append(piece)
+        yield piece
+    group.kept.extend(found)
 
 
 def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> Piece:
