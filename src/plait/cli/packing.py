@@ -19,7 +19,9 @@ def pack(
         Path,
         typer.Option("-o", "--output", metavar="FOLDER", parser=named_path, help="The folder of blocks to make."),
     ],
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="How much memory to take, about: 4GB, 500MB.")] = "4GB",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="How much memory to take beside Python itself: 4GB, 500MB.")
+    ] = "4GB",
     json: Json = False,
 ) -> None:
     """Sort tables that are larger than memory into blocks on disk.
@@ -37,7 +39,7 @@ def pack(
     from plait.fitting.packing import pack_telling
 
     budget = bytes_of(memory)
-    found = read_config(config)
+    found = read_config(config).changed(memory=memory)  # in messages an option of the command line
     with of_config(found):
         packed = pack_telling(
             found.model, found.scans(), output, budget, found.labels(), tell=lambda words: to_stderr("going on", words)

@@ -7,8 +7,10 @@ from typing import Any
 from plait.data.blocks.memory import bytes_of
 from plait.data.blocks.pack import pack_blocks
 from plait.data.blocks.packed import Packed
+from plait.data.blocks.traps import packed_traps
 from plait.fitting.progress import counting
 from plait.model import Model
+from plait.warn import warn_of
 
 PARTS = 1000  # of a bar
 
@@ -27,13 +29,13 @@ def pack(
     model     the equations, or their text
     data      relation -> table, most often a `plait.scan`; or a `plait.Relation` of one that says more
     path      the folder to make; one that holds blocks already is replaced as a whole, once the new ones are complete
-    memory    how much to take, about, beside the names of entities: "4GB", "500MB", or bytes
+    memory    how much to take beside Python and its libraries: "4GB", "500MB", or bytes; too little is refused
     labels    declared entities by axis, as in `plait.fit`
     progress  whether a bar is shown; by default on a terminal and in a notebook
 
-    All is checked as in `plait.fit`; errors name file and row. Killed at any moment, the folder is as it was; a later
-    pack of the same files goes on from the last step that was finished, any other removes what is left behind. Besides
-    the blocks, as much room on disk is taken meanwhile as entries need, about 12 bytes each.
+    All is checked as in `plait.fit`, and warned of; errors name file and row. Killed at any moment, the folder is as it
+    was; a later pack of the same files goes on from the last step that was finished, any other removes what is left
+    behind. Besides the blocks, as much room on disk is taken meanwhile as entries need, about 12 bytes each.
     """
     return pack_telling(model, data, path, memory, labels, progress)
 
@@ -61,4 +63,6 @@ def pack_telling(
                 done = now
 
         pack_blocks(model, data, path, budget, labels, report, tell)
-    return Packed.open(path)
+    packed = Packed.open(path)
+    warn_of(packed_traps(model, packed))
+    return packed

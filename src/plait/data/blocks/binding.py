@@ -39,7 +39,7 @@ def bind_all(
     if not isinstance(data, Mapping):
         return bind(model, data, labels, warn=warn)
     folders = {name: _opened(given) for name, given in data.items() if _is_folder(given)}
-    elsewhere = {name: _OnDisk(folder, name) for name, folder in folders.items() if name in model.relations}
+    elsewhere = {name: OnDisk(folder, name) for name, folder in folders.items() if name in model.relations}
     for name, one in elsewhere.items():
         one.check(model.equation(name), model)
     others = {name: given for name, given in data.items() if name not in elsewhere}
@@ -65,7 +65,7 @@ def _check_relations(model: Model, folder: Packed) -> None:
 
 
 @dataclass(frozen=True)
-class _OnDisk:
+class OnDisk:
     """One relation of a folder of blocks."""
 
     folder: Packed

@@ -5,7 +5,7 @@ arrays: what fills them up are arrays of bytes, called `pad0`, `pad1`, ….
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,23 +26,28 @@ def aligned(size: int) -> Bytes:
     return room[begin : begin + size]
 
 
-def to_pieces(arrays: Mapping[str, AnyArray]) -> list[Bytes]:
-    """A whole file, piece by piece: the length of the header and the header, then the arrays where they are."""
+def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes]:
+    """A whole file, piece by piece: the length of the header and the header, then the arrays where they are.
+
+    An array may be given as several, that lie behind each other in the file.
+    """
     header: dict[str, Any] = {}
+    parts = {name: [given] if isinstance(given, np.ndarray) else given for name, given in arrays.items()}
     at = 0
-    for number, (name, array) in enumerate(arrays.items()):
+    for number, (name, some) in enumerate(parts.items()):
         begin = -(-at // ALIGNED) * ALIGNED
         if begin > at:
             header[f"pad{number}"] = {"dtype": "U8", "shape": [begin - at], "data_offsets": [at, begin]}
-        at = begin + array.nbytes
-        header[name] = {"dtype": WORDS[array.dtype.name], "shape": [len(array)], "data_offsets": [begin, at]}
+        at = begin + sum(array.nbytes for array in some)
+        size = sum(map(len, some))
+        header[name] = {"dtype": WORDS[some[0].dtype.name], "shape": [size], "data_offsets": [begin, at]}
     text = json.dumps(header, separators=(",", ":")).encode()
     first = -(-(8 + len(text)) // ALIGNED) * ALIGNED
     head = (first - 8).to_bytes(8, "little") + text.ljust(first - 8)
     pieces = [np.frombuffer(head, np.uint8)]
     for name, entry in header.items():
-        pad = np.zeros(entry["shape"] if name not in arrays else 0, np.uint8)
-        pieces.append(np.ascontiguousarray(arrays.get(name, pad)).view(np.uint8))
+        some = parts.get(name) or [np.zeros(entry["shape"], np.uint8)]
+        pieces += [np.ascontiguousarray(array).view(np.uint8) for array in some]
     return pieces
 
 

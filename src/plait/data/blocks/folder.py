@@ -114,21 +114,28 @@ def drafting(path: str | os.PathLike[str], key: str | None = None) -> Iterator[D
     """A draft of a folder that nobody else packs meanwhile, begun by another pack of the same key, perhaps.
 
     What it wrote goes where it is not published, but for steps that are finished: they stay unless data are refused.
+    A folder that was not there before, and has nothing in it, goes as well.
     """
     place = Path(path)
     _check(place)
+    made = not place.exists()
     with _naming_refusals(place):
         place.mkdir(parents=True, exist_ok=True)
-        with _locked(place):
-            draft = Draft(place, key)
-            draft.go_on()
-            try:
-                yield draft
-            except PlaitError:
-                draft.begin_again(None)
-                raise
-            finally:
-                draft.leave()
+        try:
+            with _locked(place):
+                draft = Draft(place, key)
+                draft.go_on()
+                try:
+                    yield draft
+                except PlaitError:
+                    draft.begin_again(None)
+                    raise
+                finally:
+                    draft.leave()
+        finally:
+            if made:
+                with contextlib.suppress(OSError):  # it is not empty
+                    place.rmdir()
 
 
 def _token(place: Path) -> str:

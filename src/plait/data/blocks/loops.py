@@ -42,13 +42,17 @@ def count_from(numbers: Array, least: int, count: int, rows: Array) -> bool:
 
 
 @kernel
-def make_words(coords: Array, places: Array, shifts: Array, values: Array, words: Array) -> None:
-    """Put cells (n, order) and whole values into one integer each; places: the columns, root first."""
+def begin_words(values: Array, words: Array) -> None:
+    """Whole values as the lowest bits of words."""
     for n in range(len(words)):
-        word = np.uint64(values[n])
-        for level in range(len(places)):
-            word |= np.uint64(coords[n, places[level]]) << np.uint64(shifts[level])
-        words[n] = word
+        words[n] = np.uint64(values[n])
+
+
+@kernel
+def add_bits(rows: Array, shift: int, words: Array) -> None:
+    """Row numbers as some higher bits of words."""
+    for n in range(len(words)):
+        words[n] |= np.uint64(rows[n]) << np.uint64(shift)
 
 
 @kernel
@@ -114,12 +118,10 @@ def add_word_marginals(
 
 
 @kernel
-def count_parts(rows: Array, table: Array, parts: Array, counts: Array) -> None:
-    """The part of every row, and how many each part has."""
+def count_parts(rows: Array, table: Array, counts: Array) -> None:
+    """How many rows each part has; table: the part of every row."""
     for n in range(len(rows)):
-        part = table[np.int64(rows[n])]
-        parts[n] = part
-        counts[np.int64(part)] += 1
+        counts[np.int64(table[np.int64(rows[n])])] += 1
 
 
 @kernel
@@ -130,19 +132,19 @@ def count_rows(rows: Array, counts: Array) -> None:
 
 
 @kernel
-def order_parts(parts: Array, places: Array, order: Array) -> None:
+def order_parts(rows: Array, table: Array, places: Array, order: Array) -> None:
     """The order that brings rows of one part together, each part as it was; places: where each begins."""
-    for n in range(len(parts)):
-        part = np.int64(parts[n])
+    for n in range(len(rows)):
+        part = np.int64(table[np.int64(rows[n])])
         order[places[part]] = n
         places[part] += 1
 
 
 @kernel
-def deal_parts(parts: Array, places: Array, words: Array, dealt: Array) -> None:
+def deal_words(rows: Array, table: Array, places: Array, words: Array, dealt: Array) -> None:
     """Words in that order."""
-    for n in range(len(parts)):
-        part = np.int64(parts[n])
+    for n in range(len(rows)):
+        part = np.int64(table[np.int64(rows[n])])
         dealt[places[part]] = words[n]
         places[part] += 1
 

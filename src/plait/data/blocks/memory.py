@@ -1,15 +1,32 @@
-"""How much memory a pack may take, as users write it, and what it means for batches and ranges."""
+"""How much memory a pack may take, as users write it, and what it means for batches and ranges.
+
+It is what packing takes beside Python and its libraries: for reading, for the names of entities, for one leaf while it
+grows; and what is left is the room for rows on their way.
+"""
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from plait.data.cells.fibres import row_type
+from plait.data.cells.leaves import leaf_size
+from plait.data.cells.ranges import PIECE
+from plait.data.labels.names import Labels
 from plait.errors import SettingError
 from plait.saying import Argument
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+WRITTEN_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?\s*", re.IGNORECASE)
 LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 17  # of a batch: its columns stay in the second cache
 BATCH = 256  # bytes that a row of a batch takes on its way, about
-SORTED = 56  # bytes that an entry takes while its range is sorted, about
+READING = 50_000_000  # bytes that files take while they are read, about, whatever a batch has
+MANY_ROWS = 1 << 20  # from which on they do
+NAMED = 40  # bytes that an entity takes beside its name: rows, marginals, counts
+SUMMED = 32  # bytes that an entry of a piece takes while values are summed
+RECORD = 8  # bytes of a row that was dealt, at least
+LEAST_WORK, MOST_WORK = 1 << 15, 1 << 23  # bytes without which rows could not be on their way
+LEAST = 100_000  # bytes below which nothing can be packed
 CACHED = 1 << 18  # entries that are sorted fastest
 MOST_PARTS = 256  # ranges that are written at a time; one that is still too large is split again
 
@@ -30,6 +47,14 @@ def bytes_of(memory: str | int) -> int:
             got=memory,
             cure='It is a number of bytes, such as "4GB", "500MB" or "2GiB".',
         )
+    if count < LEAST:
+        raise SettingError(
+            f"{Argument('memory')} is {memory!r}: nothing can be packed in so little.",
+            where=Argument("memory"),
+            got=memory,
+            wanted=f"at least {LEAST:,} bytes",
+            cure="500MB are enough for most tables.",
+        )
     return count
 
 
@@ -38,16 +63,71 @@ def batch_rows(memory: int) -> int:
     return min(max(memory // 8 // BATCH, LEAST_ROWS), MOST_ROWS)
 
 
-def range_entries(memory: int) -> int:
-    """Entries of a range that is sorted at once, at most."""
-    return max(memory // 2 // SORTED, LEAST_ROWS)
-
-
-def range_count(rows: int, memory: int) -> int:
-    """Into how many ranges rows are dealt: small ones are sorted in the cache, but no range has fewer than needed."""
-    return min(-(-rows // min(range_entries(memory), CACHED)), MOST_PARTS)
-
-
 def table_room(memory: int) -> int:
     """Places that a table of counts of 4 bytes may have."""
     return max(memory // 64, 1 << 16)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a relation will be on disk: entries, sizes of axes in tree order, bytes of a value and its weight."""
+
+    entries: int
+    sizes: Sequence[int]
+    value: int
+
+    def leaf_bytes(self) -> int:
+        """Bytes of a leaf while it grows, about: its rows and starts, its values twice, and scratch for their sums."""
+        count = leaf_size(self.entries, self.sizes)
+        fibres, total = -(-self.sizes[0] * count // max(self.entries, 1)), 0
+        for level, size in enumerate(self.sizes):
+            last = level == len(self.sizes) - 1
+            fibres = count if last else min(fibres * (size if level else 1), count)
+            total += fibres * (row_type(size).itemsize + (0 if last else 4))
+        return total + 2 * count * self.value + SUMMED * min(count, PIECE)
+
+
+def working_room(memory: int, rows: int, names: Iterable[Labels], shapes: Sequence[Shape]) -> int:
+    """What is left for rows on their way, beside reading, names and the largest leaf; refused where it is too little.
+
+    rows: of all tables, shapes: of all relations.
+    """
+    reading = READING if rows >= MANY_ROWS else 0
+    held = sum(int(labels.names.estimated_size()) + NAMED * len(labels) for labels in names)
+    leaf = max((shape.leaf_bytes() for shape in shapes), default=0)
+    least = reading + held + leaf + min(max(rows * RECORD // 8, LEAST_WORK), MOST_WORK)
+    if memory < least:
+        parts = {"reading": reading, "the names of entities": held, "one block": leaf}
+        said = ", ".join(f"{_in_words(size)} for {what}" for what, size in parts.items() if size)
+        raise SettingError(
+            f"{Argument('memory')} is {_in_words(memory)}, but packing these tables takes {_in_words(least)}: {said}.",
+            where=Argument("memory"),
+            got=memory,
+            wanted=f"at least {least:,} bytes",
+            cure=f"Say {Argument('memory', _in_words(least))}, or more.",
+        )
+    return memory - reading - held - leaf
+
+
+def _in_words(size: int) -> str:
+    """A size as users write it, never less than it is."""
+    unit, name = next(((unit, name) for unit, name in WRITTEN_UNITS if size >= 10 * unit), (1, "B"))
+    return f"{-(-size // unit)}{name}"
+
+
+# --- shares of the room
+
+
+def spool_bytes(room: int) -> int:
+    """Bytes of rows that wait in memory; a part of them that is dealt once more waits in half of it."""
+    return room // 4
+
+
+def range_entries(room: int, entry: int) -> int:
+    """Entries of a range that is sorted at once, at most; entry: the bytes that one takes meanwhile."""
+    return max(room // 4 // entry, LEAST_ROWS)
+
+
+def range_count(rows: int, entries: int) -> int:
+    """Into how many ranges rows are dealt: small ones are sorted in the cache; entries: that one may have."""
+    return min(-(-rows // min(entries, CACHED)), MOST_PARTS)

@@ -14,9 +14,11 @@ from typing import Any
 from plait.data.binding.bind import declared_names, labels_of, relations_of
 from plait.data.blocks.folder import Draft, check_content, drafting
 from plait.data.blocks.journal import COLLECTED, dealt_step, key_of, written_step
+from plait.data.blocks.memory import RECORD, Shape, working_room
 from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.relation import Packing
 from plait.data.blocks.steps import note_dealt, note_names, take_dealt, take_names
+from plait.data.cells.orders import packed_order
 from plait.data.labels.names import Labels
 from plait.data.reading.arrays import is_array
 from plait.data.reading.relation import Relation
@@ -28,7 +30,6 @@ from plait.version import __version__
 
 Report = Callable[[float], None]
 COLLECTING, DEALING = 0.25, 0.35  # shares of the work, about; the rest is sorting and writing
-RECORD = 8  # bytes of a row that was dealt, at least
 
 
 def pack_blocks(
@@ -89,6 +90,7 @@ def _pack(
     }
     _collect(readers, draft, memory, report)
     names = _names(model, readers, declared)
+    room = _room(model, readers, names, memory)
     rows = sum(reader.rows for reader in readers.values())
     share = _Share(report, COLLECTING, max(rows, 1))
     said: dict[str, Any] = {}
@@ -97,12 +99,24 @@ def _pack(
             said[name] = _written(draft, name)
             share.add(readers[name].rows * (1 - COLLECTING))
             continue
-        packing = Packing(draft, n, relation, readers[name], model.equation(name), names, memory)
+        packing = Packing(draft, n, relation, readers[name], model.equation(name), names, room)
         _deal(packing, draft, lambda more: share.add(more * DEALING))
         said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - DEALING)))
         _note_written(draft, packing, said[name])
     written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
     draft.publish(_manifest(model, draft, said, written))
+
+
+def _room(model: Model, readers: Mapping[str, Reader], names: Mapping[str, Labels], memory: int) -> int:
+    """Bytes for rows on their way; refused where memory has none."""
+    shapes = []
+    for name, reader in readers.items():
+        sizes = {index: len(names[index]) for index in model.equation(name).indices}
+        order = packed_order(tuple(sizes), sizes)
+        value = reader.values.type.itemsize + (0 if reader.weight is None else 8)
+        shapes.append(Shape(reader.rows, [sizes[index] for index in order], value))
+    rows = sum(reader.rows for reader in readers.values())
+    return working_room(memory, rows, [names[axis] for axis in model.axes], shapes)
 
 
 class _Share:

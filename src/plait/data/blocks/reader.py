@@ -279,10 +279,9 @@ class Reader:
     def _coords(
         self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray | int]]"
     ) -> AnyArray:
-        """The rows (n, order) of the labels of a batch."""
-        coords = np.empty(
-            (len(batch), len(self.indices)), coordinate_type([len(names[index]) for index in self.indices])
-        )
+        """The rows (n, order) of the labels of a batch, column after column in memory."""
+        kind = coordinate_type([len(names[index]) for index in self.indices])
+        coords = np.empty((len(self.indices), len(batch)), kind).T
         for k, (index, labels) in enumerate(batch.labels.items()):
             if index not in tables:
                 self._write(labels, names[index], coords[:, k])

@@ -32,10 +32,6 @@ class Sorted(ABC):
         """Some of them, as views."""
 
     @abstractmethod
-    def joined(self, others: "Sequence[Sorted]") -> "Sorted":
-        """These and others behind them."""
-
-    @abstractmethod
     def repeats(self) -> int:
         """How many are about the same cell as the one before."""
 
@@ -44,8 +40,8 @@ class Sorted(ABC):
         """Rows and starts of every level, where cells are distinct."""
 
     @abstractmethod
-    def ends(self) -> tuple[int, int]:
-        """The first and the last root row."""
+    def cell(self, n: int) -> tuple[int, ...]:
+        """One of the cells."""
 
     @abstractmethod
     def add_marginals(self, level: int, values: AnyArray, weights: Array, value: Array, weight: Array) -> None:
@@ -73,15 +69,6 @@ class SortedColumns(Sorted):
             writing=None if way is None else way[lo:hi],
         )
 
-    def joined(self, others: Sequence[Sorted]) -> "SortedColumns":
-        """These and others behind them."""
-        if not others:
-            return self
-        parts = [self, *others]
-        own = None if self.weights is None else np.concatenate([p.weights for p in parts if p.weights is not None])
-        coords, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("coords", "values"))
-        return SortedColumns(self.sizes, coords, values, own)
-
     def repeats(self) -> int:
         """How many are about the same cell as the one before."""
         return repeats(self.coords)
@@ -91,9 +78,9 @@ class SortedColumns(Sorted):
         found = Fibres.of(tuple(map(str, range(len(self.sizes)))), self.sizes, self.coords)
         return list(found.rows), list(found.starts)
 
-    def ends(self) -> tuple[int, int]:
-        """The first and the last root row."""
-        return int(self.coords[0, 0]), int(self.coords[-1, 0])
+    def cell(self, n: int) -> tuple[int, ...]:
+        """One of the cells."""
+        return tuple(self.coords[n].tolist())
 
     def add_marginals(self, level: int, values: AnyArray, weights: Array, value: Array, weight: Array) -> None:
         """By the column of the level."""
@@ -136,11 +123,6 @@ class SortedWords(Sorted):
         """Some of them, as views."""
         return SortedWords(self.how, self.words[lo:hi])
 
-    def joined(self, others: Sequence[Sorted]) -> "SortedWords":
-        """These and others behind them."""
-        more = [other.words for other in others if isinstance(other, SortedWords)]
-        return SortedWords(self.how, np.concatenate([self.words, *more])) if more else self
-
     def repeats(self) -> int:
         """How many are about the same cell as the one before."""
         from plait.data.blocks.loops import count_repeats
@@ -161,10 +143,10 @@ class SortedWords(Sorted):
         some_bits(self.words, shifts[last], masks[last], rows[last])
         return rows, starts
 
-    def ends(self) -> tuple[int, int]:
-        """The first and the last root row."""
-        shift = int(self.how.shifts[0])
-        return int(self.words[0]) >> shift, int(self.words[-1]) >> shift
+    def cell(self, n: int) -> tuple[int, ...]:
+        """One of the words taken apart."""
+        word = int(self.words[n])
+        return tuple(word >> shift & mask for shift, mask in zip(self.how.shifts.tolist(), self.how.masks.tolist()))
 
     def add_marginals(self, level: int, values: AnyArray, weights: Array, value: Array, weight: Array) -> None:
         """By the bits of the level."""
@@ -179,6 +161,11 @@ class Keeping(ABC):
 
     def __init__(self, places: Sequence[int], sizes: Sequence[int]) -> None:
         self.places, self.sizes = tuple(places), tuple(sizes)
+
+    @property
+    @abstractmethod
+    def sorting_bytes(self) -> int:
+        """Bytes that an entry takes while its range is sorted and becomes a tree, about."""
 
     @abstractmethod
     def keep(self, entries: Entries) -> Records:
@@ -204,9 +191,13 @@ class AsWords(Keeping):
         super().__init__(places, sizes)
         widths = [(size - 1).bit_length() for size in self.sizes]
         self.low = value.bit_length()
-        self.bits = sum(widths)
         self.shifts = np.array([self.low + sum(widths[level + 1 :]) for level in range(len(widths))], np.int64)
         self.masks = np.array([(1 << width) - 1 for width in widths], np.int64)
+
+    @property
+    def sorting_bytes(self) -> int:
+        """Its word twice, its value, and its row on every level with the starts."""
+        return 20 + 8 * len(self.sizes)
 
     @staticmethod
     def have_room(sizes: Sequence[int], value: int) -> bool:
@@ -215,10 +206,12 @@ class AsWords(Keeping):
 
     def keep(self, entries: Entries) -> Records:
         """One word each."""
-        from plait.data.blocks.loops import make_words
+        from plait.data.blocks.loops import add_bits, begin_words
 
         words = np.empty(len(entries), np.uint64)
-        make_words(entries.coords, np.array(self.places), self.shifts, entries.values, words)
+        begin_words(entries.values, words)
+        for place, shift in zip(self.places, self.shifts.tolist()):
+            add_bits(entries.coords[:, place], shift, words)
         return {"words": words}
 
     def rows(self, records: Records, level: int) -> AnyArray:
@@ -227,7 +220,7 @@ class AsWords(Keeping):
 
     def sort(self, records: Records) -> Sorted:
         """By a radix sort of the words themselves."""
-        return SortedWords(self, sort_words(records["words"], self.low, self.bits))
+        return SortedWords(self, sort_words(records["words"], self.low))
 
     def read(self, records: Records) -> Sorted:
         """The words."""
@@ -236,6 +229,11 @@ class AsWords(Keeping):
 
 class AsColumns(Keeping):
     """Cells, values, and weights and ways of writing where there are any."""
+
+    @property
+    def sorting_bytes(self) -> int:
+        """Its cell three times, value and weight twice, the words that are sorted and where they come from."""
+        return 64 + 20 * len(self.sizes)
 
     def keep(self, entries: Entries) -> Records:
         """Its arrays, cells in tree order."""

@@ -24,12 +24,12 @@ from plait.data.blocks.cutting import cut
 from plait.data.blocks.faults import Faults
 from plait.data.blocks.file import to_pieces
 from plait.data.blocks.folder import Draft
-from plait.data.blocks.loops import count_parts, count_rows
-from plait.data.blocks.memory import MOST_PARTS, range_count, range_entries
+from plait.data.blocks.loops import count_rows
+from plait.data.blocks.memory import MOST_PARTS, range_count, range_entries, spool_bytes
 from plait.data.blocks.reader import Reader, Values
 from plait.data.blocks.records import AsColumns, AsWords, Keeping, Sorted, SortedColumns
-from plait.data.blocks.spool import Spool, dealt
-from plait.data.blocks.writing import Writer, leaves
+from plait.data.blocks.spool import Spool
+from plait.data.blocks.writing import Writer, parted
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.orders import packed_order
 from plait.data.labels.names import Labels
@@ -55,10 +55,10 @@ class Packing:
         reader: Reader,
         equation: Equation,
         names: Mapping[str, Labels],
-        memory: int,
+        room: int,
     ) -> None:
         self.draft, self.number, self.relation, self.reader, self.names = draft, number, relation, reader, names
-        self.memory, self.equation = memory, equation
+        self.room, self.equation = room, equation
         self.indices, self.groups, self.doubled = equation.indices, groups_of(equation), equation.doubled
         self.axes = [names[index].axis for index in self.indices]
         self.shape = tuple(len(names[index]) for index in self.indices)
@@ -70,6 +70,7 @@ class Packing:
         self.summed = self.self_links = self.dropped = 0
         self._observe()
         self.keeping = self._keeping()
+        self.most = range_entries(room, self.keeping.sorting_bytes)  # entries of a range
 
     def _observe(self) -> None:
         """What is hidden by name, as binding has it."""
@@ -119,12 +120,11 @@ class Packing:
             if self.spool.parts == 1:
                 self.spool.put(0, records)
             else:
-                parts, counts = np.empty(len(entries), np.uint16), np.zeros(self.spool.parts, np.int64)
-                count_parts(root, table, parts, counts)
-                for part, some in dealt(records, parts, counts):
-                    self.spool.put(part, some)
+                self.spool.deal(records, root, table)
             self.spool.settle()
             report(len(entries))
+        if plain and self.reader.weight is None:
+            self.values = self.reader.values
         if plain:
             for index in self.indices:
                 self.seen[self.names[index].axis][self.names[index].encode(self.reader.found[index].names)] = True
@@ -135,12 +135,12 @@ class Packing:
     def lay_out(self) -> None:
         """The ranges, with nothing in them."""
         edges = self._edges()
-        self.spool = Spool(self.draft.spill, len(edges) - 1, self.memory // 4, f"relation{self.number}")
+        self.spool = Spool(self.draft.spill, len(edges) - 1, spool_bytes(self.room), f"relation{self.number}")
         self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
 
     def _edges(self) -> NDArray[np.int64]:
         """Root rows at which ranges end, with about equally many rows of the table each where that is known."""
-        parts = min(range_count(self.reader.rows, self.memory), self.sizes[0])
+        parts = min(range_count(self.reader.rows, self.most), self.sizes[0])
         counts = self._root_counts()
         if parts <= 1 or counts is None:
             return np.linspace(0, self.sizes[0], max(parts, 1) + 1).astype(np.int64)
@@ -158,8 +158,12 @@ class Packing:
         return counts
 
     def _look(self, entries: Entries, plain: bool) -> None:
-        """Remember who is there, and which self-links are."""
-        self.values.add(entries.values)
+        """Remember who is there, what values are like, and which self-links there are.
+
+        plain: whether all rows are kept, so that the first pass has seen the names and values that there are.
+        """
+        if not plain or self.reader.weight is not None:
+            self.values.add(entries.values)
         if not plain:
             for k, axis in enumerate(self.axes):
                 self.seen[axis][entries.coords[:, k]] = True
@@ -176,9 +180,12 @@ class Packing:
         pieces = self._settled_first(report) if sums else partial(self._pieces, report)
         writer = self._writer()
         cuts = cut(self.counts, self.sizes, self._children)
-        for end, leaf in leaves(pieces(), cuts):
-            if not self.faults:
-                writer.write(end, leaf)
+        for piece, end in parted(pieces(), cuts):
+            if self.faults:
+                continue
+            writer.add(piece)
+            if end is not None:
+                writer.end(end)
         if self.faults:
             self.faults.refuse(self.reader, self.entries(), self.relation.duplicates, self.likelihood)
         return self._said(writer)
@@ -198,7 +205,7 @@ class Packing:
         counts = np.zeros(self.sizes[1], np.int64)
         for part, (_, lo, hi) in enumerate(self.spans):
             if lo <= root < hi:
-                for piece in self.spool.pieces(part, range_entries(self.memory)):
+                for piece in self.spool.pieces(part, self.most):
                     below = self.keeping.rows(piece, 1)[self.keeping.rows(piece, 0) == root]
                     count_rows(below, counts)
         return counts
@@ -215,7 +222,7 @@ class Packing:
         count, level, (lo, hi) = int(spool.counts[part]), len(above), span
         if count == 0:
             return
-        if count <= range_entries(self.memory) or (hi - lo == 1 and level + 1 == len(self.sizes)):
+        if count <= self.most or (hi - lo == 1 and level + 1 == len(self.sizes)):
             found = self._settle(self.keeping.sort(spool.take(part)))
             report(count)
             yield found
@@ -223,16 +230,13 @@ class Packing:
         if hi - lo == 1:  # the same row in all: split by the next level
             above, (lo, hi) = (*above, lo), (0, self.sizes[level + 1])
             level += 1
-        parts = min(-(-2 * count // range_entries(self.memory)), MOST_PARTS, hi - lo)
+        parts = min(-(-2 * count // self.most), MOST_PARTS, hi - lo)
         edges = lo + (hi - lo) * np.arange(parts + 1) // parts
         table = np.repeat(np.arange(parts), np.diff(edges)).astype(np.uint16)
-        finer = Spool(self.draft.spill, parts, self.memory // 8)
-        for piece in spool.pieces(part, range_entries(self.memory)):
+        finer = Spool(self.draft.spill, parts, spool_bytes(self.room) // 2)
+        for piece in spool.pieces(part, self.most):
             rows = self.keeping.rows(piece, level).astype(np.int64) - lo
-            parted, counts = np.empty(len(rows), np.uint16), np.zeros(parts, np.int64)
-            count_parts(rows, table, parted, counts)
-            for one, some in dealt(piece, parted, counts):
-                finer.put(one, some)
+            finer.deal(piece, rows, table)
             finer.settle()
         spool.drop(part)
         for one in range(parts):
@@ -282,7 +286,7 @@ class Packing:
 
     def _settled_first(self, report: Report) -> Callable[[], Iterator[Sorted]]:
         """Sort and settle all ranges, and count what is left; they wait in another spool."""
-        waiting = Spool(self.draft.spill, len(self.spans), self.memory // 4)
+        waiting = Spool(self.draft.spill, len(self.spans), spool_bytes(self.room))
         spans = list(self.spans)
         self.values, counts = Values(), np.zeros(self.sizes[0], np.int64)
         keeping = AsColumns(self.places, self.sizes)
@@ -296,7 +300,7 @@ class Packing:
 
         def pieces() -> Iterator[Sorted]:
             for part in range(waiting.parts):
-                for piece in waiting.pieces(part, range_entries(self.memory)):
+                for piece in waiting.pieces(part, self.most):
                     yield keeping.read(piece)
                 waiting.drop(part)
 
@@ -342,6 +346,7 @@ class Packing:
                 "weights": self.reader.weight is not None,
             },
             "sums": list(writer.sums),
+            "values": [writer.least if writer.links else 0.0, writer.most],
             "missing": [list(over) for over in missing],
             "hidden": [list(over) for over in self.put_aside],
             "diagonal": diagonal,

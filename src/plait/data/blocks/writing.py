@@ -8,27 +8,27 @@ import numpy as np
 from plait.data.blocks.cutting import Cut
 from plait.data.blocks.file import to_pieces
 from plait.data.blocks.folder import Draft
+from plait.data.blocks.growing import Growing
 from plait.data.blocks.records import Sorted
 from plait.data.cells.fibres import row_type
 from plait.data.cells.ranges import PIECE
+from plait.data.cells.sorting import is_uniform
 from plait.likelihood import Likelihood, Sums
 from plait.types import AnyArray, Array
 
 
-def leaves(pieces: Iterator[Sorted], cuts: Sequence[Cut]) -> Iterator[tuple[Cut, Sorted]]:
-    """Sorted pieces of any sizes as those that cuts ask for."""
-    held: list[Sorted] = []
+def parted(pieces: Iterator[Sorted], cuts: Sequence[Cut]) -> Iterator[tuple[Sorted, Cut | None]]:
+    """Sorted pieces, taken apart where leaves end; with each the cut, where one ends there."""
     passed, ends = 0, iter(cuts)  # passed: entries of all pieces before this one
     end = next(ends, None)
     for piece in pieces:
         at = 0
         while end is not None and passed + len(piece) >= end.end:
             upto = end.end - passed
-            first, *others = [*held, piece.part(at, upto)]
-            yield end, first.joined(others)
-            held, at, end = [], upto, next(ends, None)
+            yield piece.part(at, upto), end
+            at, end = upto, next(ends, None)
         if at < len(piece):
-            held.append(piece.part(at, len(piece)))
+            yield piece.part(at, len(piece)), None
         passed += len(piece)
 
 
@@ -55,41 +55,55 @@ class Writer:
         self.blocks: list[dict[str, Any]] = []
         self.sums = Sums(0.0, 0.0, 0.0, 0.0)
         self.entries = self.links = self.zeros = self.weightless = 0
+        self.least, self.most = np.inf, 0.0  # values of links
         self.marginals = {index: (np.zeros(size), np.zeros(size)) for index, size in zip(order, sizes)}
+        self.leaf = self._begin()
 
-    def write(self, cut: Cut, leaf: Sorted) -> None:
-        """Write one block."""
-        rows, starts = leaf.fibres()
-        arrays = {f"rows{level}": array for level, array in enumerate(rows)}
-        arrays |= {f"starts{level}": array for level, array in enumerate(starts)}
-        arrays["entries"] = leaf.values.astype(self.kind, copy=False)
-        if leaf.weights is not None:
-            arrays["weights"] = leaf.weights
-        entry = self.draft.put(f"{self.name}-{len(self.blocks):06d}.safetensors", *to_pieces(arrays))
-        ends = dict(zip(("first", "last"), leaf.ends()))
-        self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
-        self._add_up(leaf, arrays["entries"])
-
-    def _add_up(self, leaf: Sorted, values: AnyArray) -> None:
-        own = self._own_weights(leaf)
+    def add(self, piece: Sorted) -> None:
+        """Sorted entries of the leaf that is being written."""
+        values = piece.values.astype(self.kind, copy=False)
+        self.leaf.add(piece, values)
+        own = self._own_weights(values, piece.weights)
         all_links = bool(values.min() > 0 and own.min() > 0)
-        links = slice(None) if all_links else (values > 0) & (own > 0)
+        self.entries += len(piece)
+        self.zeros += 0 if all_links else int(np.count_nonzero(values == 0))
+        self.weightless += 0 if all_links else int(np.count_nonzero(own == 0))
+        for level, index in enumerate(self.order):
+            piece.add_marginals(level, values, np.ascontiguousarray(_one_if_all(own)), *self.marginals[index])
+
+    def end(self, cut: Cut) -> None:
+        """Write the leaf as a block."""
+        leaf, self.leaf = self.leaf, self._begin()
+        self._sum(leaf)
+        entry = self.draft.put(f"{self.name}-{len(self.blocks):06d}.safetensors", *to_pieces(leaf.arrays()))
+        ends = dict(zip(("first", "last"), leaf.ends))
+        self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
+
+    def _begin(self) -> Growing:
+        return Growing(self.rows, self.kind)
+
+    def _sum(self, leaf: Growing) -> None:
+        """Add up what the likelihood needs, in the pieces in which a leaf in memory is added up."""
+        values = leaf.values
+        own = self._own_weights(values, leaf.weights)
+        links = slice(None) if values.min() > 0 and own.min() > 0 else (values > 0) & (own > 0)
         x, M = values[links], own[links]
+        if len(x):
+            self.least, self.most = min(self.least, float(x.min())), max(self.most, float(x.max()))
         for at in range(0, len(x), PIECE):  # its scratch memory stays in the cache
             some = x[at : at + PIECE].astype(np.float64)  # logarithms of bytes are rounded to two
             self.sums = self.sums + self.likelihood.sums(some, M[at : at + PIECE])
-        self.entries += len(leaf)
         self.links += len(x)
-        self.zeros += int(np.count_nonzero(values == 0)) if not all_links else 0
-        self.weightless += 0 if all_links else int(np.count_nonzero(own == 0))
-        weights = own if leaf.weights is not None or own.strides != (0,) else own[:1]
-        for level, index in enumerate(self.order):
-            leaf.add_marginals(level, values, np.ascontiguousarray(weights), *self.marginals[index])
 
-    def _own_weights(self, leaf: Sorted) -> Array:
+    def _own_weights(self, values: AnyArray, weights: Array | None) -> Array:
         """M of every entry."""
-        if leaf.weights is not None:
-            return leaf.weights * self.weight
-        if self.zero == 1 or leaf.values.min() > 0:
-            return np.broadcast_to(self.weight, len(leaf))
-        return np.where(leaf.values > 0, 1.0, self.zero) * self.weight
+        if weights is not None:
+            return weights * self.weight
+        if self.zero == 1 or values.min() > 0:
+            return np.broadcast_to(self.weight, len(values))
+        return np.where(values > 0, 1.0, self.zero) * self.weight
+
+
+def _one_if_all(weights: Array) -> Array:
+    """One weight, if all are the same by construction."""
+    return weights[:1] if is_uniform(weights) else weights

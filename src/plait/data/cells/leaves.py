@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plait.types import AnyArray
 
 FEW = 1 << 12  # entries that one leaf holds
-MOST = 1 << 24  # entries of a leaf at most, about: what is read from a disk at once
+MOST = 1 << 23  # entries of a leaf at most, about: what is read from a disk at once
 LEAVES = 64  # of a table, where they need not be more
 PAYS = 128  # entries for every row that leaves share: clearing and joining sums then costs little beside the entries
 

@@ -57,6 +57,27 @@ def deal_digits(words: Array, lo: int, hi: int, low: int, mask: int, places: Arr
 
 
 @kernel
+def count_all_digits(words: Array, least: np.uint64, low: int, width: int, counts: Array) -> None:
+    """How often each digit of words − least occurs, for all digits of so many bits from `low` on: (digits, values)."""
+    mask = np.uint64((1 << width) - 1)
+    for e in range(len(words)):
+        left = (words[e] - least) >> np.uint64(low)
+        for digit in range(len(counts)):
+            counts[digit, np.int64(left & mask)] += 1
+            left >>= np.uint64(width)
+
+
+@kernel
+def deal_differences(words: Array, least: np.uint64, low: int, mask: int, places: Array, dealt: Array) -> None:
+    """Write each word to the next place of a digit of its difference from the least."""
+    for e in range(len(words)):
+        word = words[e]
+        digit = np.int64(((word - least) >> np.uint64(low)) & np.uint64(mask))
+        dealt[places[digit]] = word
+        places[digit] += 1
+
+
+@kernel
 def count_fibres(cells: Array, lo: int, hi: int, counts: Array) -> None:
     """How many fibres of each level begin in a range of sorted cells; the last number: cells equal to the one before.
 

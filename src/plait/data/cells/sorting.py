@@ -14,6 +14,7 @@ from plait.types import AnyArray
 Words = NDArray[np.uint64]
 
 DIGIT = 11  # bits dealt at a time: as many piles as the second cache has lines for
+WORD_DIGIT = 12  # the same on one thread, which has that cache for itself
 
 
 def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | None:
@@ -189,6 +190,25 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
     return result
 
 
-def sort_words(words: Words, low: int, bits: int) -> Words:
-    """Words sorted by some of their bits, from `low` on, on this thread alone; the array given may be written to."""
-    return _dealt(words, low, bits, [(0, len(words))])
+def sort_words(words: Words, low: int) -> Words:
+    """Words sorted by their bits from `low` on, on this thread alone; the array given may be written to.
+
+    What all have in common takes no time: digits are those of the differences from the least.
+    """
+    from plait.data.cells.radix import count_all_digits, deal_differences
+
+    if len(words) == 0:
+        return words
+    least = int(words.min()) >> low << low
+    bits = max((int(words.max()) - least).bit_length() - low, 1)
+    passes = -(-bits // WORD_DIGIT)
+    width = -(-bits // passes)
+    counts = np.zeros((passes, 1 << width), np.int64)
+    count_all_digits(words, np.uint64(least), low, width, counts)
+    spare = np.empty_like(words)
+    for number, found in enumerate(counts):
+        if found.max() < len(words):
+            places = np.cumsum(found) - found
+            deal_differences(words, np.uint64(least), low + number * width, (1 << width) - 1, places, spare)
+            words, spare = spare, words
+    return words

@@ -34,16 +34,25 @@ NEARLY = 0.95
 
 def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping[str, Source]) -> Iterator[Trap]:
     """All traps in bound data; relations and sources: what they were read from."""
-    for axis in data.model.axes:
-        yield from _spelling(data.labels[axis])
-    yield from _no_common_names(data)
+    mentioned = {name: relation.seen for name, relation in data.relations.items()}
+    yield from axis_traps(data.model, data.labels, mentioned)
     for name in relations:
         relation = data.relations[name]
         if relations[name].observed == "listed" and len(relation.links) >= SEVERAL:
-            yield from _no_zeros(relation)
+            value = relation.stored[0]
+            yield from no_zeros(relation, float(value) if bool((relation.stored == value).all()) else None)
         if isinstance(source := sources[name], TableSource):
-            yield from _events(relation, source.rows, data.model)
-        yield from _one_way(relation, data.model)
+            yield from events(relation, source.rows, data.model)
+        yield from listed_one_way(relation, data.model, one_way(relation, data.model))
+
+
+def axis_traps(
+    model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
+) -> Iterator[Trap]:
+    """What the names of all axes say; mentioned: by relation and index, which entities it has."""
+    for axis in model.axes:
+        yield from _spelling(labels[axis])
+    yield from name_traps(model, labels, mentioned)
 
 
 READERS = Phrase("plait.read or plait.Relation", "the table of its source")
@@ -60,11 +69,6 @@ def _spelling(labels: Labels) -> Iterator[Trap]:
     if count:
         what = f"{count:,} of {len(labels):,} names differ from another by case or blanks only, such as {example}."
         yield Trap(SpellingWarning, f"axis {labels.axis}", what, "Write each entity in one way: these count as two.")
-
-
-def _no_common_names(data: "Data") -> Iterator[Trap]:
-    mentioned = {name: relation.seen for name, relation in data.relations.items()}
-    return name_traps(data.model, data.labels, mentioned)
 
 
 def name_traps(
@@ -106,10 +110,9 @@ def _strangers(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen],
     )
 
 
-def _no_zeros(relation: "BoundRelation") -> Iterator[Trap]:
-    """Where values differ, as ratings do, they tell something without zeros."""
-    value = relation.stored[0]
-    if relation.observed_zeros == 0 and relation.missing_cells and bool((relation.stored == value).all()):
+def no_zeros(relation: "BoundRelation", value: float | None) -> Iterator[Trap]:
+    """Where values differ, as ratings do, they tell something without zeros; value: what all are, None: they differ."""
+    if value is not None and relation.observed_zeros == 0 and relation.missing_cells:
         yield Trap(
             NoZerosWarning,
             relation.name,
@@ -119,7 +122,7 @@ def _no_zeros(relation: "BoundRelation") -> Iterator[Trap]:
         )
 
 
-def _events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[Trap]:
+def events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[Trap]:
     """Entities that occur once and nowhere else tell nothing about each other; those of another relation may."""
     for index, seen in relation.seen.items() if len(relation.indices) > 1 and rows >= MANY_ROWS else ():
         uses = sum(model.axis(i) == model.axis(index) for equation in model.equations for i in equation.indices)
@@ -133,8 +136,9 @@ def _events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[Trap
             )
 
 
-def _one_way(relation: "BoundRelation", model: Model) -> Iterator[Trap]:
-    if (found := one_way(relation, model)) is not None:
+def listed_one_way(relation: "BoundRelation", model: Model, found: tuple[str, str, int] | None) -> Iterator[Trap]:
+    """Links between entities of one axis that are all listed one way; found: what `one_way` says."""
+    if found is not None:
         first, second, count = found
         once = one_factor(model.equation(relation.name), first, second)
         cure = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"

@@ -1,5 +1,6 @@
 """Relations whose two sides are one axis: are links listed both ways?"""
 
+from collections.abc import Callable
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
@@ -7,22 +8,28 @@ import numpy as np
 
 from plait.data.cells.keys import find, pack_pair
 from plait.model.model import Equation, Model
+from plait.types import AnyArray
 
 if TYPE_CHECKING:
     from plait.data.bound import BoundRelation
+
+    Lonely = Callable[[BoundRelation, int, int], int]
 
 SAMPLE = 100_000  # links whose mirror images are looked for
 MANY = 1000  # links from which on any real relation with a direction has some both ways, unless it has no circles
 EXPECTED = 6.0  # mirror images that as many links would have by chance, from which on none at all is no chance
 
 
-def one_way(relation: "BoundRelation", model: Model) -> tuple[str, str, int] | None:
-    """Two indices on one axis between which no link is listed both ways, though the other way is observed; how many."""
+def one_way(relation: "BoundRelation", model: Model, lonely: "Lonely | None" = None) -> tuple[str, str, int] | None:
+    """Two indices on one axis between which no link is listed both ways, though the other way is observed; how many.
+
+    lonely: how many links have no mirror image in two places, where links are not in memory.
+    """
     for k, other in combinations(range(len(relation.indices)), 2):
         first, second = relation.indices[k], relation.indices[other]
         if any(k in group and other in group for group in relation.groups):
             continue  # both ways are one cell
-        if model.axis(first) == model.axis(second) and (count := _lonely(relation, k, other)):
+        if model.axis(first) == model.axis(second) and (count := (lonely or _lonely)(relation, k, other)):
             return first, second, count
     return None
 
@@ -51,5 +58,9 @@ def _lonely(relation: "BoundRelation", k: int, other: int) -> int:
     keys, mirrors = pack_pair(columns, turned, relation.shape, (len(columns[0]), len(some)))
     if find(mirrors, keys)[1].any():
         return 0
-    zeros = np.count_nonzero(relation.weights.at(np.stack(turned, axis=1)) > 0)
-    return count if 2 * zeros > len(some) else 0
+    return count if mostly_observed(relation, np.stack(turned, axis=1)) else 0
+
+
+def mostly_observed(relation: "BoundRelation", cells: AnyArray) -> bool:
+    """Whether most of some cells (n, order) are observed."""
+    return bool(2 * np.count_nonzero(relation.weights.at(cells) > 0) > len(cells))
