@@ -29,21 +29,21 @@ def cost(observed, columns=("i", "j"), accelerate=False, method="vb"):
 
 
 def test_data_and_trees_are_counted_once():
-    """A link takes a byte for its column and a value of 4; a row that has links 2 + 4; the entries of a tree 1 each."""
+    """A link takes a byte for its column, one for its value, which is the tree's entry; a row with links 2 + 4."""
     everything, data = cost("all")
     fibres = 2000 + 2 * 300 + 4 * 301
     assert data.sizes["i"] == 300
-    assert everything.data == fibres + 4 * 2000 + 8  # all weigh 1
-    assert everything.trees == 2000
+    assert everything.data == fibres + 2000 + 8  # all weigh 1
+    assert everything.trees == 0
     listed, _ = cost("listed")
     assert listed.data == everything.data
-    assert listed.trees == 2000 + 2000
+    assert listed.trees == 2000
 
 
 def test_a_tree_in_another_order_is_counted_too():
     turned, _ = cost("all", ("j", "i"))
     fibres = 2 * 2000 + 20 + 4 * 21, 2000 + 2 * 300 + 4 * 301
-    assert turned.data == fibres[0] + 4 * 2000 + 8
+    assert turned.data == fibres[0] + 2000 + 8
     assert turned.trees == fibres[1] + 2000 + 4 * 2000  # entries, and their permutation
 
 

@@ -76,7 +76,7 @@ def test_levels_are_compressed(table):
 
 def entries_of(tree):
     """The positions of the entries of every leaf."""
-    firsts = [tree._firsts(level) for level in range(min(2, len(tree.order)))]
+    firsts = [np.asarray(tree._firsts(level)) for level in range(min(2, len(tree.order)))]
     ranges = (firsts[1][list(leaf.inside)] if leaf.inside else firsts[0][[leaf.lo, leaf.hi]] for leaf in tree.leaves)
     return [list(range(int(lo), int(hi))) for lo, hi in ranges]
 

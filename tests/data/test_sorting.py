@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plait.data.cells.fibres import Fibres, repeats
 from plait.data.cells.ranges import MANY, by_pieces, on_threads, ranges
 from plait.data.cells.sorting import in_order, is_uniform, radix_sort, sort_cells, sort_order, taken
-from plait.data.cells.trees import compact, grow
+from plait.data.cells.trees import grow, narrow
 
 LARGE = MANY + 1
 
@@ -173,19 +173,34 @@ def test_repeated_cells_are_counted(count):
     assert repeats(cells[:, :0]) == max(count - 1, 0)
 
 
+ENTRIES = {
+    "fractions": lambda count: np.arange(count) + 0.5,
+    "counts": lambda count: (1 + np.arange(count) % 700).astype(np.uint16),
+    "zeros": lambda count: np.zeros(count, np.uint8),
+    "ones": lambda count: np.broadcast_to(np.float32(1.0), count),
+}
+
+
+@pytest.mark.parametrize("kind", ENTRIES)
 @pytest.mark.parametrize("count", [300, 2 * MANY])
-def test_a_tree_in_any_order_is_that_of_its_own_sorted_cells(count):
+def test_a_tree_in_any_order_is_that_of_its_own_sorted_cells(count, kind):
     """However little of the order has to be sorted anew."""
     indices, sizes = ("i", "j", "k", "l"), {"i": 31, "j": 7, "k": 500, "l": 90}
     cells = sorted_cells(tuple(sizes.values()), count)
-    entries = np.arange(len(cells)) + 0.5
+    entries = ENTRIES[kind](len(cells))
     for order in itertools.permutations(indices):
         tree = grow(indices, sizes, cells, entries, order)
         columns = [cells[:, indices.index(index)] for index in order]
         rows = lexsorted(columns)
         np.testing.assert_array_equal(tree.cells(np.arange(len(rows))), np.stack(columns, axis=1)[rows])
         np.testing.assert_array_equal(tree.entries, entries[rows])
+        assert tree.entries.dtype == entries.dtype
+        assert tree.entries.flags.c_contiguous
+        if count > MANY and kind != "fractions":
+            assert tree.turn is None or tree.turn.known == []  # nobody has asked for it
         assert (tree.permutation is None) == (order == indices)
+        if order != indices:
+            np.testing.assert_array_equal(tree.permutation, rows)
 
 
 # arrays ---------------------------------------------------------------------------------------------------------------
@@ -210,14 +225,16 @@ def test_one_number_seen_many_times_stays_one():
 
 
 @pytest.mark.parametrize("count", [10, 3 * MANY])
-def test_numbers_are_kept_in_half_the_bytes_only_where_none_changes(count):
+def test_numbers_are_kept_in_as_few_bytes_as_change_none(count):
     counts = np.random.default_rng(2).poisson(3.0, count).astype(np.float64)
-    assert compact(counts).dtype == np.float32
-    np.testing.assert_array_equal(compact(counts), counts)
-    for strange in (0.1, 2.0**24 + 1, 1e300, 1e-300):
+    kinds = {255.0: np.uint8, 256.0: np.uint16, 65_536.0: np.float32, 0.5: np.float32, -1.0: np.float32}
+    kinds |= dict.fromkeys((0.1, 2.0**24 + 1, 1e300, 1e-300), np.float64)
+    for strange, kind in kinds.items():
         other = counts.copy()
         other[-1] = strange
-        assert compact(other) is other
+        assert narrow(other).dtype == kind
+        np.testing.assert_array_equal(narrow(other), other)
+    assert is_uniform(narrow(np.broadcast_to(1.0, count)))
 
 
 def test_ranges_make_up_all_rows_and_an_error_on_a_thread_is_raised():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class BoundRelation:
     indices: tuple[str, ...]
     shape: tuple[int, ...]
     links: Fibres
-    stored: NDArray[np.floating]
+    stored: NDArray[Any]
     cell_weights: Array
     weights: Weights
     likelihood: "Likelihood"

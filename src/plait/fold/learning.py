@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from plait.data.binding.known import Known
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import sort_cells
-from plait.data.cells.trees import compact
+from plait.data.cells.trees import narrow
 from plait.data.observing.observed import observe
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.undirected import in_all_ways
@@ -143,7 +143,7 @@ def _summed(known: Known, more: Links) -> Known:
     first[1:] = (both.cells[1:] != both.cells[:-1]).any(axis=1)
     at = np.flatnonzero(first)
     values = np.add.reduceat(both.values, at) if len(at) else both.values
-    return replace(known, links=both.cells[at], stored=compact(values), weights=both.weights[at])
+    return replace(known, links=both.cells[at], stored=narrow(values), weights=both.weights[at])
 
 
 def _together(parts: list[Links], shape: tuple[int, ...]) -> Links:

@@ -7,7 +7,7 @@ wherever the links are.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from plait.data.blocks.packed import PackedRelation
 from plait.data.blocks.table import PackedTable
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.ranges import PIECE
-from plait.data.cells.sorting import is_uniform, taken
+from plait.data.cells.sorting import is_uniform
 from plait.data.cells.trees import FibreTree, Forest, Table, as_fibres, narrow
 from plait.infer.gamma import FactorState
 from plait.infer.members import numbered
@@ -67,7 +67,7 @@ class Nonzeros(NamedTuple):
     """
 
     cells: Fibres | NDArray[np.integer]
-    values: NDArray[np.floating]
+    values: NDArray[Any]
     weights: Array
     exposures: tuple[Array | None, ...] = (None,)
 
@@ -78,9 +78,8 @@ class Nonzeros(NamedTuple):
 
     def tables(self, plan: Plan, forest: Forest) -> list[FibreTree]:
         """A tree for every pass. Entries are M, or M·X where a likelihood needs no more."""
-        likelihood = plan.likelihood
-        stored = narrow(likelihood.entries(self.values, self.weights))
-        beside = [likelihood.stored(self.values).astype(np.float64)] if likelihood.beside else []
+        likelihood, stored = plan.likelihood, self._entries(plan.likelihood)
+        beside = [likelihood.stored(_as_floats(self.values)).astype(np.float64)] if likelihood.beside else []
         beside += [cast(Array, self.exposures[term]) for term in plan.exposed]
         links, trees = self._fibres(plan), []
         for part in plan.passes:
@@ -88,6 +87,21 @@ class Nonzeros(NamedTuple):
             tree = tree.with_entries(stored, *beside) if beside else tree
             trees.append(replace(tree, numbers=_numbers(plan, tree)))
         return trees
+
+    def _entries(self, likelihood: Likelihood) -> NDArray[Any]:
+        """What kernels multiply by; where that is x itself, it is not kept twice."""
+        if self._plain(likelihood):
+            return narrow(self.values)
+        return narrow(likelihood.entries(_as_floats(self.values), self.weights))
+
+    def _plain(self, likelihood: Likelihood) -> bool:
+        return is_uniform(self.weights) and self.weights[0] == 1 and is_valued(likelihood)
+
+    def _values(self, likelihood: Likelihood, tree: FibreTree, part: slice) -> Array:
+        """Some values in the order of a tree, which may have them as its entries."""
+        if self._plain(likelihood) and not is_uniform(self.values):
+            return np.asarray(tree.entries[part], np.float64)
+        return _ordered(self.values, tree, part)
 
     def _fibres(self, plan: Plan) -> Fibres:
         cells = np.zeros((self.links, 1), np.uint32) if plan.indices == (ALONE,) else self.cells
@@ -97,23 +111,24 @@ class Nonzeros(NamedTuple):
         """What a likelihood needs to know of all values."""
         tree, total = cast(FibreTree, table), NO_SUMS
         for part in _pieces(tree):
-            values, weights = (_ordered(numbers, tree.permutation, part) for numbers in (self.values, self.weights))
+            values, weights = self._values(plan.likelihood, tree, part), _ordered(self.weights, tree, part)
             total = total + plan.likelihood.sums(values, weights)
         return total
 
     def marginals(self, plan: Plan, table: Table, *, valued: bool) -> list[Array]:
         """Over the links of every row of each factor, Σ M·X, or ΣM."""
-        tree, numbers = cast(FibreTree, table), self._numbers(valued)
-        if tree.permutation is not None:
-            numbers = numbers[tree.permutation]
-        columns = {index: tree.column(index, len(tree.order) - 1) for index in plan.indices}
+        tree = cast(FibreTree, table)
         totals = [np.zeros(layout.rows) for layout in plan.layouts]
-        for position, total in enumerate(totals):
-            _add_up(plan, position, columns, numbers, total)
+        for begin, piece in tree.pieces(PIECE):
+            part = tree.part(piece)
+            rows = slice(begin, begin + len(part))
+            numbers = _ordered(self.weights, tree, rows)
+            if valued:
+                numbers = self._values(plan.likelihood, tree, rows) * numbers
+            columns = {index: part.column(index, len(tree.order) - 1) for index in plan.indices}
+            for position, total in enumerate(totals):
+                _add_up(plan, position, columns, numbers, total)
         return totals
-
-    def _numbers(self, valued: bool) -> Array:
-        return np.asarray(self.values * self.weights, np.float64) if valued else self.weights
 
     def look(self, plan: Plan, factors: Sequence[FactorState]) -> Looked:
         """All links in memory."""
@@ -198,8 +213,7 @@ class _Dressed:
 
     @property
     def _valued(self) -> bool:
-        """Whether entries are M·X."""
-        return bool(self.likelihood.entries(np.full(1, 2.0), np.ones(1))[0] == 2.0)
+        return is_valued(self.likelihood)
 
     @property
     def _plain(self) -> bool:
@@ -220,6 +234,16 @@ class _Dressed:
         return replace(tree, entries=entries, beside=(stored.astype(np.float64),))
 
 
+def is_valued(likelihood: Likelihood) -> bool:
+    """Whether kernels multiply by M·X; else by M."""
+    return bool(likelihood.entries(np.full(1, 2.0), np.ones(1))[0] == 2.0)
+
+
+def _as_floats(numbers: NDArray[Any]) -> NDArray[np.floating]:
+    """Numbers to reckon with, which narrow integers are not."""
+    return numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
+
+
 def _least(values: Array) -> float:
     """The smallest value over 0: what stands beside a listed 0, which weighs nothing."""
     over = values[values > 0]
@@ -232,10 +256,10 @@ def _numbers(plan: Plan, tree: FibreTree) -> tuple[NDArray[np.uint32], ...]:
     return tuple(numbered(tree, own, visible) for own, visible in pairs if own is not None)
 
 
-def _ordered(numbers: AnyArray, permutation: NDArray[np.integer] | None, part: slice) -> Array:
+def _ordered(numbers: AnyArray, tree: FibreTree, part: slice) -> Array:
     """Some numbers in the order of a tree; one seen many times stays that, for it is added up in another way."""
-    some = numbers[part] if permutation is None else taken(numbers, permutation[part])
-    return some if is_uniform(some) else np.ascontiguousarray(some, np.float64)
+    some = numbers[part] if tree.turn is None else tree.turn.take(numbers, part)
+    return np.asarray(some, np.float64) if is_uniform(some) else np.ascontiguousarray(some, np.float64)
 
 
 def _pieces(tree: FibreTree) -> Iterator[slice]:

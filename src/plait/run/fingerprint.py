@@ -17,6 +17,7 @@ from plait.data.observing.weights import Weights
 from plait.machine import processors
 
 BLOCK = 1 << 22  # bytes digested at a time
+MANY = 1 << 16  # names written at a time
 
 
 def fingerprint(data: Data, exposures: Exposures, given: Mapping[str, Sequence[NDArray[np.floating]]]) -> str:
@@ -45,12 +46,13 @@ def _parts(
     for axis in data.model.axes:
         names = data.labels[axis].names
         # The hash of polars depends on its version; the text of the names does not.
-        yield f"labels {axis} {len(names)}", "\0".join(map(str, names.to_list())).encode("utf-8", "surrogatepass")
+        yield f"labels {axis} {len(names)}", _text(names)
     for name, relation in data.relations.items():
         likelihood = f"{relation.likelihood}{relation.likelihood.settings() or ''}"
         yield f"relation {name} {likelihood} {relation.shape}", b""
         yield from _fibres(relation.links)
-        yield from map(_bytes, (relation.stored, relation.cell_weights))
+        yield _bytes(relation.stored, np.dtype(np.float32) if relation.stored.dtype.itemsize < 4 else None)
+        yield _bytes(relation.cell_weights)
         yield from _weights("weights", relation.weights, relation.links)
     for name, weights in exposures.terms.items():
         yield from _weights(f"exposure {name}", weights)
@@ -58,6 +60,12 @@ def _parts(
         if name in given:
             yield f"given {name}", b""
             yield from map(_bytes, given[name])
+
+
+def _text(names: Any) -> bytes:
+    """The text of all names, made of some at a time: as Python's strings they take many times as much."""
+    some = (names[at : at + MANY].to_list() for at in range(0, len(names), MANY))
+    return b"\0".join("\0".join(map(str, part)).encode("utf-8", "surrogatepass") for part in some)
 
 
 def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:

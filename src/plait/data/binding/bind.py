@@ -1,26 +1,16 @@
 """Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
-from plait.data.binding.self_links import (
-    all_of,
-    is_square,
-    never_observed,
-    refuse_nothing_else,
-    refuse_senseless,
-    understand,
-    without_self_links,
-)
+from plait.data.binding.entries import encode
+from plait.data.binding.listing import Asked, Listing, list_cells
+from plait.data.binding.self_links import all_of, refuse_senseless
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.fibres import Fibres, distinct
-from plait.data.cells.ranges import by_pieces
-from plait.data.cells.trees import compact
 from plait.data.labels.names import Labels, Seen, Tallied, build
 from plait.data.observing.closed import Tables, close
 from plait.data.observing.observed import observe
@@ -197,62 +187,51 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
     missing, put_aside = (
         mirrored(tables, indices, shape, groups) for tables in missing_of(relation, source, indices, names)
     )
-    entries = without_hidden(entries_of(source, indices, names), together(missing, put_aside, names))
     apart = doubled or (((indices[0], indices[1]),) if relation.diagonal == "missing" else ())
-    entries, dropped = without_self_links(entries, apart)
-    refuse_nothing_else(entries, dropped, doubled)
+    covered = together(missing, put_aside, names)
+    found = list_cells(Asked(relation, source, indices, names, covered, put_aside, apart, doubled, groups))
+    seen, never = found.seen, found.diagonal.never(put_aside)
     missing = together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
+    missing = together(missing, never, names)
     hidden = together(missing, put_aside, names)
-    entries = checked(entries).in_one_way(groups)
-    seen = _seen(entries)
-    diagonal = "missing" if doubled else understand(relation, entries) if is_square(axes) else ""
-    if relation.diagonal == "auto" and diagonal == "missing" and not doubled:
-        never = {indices: never_observed(entries, put_aside.get(indices))}
-        missing, hidden = together(missing, never, names), together(hidden, never, names)
-        entries = without_hidden(entries, never)
-    entries, summed = settled(entries, relation.duplicates)
-    likelihood = cast("Likelihood", relation.likelihood)  # words were made one
-    refuse_values(entries, likelihood, summed=summed > 0)
     universe = seen if relation.universe == "relation" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = unlisted_weight(relation, source)
-    own = _own_weights(relation, entries)
-    listed = Fibres.of(indices, shape, entries.coords)
-    m = observe(indices, shape, listed, own, unlisted, universe, hidden, weight, groups)
-    coords, values, cell_weights = entries.coords, entries.values, m.listed
+    m = observe(indices, shape, found.cells, _own_weights(relation, found), unlisted, universe, hidden, weight, groups)
+    listed, values, cell_weights = found.cells, found.values, m.listed
     if not (_positive(values) and _positive(cell_weights)):
         links = (values > 0) & (cell_weights > 0)
-        listed = Fibres.of(indices, shape, coords[links])
+        listed = Fibres.of(indices, shape, listed.cells()[links])
         values, cell_weights = values[links], cell_weights[links]
     return BoundRelation(
         name=source.name,
         indices=indices,
         shape=shape,
         links=listed,
-        stored=compact(values),
+        stored=values,
         cell_weights=cell_weights,
         weights=m.weights,
-        likelihood=likelihood,
+        likelihood=cast("Likelihood", relation.likelihood),  # words were made one
         observed_cells=m.observed_cells,
         seen=seen,
-        summed=summed,
+        summed=found.summed,
         closed=close(m.weights, axes, missing, put_aside),
         rule=Rule(
             unlisted,
             _zero_weight(relation),
             weight,
             relation.universe,
-            diagonal,
+            found.diagonal.word,
             bool(apart),
             {index: vector for index, vector in universe.items() if not vector.all()},
             {over: coords for over, coords in hidden.items() if len(over) < len(indices)},
         ),
         columns=dict(relation.columns or {}),
         value=relation.value,
-        diagonal=diagonal,
+        diagonal=found.diagonal.word,
         open_weight=relation.weight == AUTO,
         groups=groups,
-        self_links=dropped if doubled else 0,
+        self_links=found.self_links if doubled else 0,
         kind=POLARS if isinstance(source, ArraySource) else source.kind,
     )
 
@@ -297,27 +276,6 @@ def together(some: Tables, more: Tables, names: Mapping[str, Labels]) -> Tables:
     return {**some, **more, **common}
 
 
-def _seen(entries: Entries) -> dict[str, NDArray[np.bool_]]:
-    """Which entities occur: all those of an array; the nodes of a graph; those that an unhidden row mentions.
-
-    Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
-    """
-    if isinstance(entries.source, ArraySource):
-        return {}
-    by_axis = {labels.axis: np.zeros(len(labels), bool) for _, labels in entries.labels}
-    for k, (_, labels) in enumerate(entries.labels):
-        seen, column = by_axis[labels.axis], entries.coords[:, k]
-        by_pieces(partial(_mark, seen, column), len(column))
-    for index, labels in entries.labels:
-        if index in entries.source.entities:
-            by_axis[labels.axis][labels.encode(entries.source.entities[index])] = True
-    return {index: by_axis[labels.axis] for index, labels in entries.labels}
-
-
-def _mark(seen: NDArray[np.bool_], column: AnyArray, rows: slice) -> None:
-    seen[column[rows]] = True
-
-
 def unlisted_weight(relation: Relation, source: Source) -> float:
     """The weight of a cell that is neither listed nor hidden."""
     if isinstance(source, ArraySource) and source.unlisted_missing:
@@ -335,11 +293,11 @@ def _zero_weight(relation: Relation) -> float:
     return 1.0 if isinstance(relation.observed, str) else float(relation.observed)
 
 
-def _own_weights(relation: Relation, entries: Entries) -> Array:
+def _own_weights(relation: Relation, found: Listing) -> Array:
     """The weight of each listed cell: as given; else 1, or w for a listed 0 where zeros weigh w."""
-    if entries.weights is not None:
-        return entries.weights
+    if found.weights is not None:
+        return found.weights
     zero = _zero_weight(relation)
-    if zero == 1 or _positive(entries.values):
-        return np.broadcast_to(1.0, len(entries))
-    return np.where(entries.values > 0, 1.0, zero)
+    if zero == 1 or _positive(found.values):
+        return np.broadcast_to(1.0, len(found.values))
+    return np.where(found.values > 0, 1.0, zero)

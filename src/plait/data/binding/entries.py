@@ -91,16 +91,21 @@ def encode(
     return coords
 
 
-def entries_of(source: TableSource | ArraySource, indices: Sequence[str], names: Mapping[str, Labels]) -> Entries:
-    """All listed cells of a source, in the order of the source."""
+def entries_of(
+    source: TableSource | ArraySource, indices: Sequence[str], names: Mapping[str, Labels], rows: slice | None = None
+) -> Entries:
+    """All listed cells of a source, or those of some rows, in the order of the source."""
     labels = tuple((index, names[index]) for index in indices)
+    part = slice(None) if rows is None else rows
     if isinstance(source, ArraySource):
-        return Entries(source, labels, source.coords, source.values, None)
+        return Entries(source, labels, source.coords[part], source.values[part], None)
     if indices:
-        coords = encode(source.labels, names, source.columns, source.name)
+        some = source.labels if rows is None else {index: column[rows] for index, column in source.labels.items()}
+        coords = encode(some, names, source.columns, source.name)
     else:
-        coords = np.zeros((source.rows, 0), np.uint32)
-    return Entries(source, labels, coords, source.values, source.weights)
+        coords = np.zeros((source.rows, 0), np.uint32)[part]
+    values = source.values if rows is None else source.values_in(rows)
+    return Entries(source, labels, coords, values, None if source.weights is None else source.weights[part])
 
 
 def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], AnyArray]) -> Entries:

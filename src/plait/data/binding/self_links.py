@@ -8,13 +8,12 @@ Where a factor stands twice in a term of the equation, no entity can be observed
 two being different rows. Self-links that are listed there are dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from plait.data.binding.entries import Entries
 from plait.data.cells.keys import coordinate_type
-from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import Relation
 from plait.errors import DataError
 from plait.saying import Argument, Place
@@ -82,24 +81,54 @@ def refuse_nothing_else(entries: Entries, dropped: int, doubled: Pairs) -> None:
         )
 
 
-def understand(relation: Relation, entries: Entries) -> str:
-    """ "observed" or "missing": what the diagonal of a relation is whose entries are those that are not hidden."""
-    if relation.diagonal != "auto":
-        return relation.diagonal
-    return "observed" if bool(np.any(_on(entries.coords) & (entries.values > 0))) else "missing"
+class Diagonal:
+    """The cells of entities with themselves: what is listed there, and what is made of the others.
 
-
-def never_observed(entries: Entries, put_aside: AnyArray | None) -> AnyArray:
-    """The coordinates (n, 2) of the cells of the diagonal that nobody speaks of.
-
-    Neither an entry does (a 0 of a dense array is none) nor put_aside (m, 2), cells that are to be predicted.
+    asked: what the user says of it. A relation without two indices on one axis, or of more, has none.
     """
-    named = np.zeros(entries.sizes[0], bool)
-    if not (isinstance(entries.source, ArraySource) and entries.source.dense):
-        named[entries.coords[_on(entries.coords), 0]] = True
-    if put_aside is not None:
-        named[put_aside[_on(put_aside), 0]] = True
-    return all_of(len(named))[~named]
+
+    def __init__(
+        self,
+        asked: str,
+        indices: tuple[str, ...],
+        axes: Sequence[str],
+        shape: Sequence[int],
+        doubled: Pairs,
+        *,
+        dense: bool,
+    ) -> None:
+        self._asked, self._indices, self._doubled, self._dense = asked, indices, bool(doubled), dense
+        self._square = is_square(axes)
+        self._named = np.zeros(shape[0] if self._square else 0, bool)  # entities of which a self-link is listed
+        self._linked = False  # whether one of these is a link
+
+    def look(self, coords: AnyArray, values: AnyArray) -> None:
+        """Look at some entries that are not hidden."""
+        if self._square:
+            on = _on(coords)
+            self._named[coords[on, 0]] = True
+            self._linked = self._linked or bool((values[on] > 0).any())
+
+    @property
+    def word(self) -> str:
+        """What became of it, "observed" or "missing"; nothing where there is none."""
+        if self._doubled:
+            return "missing"
+        if not self._square:
+            return ""
+        return self._asked if self._asked != "auto" else "observed" if self._linked else "missing"
+
+    def never(self, put_aside: Mapping[tuple[str, ...], AnyArray]) -> dict[tuple[str, ...], AnyArray]:
+        """The cells (n, 2) of it that nobody speaks of, and which are therefore not observed.
+
+        Neither an entry does (a 0 of a dense array is none) nor put_aside, cells that are to be predicted.
+        """
+        if self._asked != "auto" or self._doubled or self.word != "missing":
+            return {}
+        named = np.zeros(len(self._named), bool) if self._dense else self._named.copy()
+        if (aside := put_aside.get(self._indices)) is not None:
+            named[aside[_on(aside), 0]] = True
+        return {self._indices: all_of(len(named))[~named]}
 
 
 def _on(coords: AnyArray) -> AnyArray:

@@ -21,6 +21,9 @@ LEAVES = 64  # of a table, where they need not be more
 PAYS = 128  # entries for every row that leaves share: clearing and joining sums then costs little beside the entries
 
 
+Firsts = AnyArray | range  # the first entry of every fibre; a range where fibres are entries
+
+
 class Leaf(NamedTuple):
     """Root fibres lo … hi; inside: where it is a part of the only one of them, that range of its children."""
 
@@ -46,7 +49,7 @@ def leaf_size(entries: int, sizes: Sequence[int]) -> int:
     return -(-entries // max(count, -(-entries // MOST)))
 
 
-def cut_leaves(firsts: AnyArray, children: AnyArray | None, below: AnyArray | None, size: int) -> list[Leaf]:
+def cut_leaves(firsts: Firsts, children: AnyArray | None, below: Firsts | None, size: int) -> list[Leaf]:
     """The leaves of a tree.
 
     firsts (roots + 1): the first entry of every root fibre, and the number of entries. children: where those of every
@@ -64,14 +67,14 @@ def cut_leaves(firsts: AnyArray, children: AnyArray | None, below: AnyArray | No
     return leaves
 
 
-def cut_leaf(leaf: Leaf, firsts: AnyArray, pieces: int) -> list[Leaf]:
+def cut_leaf(leaf: Leaf, firsts: Firsts, pieces: int) -> list[Leaf]:
     """A leaf in pieces; firsts: the first entry of every fibre of its ranges' level, and the number of entries."""
     begin, end = leaf.inside or (leaf.lo, leaf.hi)
     cuts = [(begin + a, begin + b) for a, b in _cuts(firsts[begin : end + 1], pieces)]
     return [leaf._replace(inside=cut) if leaf.inside else Leaf(*cut) for cut in cuts]
 
 
-def _plain(firsts: AnyArray, lo: int, hi: int, size: int) -> list[Leaf]:
+def _plain(firsts: Firsts, lo: int, hi: int, size: int) -> list[Leaf]:
     """Root fibres lo … hi in ranges of about equally many entries."""
     if lo >= hi:
         return []
@@ -80,7 +83,7 @@ def _plain(firsts: AnyArray, lo: int, hi: int, size: int) -> list[Leaf]:
     return [Leaf(lo + a, lo + b) for a, b in cuts]
 
 
-def _parts(root: int, first: int, last: int, below: AnyArray, size: int) -> list[Leaf]:
+def _parts(root: int, first: int, last: int, below: Firsts, size: int) -> list[Leaf]:
     """One root fibre in ranges of its children."""
     entries = int(below[last]) - int(below[first])
     cuts = _cuts(below[first : last + 1], -(-entries // size))
@@ -89,7 +92,7 @@ def _parts(root: int, first: int, last: int, below: AnyArray, size: int) -> list
     return [Leaf(root, root + 1, (first + a, first + b)) for a, b in cuts]
 
 
-def _cuts(firsts: AnyArray, parts: int) -> list[tuple[int, int]]:
+def _cuts(firsts: Firsts, parts: int) -> list[tuple[int, int]]:
     """Ranges of fibres with about equally many entries, none without a fibre."""
     begin, end = int(firsts[0]), int(firsts[-1])
     goals = begin + (end - begin) * np.arange(1, parts, dtype=np.int64) // parts

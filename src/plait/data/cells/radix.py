@@ -109,3 +109,130 @@ def write_fibres(cells: Array, lo: int, hi: int, begin: Array, places: Array, ro
             starts[begin[above] + above + places[above]] = places[above + 1]
             places[above] += 1
         places[depth - 1] += 1
+
+
+@kernel
+def part_digits(words: Array, shift: int, mask: int, places: Array, ends: Array) -> None:
+    """Bring the words of each digit together, in place: each goes where the next one of its digit belongs.
+
+    places, ends: where the words of each digit begin, which is moved on, and where they end.
+    """
+    for digit in range(mask + 1):
+        while places[digit] < ends[digit]:
+            word = words[places[digit]]
+            own = np.int64((word >> np.uint64(shift)) & np.uint64(mask))
+            while own != digit:
+                other = words[places[own]]
+                words[places[own]] = word
+                places[own] += 1
+                word = other
+                own = np.int64((word >> np.uint64(shift)) & np.uint64(mask))
+            words[places[digit]] = word
+            places[digit] += 1
+
+
+@kernel
+def sort_parts(words: Array, firsts: Array, lo: int, hi: int, bits: int, spare: Array, counts: Array) -> None:
+    """Sort the words of some parts by their low bits, each part by itself, all of which are as long as spare at most.
+
+    firsts: where parts begin, and the last one ends. A few words by insertion, others digit by digit, lowest first.
+    """
+    for part in range(lo, hi):
+        begin, end = firsts[part], firsts[part + 1]
+        if end - begin <= 48:
+            for e in range(begin + 1, end):
+                word, at = words[e], e
+                while at > begin and words[at - 1] > word:
+                    words[at] = words[at - 1]
+                    at -= 1
+                words[at] = word
+            continue
+        most = 8 if end - begin < 1 << 14 else 11
+        passes = max((bits + most - 1) // most, 1)
+        width = max((bits + passes - 1) // passes, 1)
+        mask, inside = (1 << width) - 1, True
+        for turn in range(passes):
+            shift = turn * width
+            counts[: mask + 1] = 0
+            for e in range(end - begin):
+                word = words[begin + e] if inside else spare[e]
+                counts[np.int64((word >> np.uint64(shift)) & np.uint64(mask))] += 1
+            total = 0
+            for digit in range(mask + 1):
+                own = counts[digit]
+                counts[digit] = total
+                total += own
+            for e in range(end - begin):
+                word = words[begin + e] if inside else spare[e]
+                pile = np.int64((word >> np.uint64(shift)) & np.uint64(mask))
+                if inside:
+                    spare[counts[pile]] = word
+                else:
+                    words[begin + counts[pile]] = word
+                counts[pile] += 1
+            inside = not inside
+        if not inside:
+            for e in range(end - begin):
+                words[begin + e] = spare[e]
+
+
+@kernel
+def count_levels(words: Array, before: Any, shifts: Array, mask: int, counts: Array) -> float:
+    """How many fibres of each level begin in some sorted words; the last number: words of the same cell as the one
+    before.
+
+    before: the word before them, or one that differs in its highest bit; shifts: of each level's bits. The largest
+    value, in the bits of mask (none: 1), those of equal cells added up.
+    """
+    depth, most, value = len(shifts), 0.0, 0.0
+    for n in range(len(words)):
+        word = words[n]
+        own = 1.0 if mask == 0 else np.float64(word & np.uint64(mask))
+        changed = word ^ np.uint64(before)
+        before = word
+        level = 0
+        while level < depth and (changed >> np.uint64(shifts[level])) == 0:
+            level += 1
+        counts[depth] += level == depth
+        for below in range(level, depth):
+            counts[below] += 1
+        value = value + own if level == depth else own
+        most = max(most, value)
+    return most
+
+
+@kernel
+def write_level_rows(words: Array, before: Any, shift: int, mask: int, at: int, rows: Array) -> None:
+    """Write the rows of the fibres of a level that begin in some sorted words, from place `at` on."""
+    for n in range(len(words)):
+        word = words[n]
+        if ((word ^ np.uint64(before)) >> np.uint64(shift)) != 0:
+            rows[at] = (word >> np.uint64(shift)) & np.uint64(mask)
+            at += 1
+        before = word
+
+
+@kernel
+def write_level_starts(words: Array, before: Any, shift: int, below: int, at: int, child: int, starts: Array) -> None:
+    """Write where the children of these fibres begin; below: the shift of their level, child: the next one's number."""
+    for n in range(len(words)):
+        changed = words[n] ^ np.uint64(before)
+        if (changed >> np.uint64(shift)) != 0:
+            starts[at] = child
+            at += 1
+        if (changed >> np.uint64(below)) != 0:
+            child += 1
+        before = words[n]
+
+
+@kernel
+def write_values(words: Array, shift: int, mask: int, at: int, values: Array) -> None:
+    """Write the values of the cells in some sorted words, those of equal ones added up; the first one begins a cell."""
+    value = 0.0
+    for n in range(len(words)):
+        if n and ((words[n] ^ words[n - 1]) >> np.uint64(shift)) != 0:
+            values[at] = value
+            at, value = at + 1, 0.0
+        value += 1.0 if mask == 0 else np.float64(words[n] & np.uint64(mask))
+    if len(words):
+        values[at] = value

@@ -18,6 +18,12 @@ def ranges(count: int, threads: int | None = None) -> list[tuple[int, int]]:
     return [(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 
 
+def shares(count: int) -> list[tuple[int, int]]:
+    """0 … count things, each of them worth a thread, cut into one range a thread."""
+    parts = max(min(processors(), count), 1)
+    return [(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+
+
 def on_threads(work: Callable[[int, int, int], object], cuts: list[tuple[int, int]]) -> None:
     """Call work(number, lo, hi) for every range, the first one on this thread."""
     if len(cuts) == 1:

@@ -5,7 +5,7 @@ are the row numbers of level l, and the children of fibre e of level l are `star
 l + 1. The last level holds one row number an entry.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from plait.data.cells.fibres import Fibres, widen
 from plait.data.cells.leaves import Extent, Leaf, cut_leaf, cut_leaves, leaf_size
-from plait.data.cells.ranges import by_pieces
+from plait.data.cells.ranges import MANY, PIECE, by_pieces, on_threads, shares
 from plait.data.cells.sorting import is_uniform, sort_order, taken
+from plait.data.cells.words import CellWords, Format, Read
 
 
 @dataclass(frozen=True)
 class FibreTree:
-    """Entries of a table sorted by `order`; `permutation` leads from the table's entries to the tree's.
+    """Entries of a table sorted by `order`; turn: from what other order of the table's own.
 
     beside: what else a kernel reads of every entry. numbers: for each operand of a step whose rows are listed, the row
     of every fibre of the level at which its last index is known.
@@ -32,7 +33,7 @@ class FibreTree:
     rows: tuple[NDArray[np.unsignedinteger], ...]
     starts: tuple[NDArray[np.unsignedinteger], ...]
     entries: NDArray[Any]
-    permutation: NDArray[np.integer] | None
+    turn: "Turn | None" = None
     beside: tuple[NDArray[np.float64], ...] = ()
     numbers: tuple[NDArray[np.uint32], ...] = ()
 
@@ -47,8 +48,13 @@ class FibreTree:
     @property
     def arrays(self) -> list[NDArray[Any]]:
         """All arrays that the tree holds."""
-        permutation = [] if self.permutation is None else [self.permutation]
+        permutation = self.turn.known if self.turn is not None else []
         return [*self.rows, *self.starts, self.entries, *permutation, *self.beside, *self.numbers]
+
+    @property
+    def permutation(self) -> NDArray[np.integer] | None:
+        """What leads from the table's entries to the tree's; None where they are in the same order."""
+        return None if self.turn is None else self.turn.permutation
 
     def column(self, index: str, level: int) -> NDArray[np.integer]:
         """The row numbers of an index at every fibre of a level, which is not above its own; in 32 bits or more."""
@@ -60,8 +66,8 @@ class FibreTree:
 
     def with_entries(self, entries: NDArray[Any], *beside: NDArray[np.float64]) -> "FibreTree":
         """The same cells with other values, given in the table's order."""
-        arranged = (_arranged(values, self.permutation) for values in beside)
-        return replace(self, entries=_arranged(entries, self.permutation), beside=tuple(arranged))
+        arranged = (_arranged(values, self.turn) for values in beside)
+        return replace(self, entries=_arranged(entries, self.turn), beside=tuple(arranged))
 
     @property
     def types(self) -> tuple[np.dtype[Any], ...]:
@@ -75,10 +81,8 @@ class FibreTree:
         roots, size = len(self.rows[0]), leaf_size(len(self), self.sizes)
         if size >= len(self):
             return [Leaf(0, roots)] if roots else []
-        below = self._firsts(1) if self.starts else None
-        children = self.starts[0] if self.starts else None
-        firsts = np.arange(roots + 1) if below is None or children is None else below[children]
-        return cut_leaves(firsts, children, below, size)
+        below, children = (self._firsts(1), self.starts[0]) if self.starts else (None, None)
+        return cut_leaves(self._firsts(0), children, below, size)
 
     @property
     def leaf_count(self) -> int:
@@ -110,13 +114,19 @@ class FibreTree:
                 starts.append(ends - ends[0])
                 lo, hi = int(ends[0]), int(ends[-1])
         beside = tuple(array[lo:hi] for array in self.beside)
-        return FibreTree(self.order, self.sizes, tuple(rows), tuple(starts), self.entries[lo:hi], None, beside)
+        return FibreTree(self.order, self.sizes, tuple(rows), tuple(starts), self.entries[lo:hi], beside=beside)
 
     def cut(self, leaf: Leaf, pieces: int) -> list[Leaf]:
         """A leaf in pieces of about equally many entries."""
         if pieces == 1:
             return [leaf]
         return cut_leaf(leaf, self._firsts(1 if leaf.inside else 0), pieces)
+
+    def pieces(self, size: int) -> list[tuple[int, Leaf]]:
+        """All of it in pieces of so many entries, about, and the first entry of each."""
+        pieces = [short for leaf in self.leaves for short in self.cut(leaf, max(1, self.length(leaf) // size))]
+        firsts = np.cumsum([0, *(self.length(piece) for piece in pieces)]).tolist()
+        return list(zip(firsts, pieces))
 
     def length(self, leaf: Leaf) -> int:
         """How many entries a leaf has."""
@@ -125,10 +135,10 @@ class FibreTree:
             begin, end = int(starts[begin]), int(starts[end])
         return end - begin
 
-    def _firsts(self, level: int) -> NDArray[np.integer]:
+    def _firsts(self, level: int) -> NDArray[np.integer] | range:
         """The first entry of every fibre of a level, and the number of entries."""
         if level == len(self.starts):
-            return np.arange(len(self) + 1)
+            return range(len(self) + 1)
         firsts = self.starts[-1]
         for starts in reversed(self.starts[level:-1]):
             firsts = firsts[starts]
@@ -223,16 +233,74 @@ def grow(
     order: tuple[str, ...],
 ) -> FibreTree:
     """The tree of a table whose cells are unique and sorted in the order of `indices`: fibres, or (n, order)."""
-    fibres, permutation = as_fibres(indices, sizes, cells), None
-    if order != indices:
-        moved = _moved(indices, order)
-        permutation = sort_order([fibres.column(index) for index in moved], [sizes[index] for index in moved])
-        columns = [fibres.column(index) for index in order]
-        turned = np.empty((len(fibres), len(order)), columns[0].dtype)
+    fibres = as_fibres(indices, sizes, cells)
+    if order == indices:
+        return FibreTree(order, fibres.sizes, fibres.rows, fibres.starts, _arranged(entries, None))
+    turn = Turn(fibres, order)
+    turned = turn.by_words(entries) or turn.by_permutation(entries)
+    return FibreTree(order, turned.cells.sizes, turned.cells.rows, turned.cells.starts, turned.values, turn)
+
+
+class Turn:
+    """Cells in their own order and in another one."""
+
+    def __init__(self, cells: Fibres, order: tuple[str, ...]) -> None:
+        self.cells, self.order = cells, order
+        self.sizes = dict(zip(cells.indices, cells.sizes))
+
+    @cached_property
+    def permutation(self) -> NDArray[np.integer] | None:
+        """What leads from the one to the other; None where it changes nothing."""
+        moved = _moved(self.cells.indices, self.order)
+        return sort_order([self.cells.column(index) for index in moved], [self.sizes[index] for index in moved])
+
+    @property
+    def known(self) -> list[NDArray[np.integer]]:
+        """The permutation, if anybody has asked for it and there is one."""
+        found = self.__dict__.get("permutation")
+        return [] if found is None else [found]
+
+    def take(self, values: NDArray[Any], part: slice) -> NDArray[Any]:
+        """Some of the cells' numbers, given in their own order, in the other one."""
+        if is_uniform(values) or self.permutation is None:
+            return values[part]
+        return taken(values, self.permutation[part])
+
+    def by_permutation(self, entries: NDArray[Any]) -> Read:
+        """The cells in the other order, and their entries."""
+        columns = [self.cells.column(index) for index in self.order]
+        turned = np.empty((len(self.cells), len(self.order)), columns[0].dtype)
         for k, column in enumerate(columns):
-            turned[:, k] = column if permutation is None else taken(column, permutation)
-        fibres = Fibres.of(order, tuple(sizes[index] for index in order), turned)
-    return FibreTree(order, fibres.sizes, fibres.rows, fibres.starts, _arranged(entries, permutation), permutation)
+            turned[:, k] = column if self.permutation is None else taken(column, self.permutation)
+        fibres = Fibres.of(self.order, tuple(self.sizes[index] for index in self.order), turned)
+        return Read(fibres, _arranged(entries, self))
+
+    def by_words(self, entries: NDArray[Any]) -> Read | None:
+        """The same without a permutation, where many cells and their entries fit into words."""
+        ones = is_uniform(entries)
+        if len(self.cells) < MANY or not (ones or entries.dtype.kind == "u"):
+            return None
+        most = 0 if ones else int(entries.max())
+        how = Format(tuple(self.sizes[index] for index in self.order), most.bit_length())
+        if not how.fits:
+            return None
+        words, cells = CellWords(how, len(self.cells)), self.cells
+        tree = FibreTree(cells.indices, cells.sizes, cells.rows, cells.starts, entries)
+        pieces = tree.pieces(PIECE)
+
+        def write(_: int, lo: int, hi: int) -> None:
+            for first, piece in pieces[lo:hi]:
+                part = tree.part(piece)
+                columns = [part.column(index, len(self.order) - 1) for index in self.order]
+                words.write(first, columns, part.entries if most else None)
+
+        on_threads(write, shares(len(pieces)))
+        words.sort()
+        found = words.read(self.order)
+        if ones:
+            return replace(found, values=np.ascontiguousarray(entries))
+        # Entries of 0 alone need no bits, and are then read as ones.
+        return replace(found, values=found.values.astype(entries.dtype, copy=False) if most else np.zeros_like(entries))
 
 
 def as_fibres(indices: tuple[str, ...], sizes: dict[str, int], cells: Fibres | NDArray[np.integer]) -> Fibres:
@@ -248,34 +316,23 @@ def _moved(indices: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
     return order[:count]
 
 
-def _arranged(values: NDArray[Any], permutation: NDArray[np.integer] | None) -> NDArray[Any]:
+def _arranged(values: NDArray[Any], turn: Turn | None) -> NDArray[Any]:
     """Values in a tree's order. Kernels read them as vectors: they must be contiguous."""
-    return np.ascontiguousarray(values if permutation is None else taken(values, permutation))
+    return np.ascontiguousarray(values if turn is None else turn.take(values, slice(None)))
 
 
-def compact(entries: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The same numbers as floats where none of them changes: counts and plain links, for half the memory."""
-    return _kept_in(entries, (np.float32,))
-
-
-def narrow(entries: NDArray[np.floating]) -> NDArray[Any]:
+def narrow(entries: NDArray[Any]) -> NDArray[Any]:
     """The same numbers in as few bytes as hold them all: kernels read them as doubles, whatever they are."""
-    return _kept_in(entries, (np.uint8, np.uint16, np.float32))
-
-
-def _kept_in(entries: NDArray[np.floating], kinds: Sequence[type[np.generic]]) -> NDArray[Any]:
-    """Numbers in the first of some types that holds each of them as it is; else as they are."""
-    wide = [kind for kind in map(np.dtype, kinds) if kind.itemsize < entries.dtype.itemsize]
     if is_uniform(entries):
-        one = _kept_in(entries[:1].copy(), kinds)
+        one = narrow(entries[:1].copy())
         return entries if one.dtype == entries.dtype else np.broadcast_to(one, len(entries))
-    for kind in wide:
-        if (short := _shortened(entries, kind)) is not None:
+    for kind in map(np.dtype, (np.uint8, np.uint16, np.float32)):
+        if kind.itemsize < entries.dtype.itemsize and (short := _shortened(entries, kind)) is not None:
             return short
     return entries
 
 
-def _shortened(entries: NDArray[np.floating], kind: np.dtype[Any]) -> NDArray[Any] | None:
+def _shortened(entries: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any] | None:
     """Numbers in another type, unless one of them changes; a first look at a few of them saves most of the work."""
     short, same = np.empty(len(entries), kind), [True]
 

@@ -124,19 +124,31 @@ def _too_wide(least: object, most: object, where: Place) -> DataError:
 
 def number_array(column: Any, where: Named) -> NDArray[np.float64]:
     """The numbers of a column as float64; null becomes NaN."""
+    return as_doubles(number_series(column, where))
+
+
+def number_series(column: Any, where: Named) -> "pl.Series":
+    """The numbers of a column as they are; null stays null."""
     import polars as pl
 
     where = Place.of(where)
     series = to_polars(column, where)
-    if len(series) == 0:
-        return np.zeros(0)
-    if not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
+    if len(series) and not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         row = int(series.is_not_null().arg_max() or 0)
         raise DataError(
             f"{quoted(series[row])} is not a number; the column is of type {series.dtype}.",
             where=where.at(row=row),
             cure="Convert the column to numbers.",
         )
+    return series
+
+
+def as_doubles(series: "pl.Series") -> NDArray[np.float64]:
+    """Numbers as float64; null becomes NaN."""
+    import polars as pl
+
+    if len(series) == 0:
+        return np.zeros(0)
     if series.null_count() == 0 and series.dtype.to_python() in (int, float):  # most often, and no query is planned
         return series.to_numpy().astype(np.float64, copy=False)
     return series.cast(pl.Float64).fill_null(np.nan).to_numpy()

@@ -39,15 +39,15 @@ class Near:
         """Write the row of each label, −1 (as far as the array has it) for an unknown one; whether all are known."""
         ends = _ends(labels)
         inside = ends is not None and self.least <= ends[0] and ends[1] < self.least + self.length
-        numbers, known = labels.to_numpy(), [True]
+        known = [True]
 
         def look_up(part: slice) -> None:
-            found = self._found(numbers[part], inside)
+            found = self._found(labels[part].to_numpy(), inside)
             rows[part] = found
             if found.min() < 0:
                 known[0] = False
 
-        by_pieces(look_up, len(numbers))
+        by_pieces(look_up, len(labels))
         return known[0]
 
     def _found(self, numbers: AnyArray, inside: bool) -> NDArray[np.int64]:
@@ -69,12 +69,12 @@ def distinct_near(labels: "pl.Series") -> "pl.Series | None":
     if ends is None or not _is_short(ends, len(labels)):
         return None
     least = ends[0]
-    numbers, seen = labels.to_numpy(), np.zeros(ends[1] - least + 1, bool)
+    seen = np.zeros(ends[1] - least + 1, bool)
 
-    def mark(rows: slice) -> None:
-        seen[_offsets(numbers[rows], least)] = True
+    def mark(rows: slice) -> None:  # as NumPy has it, a column in several pieces is a copy
+        seen[_offsets(labels[rows].to_numpy(), least)] = True
 
-    by_pieces(mark, len(numbers))
+    by_pieces(mark, len(labels))
     if ends[1] < 2**63:
         return pl.Series(np.flatnonzero(seen) + least)
     return pl.Series(np.flatnonzero(seen).astype(np.uint64) + np.uint64(least))

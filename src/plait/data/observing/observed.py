@@ -59,14 +59,19 @@ def observe(
     everywhere = (listed, own) if plain else in_all_ways(listed, own, groups)
     if open_cells is None:
         weights = Weights.from_sorted(indices, shape, *everywhere)
-        count = int(np.count_nonzero(own))
+        count = _nonzero(own)
     else:
-        count = round(total_once(open_cells, groups)) - int(np.count_nonzero(own == 0))
+        count = round(total_once(open_cells, groups)) - (len(own) - _nonzero(own))
         known = _few_open(open_cells, hidden)
         if known is not None:
             open_cells = Weights.from_table(indices, shape, indices, known)
         weights = (open_cells * unlisted).replaced(everywhere[0], unlisted, everywhere[1])
     return Observation(weights * weight, times(own, weight), count if weight > 0 else 0)
+
+
+def _nonzero(numbers: Array) -> int:
+    """How many are not 0."""
+    return len(numbers) * int(numbers[0] != 0) if is_uniform(numbers) else int(np.count_nonzero(numbers))
 
 
 def times(numbers: Array, factor: float) -> Array:

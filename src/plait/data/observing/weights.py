@@ -76,7 +76,8 @@ class Weights:
 
     def replaced(self, cells: AnyArray | Fibres, old: float, new: Array) -> "Weights":
         """These weights, which are `old` at some sorted cells, with others there; new (n,). No digit is lost."""
-        slight = (new < LOST * old) & (new > 0)
+        some = new[:1] if is_uniform(new) else new
+        slight = np.broadcast_to((some < LOST * old) & (some > 0), len(new))
         change = np.where(slight, -old, new - old) if slight.any() else _less(new, old)
         result = self + Weights.from_sorted(self.indices, self.shape, cells, change)
         if not slight.any():

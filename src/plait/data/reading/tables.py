@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from plait.data.labels.columns import label_series, number_array
+from plait.data.labels.columns import as_doubles, label_series, number_array, number_series
 from plait.data.reading.scanned import is_scan
 from plait.errors import DataError, suggestion
 from plait.forked import refuse_in_fork
@@ -28,13 +29,14 @@ KINDS = (POLARS, "pandas", "pyarrow", "modin.pandas", "cudf")  # of tables that 
 class TableSource:
     """A table as read: labels (n,) by index, values (n,), weights (n,) or None where there is no such column.
 
+    numbers: what values are made of, in whatever type it has; one that is made for many rows takes more memory than it.
     entities: by index those that are observed, whether or not a row mentions them. kind: whose table it was.
     """
 
     name: str
     columns: Mapping[str, str]
     labels: Mapping[str, "pl.Series"]
-    values: Array
+    numbers: "Array | pl.Series"
     weights: Array | None
     rows: int
     value_column: str = "value"
@@ -42,6 +44,16 @@ class TableSource:
     spec: str = "Relation"
     entities: Mapping[str, "pl.Series"] = field(default_factory=dict)
     kind: str = POLARS
+
+    @cached_property
+    def values(self) -> Array:
+        """The values of all rows, (n,)."""
+        return self.values_in(slice(None))
+
+    def values_in(self, rows: slice) -> Array:
+        """The values of some rows."""
+        some = self.numbers[rows]
+        return some if isinstance(some, np.ndarray) else as_doubles(some)
 
 
 def is_table(data: Any) -> bool:
@@ -137,10 +149,11 @@ def read_table(
     kind = nw.get_native_namespace(frame).__name__
     named, value = used_columns(frame.columns, name, indices, columns, value, weight, spec, ignore)
     labels = {index: _names(frame, column, name, strip) for index, column in named.items()}
-    values = numbers(frame, value, name)
-    weights = None if weight is None else numbers(frame, weight, name)
+    place = Place.of(name)
+    values = None if value is None else number_series(frame.get_column(value), place.at(value))
+    weights = None if weight is None else number_array(frame.get_column(weight), place.at(weight))
     return TableSource(
-        Place.of(name).name,
+        place.name,
         named,
         labels,
         np.broadcast_to(1.0, len(frame)) if values is None else values,
@@ -206,11 +219,6 @@ def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[
                 where=Place.of(name),
                 cure="It is one of the two.",
             )
-
-
-def numbers(frame: "nw.DataFrame[Any]", column: str | None, name: Named) -> Array | None:
-    """A column of numbers, None if there is no such column."""
-    return None if column is None else number_array(frame.get_column(column), Place.of(name).at(column))
 
 
 def read_missing(

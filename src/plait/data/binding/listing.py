@@ -1,0 +1,229 @@
+"""The listed cells of one relation: hidden ones dropped, checked, sorted, each once.
+
+Most often a cell and its value fit into one word, and words are made piece by piece and sorted where they stand
+(`cells.words`). All else goes the long way, by entries as they came: cells with weights or without a direction, values
+that are not whole; and tables in which something is to be refused, for only entries know their rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.binding.entries import Entries, checked, entries_of, refuse_values, settled, without_hidden
+from plait.data.binding.self_links import Diagonal, Pairs, refuse_nothing_else, without_self_links
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.keys import columns_of
+from plait.data.cells.ranges import MANY, by_pieces
+from plait.data.cells.sorting import is_uniform
+from plait.data.cells.trees import narrow
+from plait.data.cells.words import CellWords, Format
+from plait.data.labels.names import Labels
+from plait.data.observing.closed import Tables
+from plait.data.observing.undirected import Groups
+from plait.data.reading.arrays import ArraySource
+from plait.data.reading.relation import Relation, Source
+from plait.types import AnyArray, Array
+
+if TYPE_CHECKING:
+    from plait.likelihood import Likelihood
+
+MOST_VALUE = 1 << 16  # whole numbers below it stand in words
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is to be listed: the cells of a source that no table covers.
+
+    apart: pairs of indices between which there are no self-links. put_aside: tables of cells that are to be predicted.
+    """
+
+    relation: Relation
+    source: Source
+    indices: tuple[str, ...]
+    names: Mapping[str, Labels]
+    covered: Tables
+    put_aside: Tables
+    apart: Pairs
+    doubled: Pairs
+    groups: Groups
+
+    @property
+    def likelihood(self) -> "Likelihood":
+        """Words were made one."""
+        return cast("Likelihood", self.relation.likelihood)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return tuple(len(self.names[index]) for index in self.indices)
+
+    @property
+    def sums(self) -> bool:
+        """Whether what is listed twice is added up: in sparse arrays it always is."""
+        return self.relation.duplicates == "sum" or isinstance(self.source, ArraySource)
+
+    def diagonal(self) -> Diagonal:
+        """That of two indices on one axis, of which nothing is known yet."""
+        axes = [self.names[index].axis for index in self.indices]
+        dense = isinstance(self.source, ArraySource) and self.source.dense
+        return Diagonal(self.relation.diagonal, self.indices, axes, self.shape, self.doubled, dense=dense)
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Cells in order and each once; values (n,), weights (n,) or None; seen: which entities occur, by index.
+
+    self_links: links that were dropped, summed: entries that were added to another one.
+    """
+
+    cells: Fibres
+    values: NDArray[Any]
+    weights: Array | None
+    seen: dict[str, NDArray[np.bool_]]
+    diagonal: Diagonal
+    self_links: int
+    summed: int
+
+
+def list_cells(asked: Asked) -> Listing:
+    """The listed cells of a relation."""
+    found = _by_words(asked)
+    return _by_entries(asked) if found is None else found
+
+
+class _Mentioned:
+    """Which entities occur: all those of an array; the nodes of a graph; those that an unhidden row mentions.
+
+    Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked, self._labels = asked, [asked.names[index] for index in asked.indices]
+        self._by_axis = {labels.axis: np.zeros(len(labels), bool) for labels in self._labels}
+
+    def add(self, coords: AnyArray) -> None:
+        """Mark those of some cells (n, order)."""
+        for k, labels in enumerate(self._labels):
+            self._by_axis[labels.axis][coords[:, k]] = True
+
+    def by_index(self) -> dict[str, NDArray[np.bool_]]:
+        """By index those of its axis; none of an array."""
+        source = self.asked.source
+        if isinstance(source, ArraySource):
+            return {}
+        for index, nodes in source.entities.items():
+            labels = self.asked.names[index]
+            self._by_axis[labels.axis][labels.encode(nodes)] = True
+        return {index: self._by_axis[labels.axis] for index, labels in zip(self.asked.indices, self._labels)}
+
+
+# --- by entries
+
+
+def _by_entries(asked: Asked) -> Listing:
+    entries = without_hidden(entries_of(asked.source, asked.indices, asked.names), asked.covered)
+    entries, dropped = without_self_links(entries, asked.apart)
+    refuse_nothing_else(entries, dropped, asked.doubled)
+    entries = checked(entries).in_one_way(asked.groups)
+    mentioned, diagonal = _Mentioned(asked), asked.diagonal()
+    by_pieces(partial(_mark, mentioned, entries), 0 if isinstance(asked.source, ArraySource) else len(entries))
+    diagonal.look(entries.coords, entries.values)
+    entries = without_hidden(entries, diagonal.never(asked.put_aside))
+    entries, summed = settled(entries, asked.relation.duplicates)
+    refuse_values(entries, asked.likelihood, summed=summed > 0)
+    cells = Fibres.of(asked.indices, asked.shape, entries.coords)
+    return Listing(
+        cells, narrow(entries.values), entries.weights, mentioned.by_index(), diagonal, dropped, summed
+    )  # fmt: skip
+
+
+def _mark(mentioned: _Mentioned, entries: Entries, rows: slice) -> None:
+    mentioned.add(entries.coords[rows])
+
+
+# --- by words
+
+
+def _by_words(asked: Asked) -> Listing | None:
+    """None where words do not hold cells and values, or where something is to be refused."""
+    source = asked.source
+    dense, weights = (source.dense, None) if isinstance(source, ArraySource) else (False, source.weights)
+    count = len(source.values) if isinstance(source, ArraySource) else source.rows
+    if dense or weights is not None or asked.groups or not asked.indices or count < MANY:
+        return None
+    bits = _value_bits(source, count)
+    if bits is None or not (how := Format(asked.shape, bits)).fits:
+        return None
+    dealt = _Dealt(asked, CellWords(how, count))
+    by_pieces(dealt.take, count)
+    return dealt.listing()
+
+
+def _value_bits(source: Source, count: int) -> int | None:
+    """Bits of the largest value; 0 where all are 1, None where one is no whole number that is small enough."""
+    numbers = source.values if isinstance(source, ArraySource) else source.numbers
+    if isinstance(numbers, np.ndarray) and is_uniform(numbers):
+        return 0 if numbers[0] == 1 else None
+    found = [0.0]
+
+    def look(rows: slice) -> None:
+        some = _values(source, rows)
+        whole = bool(some.min() >= 0) and bool(some.max() < MOST_VALUE) and bool((some == np.floor(some)).all())
+        found.append(float(some.max()) if whole else np.inf)
+
+    by_pieces(look, count)
+    return max(int(max(found)).bit_length(), 1) if max(found) < np.inf else None
+
+
+def _values(source: Source, rows: slice) -> Array:
+    return source.values[rows] if isinstance(source, ArraySource) else source.values_in(rows)
+
+
+class _Dealt:
+    """Rows of a source on their way into words, a piece at a time and on threads."""
+
+    def __init__(self, asked: Asked, words: CellWords) -> None:
+        self.asked, self.words = asked, words
+        self.mentioned, self.diagonal = _Mentioned(asked), asked.diagonal()
+        self.dropped, self.stretches = [0], list[tuple[int, int]]()
+
+    def take(self, rows: slice) -> None:
+        """Write some rows."""
+        asked = self.asked
+        entries = entries_of(asked.source, asked.indices, asked.names, rows)
+        if asked.covered:
+            entries = without_hidden(entries, asked.covered)
+        if asked.apart:
+            entries, dropped = without_self_links(entries, asked.apart)
+            self.dropped.append(dropped)
+        self.mentioned.add(entries.coords)
+        self.diagonal.look(entries.coords, entries.values)
+        self.words.write(rows.start, columns_of(entries.coords), entries.values if self.words.how.value else None)
+        self.stretches.append((rows.start, len(entries)))
+
+    def listing(self) -> Listing | None:
+        """All that was written, sorted; None where something is to be refused."""
+        self.words.close(sorted(self.stretches))
+        if len(self.words) == 0:
+            return None
+        self.words.sort()
+        found = self.words.read(self.asked.indices)
+        if (found.summed and not self.asked.sums) or self._are_bad(found.values):
+            return None
+        return Listing(
+            found.cells, found.values, None, self.mentioned.by_index(), self.diagonal, sum(self.dropped), found.summed
+        )
+
+    def _are_bad(self, values: NDArray[Any]) -> bool:
+        """Whether the likelihood does not know one of them."""
+        bad: list[bool] = []
+
+        def look(rows: slice) -> None:
+            bad.append(bool(self.asked.likelihood.bad(values[rows].astype(np.float64)).any()))
+
+        by_pieces(look, len(values))
+        return any(bad)

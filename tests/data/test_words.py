@@ -1,0 +1,105 @@
+"""Cells as words: sorted in place as NumPy does, read as the fibres of np.unique."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.data.cells import words as module
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.ranges import MANY
+from plait.data.cells.words import CellWords, Format, sort_in_place
+
+
+@st.composite
+def sizings(draw):
+    """Parts and pieces so small that a few words take every way."""
+    return {
+        "TOGETHER": draw(st.sampled_from([1, 5, 60])),
+        "DIGIT": draw(st.integers(1, 4)),
+        "STRETCH": draw(st.sampled_from([1, 3, 50])),
+    }
+
+
+def resized(patch, sizing):
+    for name, size in sizing.items():
+        patch.setattr(module, name, size)
+
+
+@given(st.data(), sizings())
+def test_words_are_sorted_where_they_stand(data, sizing):
+    bits, count = data.draw(st.integers(0, 63)), data.draw(st.sampled_from([0, 1, 2, 47, 300]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    words = rng.integers(0, 2**bits, count, dtype=np.uint64) & np.uint64(data.draw(st.integers(0, 2**63 - 1)))
+    wanted = np.sort(words)
+    with pytest.MonkeyPatch.context() as patch:
+        resized(patch, sizing)
+        sort_in_place(words, bits)
+    np.testing.assert_array_equal(words, wanted)
+
+
+@pytest.mark.parametrize("bits", [1, 12, 40, 63])
+def test_many_words_are_sorted_where_they_stand(bits):
+    words = np.random.default_rng(0).integers(0, 2**bits, (1 << 20) + MANY, dtype=np.uint64)
+    words[: 1 << 19] %= np.uint64(5)  # one part that is as long as all others
+    wanted = np.sort(words)
+    sort_in_place(words, bits)
+    np.testing.assert_array_equal(words, wanted)
+
+
+def wanted_of(cells, values):
+    """Distinct cells in order, and the sums of their values, by NumPy."""
+    distinct, where = np.unique(cells, axis=0, return_inverse=True)
+    return distinct, np.bincount(where.reshape(-1), values, len(distinct))
+
+
+@given(st.data(), sizings())
+def test_words_are_read_as_the_fibres_of_distinct_cells(data, sizing):
+    sizes = tuple(data.draw(st.lists(st.sampled_from([1, 2, 7, 300, 70_000]), min_size=1, max_size=4)))
+    count, most = data.draw(st.sampled_from([1, 2, 80])), data.draw(st.sampled_from([0, 1, 300, 65_535]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    few = [min(size, data.draw(st.sampled_from([2, 400_000]))) for size in sizes]
+    cells = np.stack([size - 1 - rng.integers(0, own, count) for size, own in zip(sizes, few)], axis=1)
+    values = rng.integers(0, most + 1, count) if most else np.ones(count, np.int64)
+    gap = data.draw(st.integers(0, 5))
+    indices = tuple("ijkl"[: len(sizes)])
+    with pytest.MonkeyPatch.context() as patch:
+        resized(patch, sizing)
+        words = CellWords(Format(sizes, most.bit_length()), count + gap)
+        half = count // 2
+        for at, part in ((0, slice(0, half)), (half + gap, slice(half, count))):
+            words.write(at, list(cells[part].astype(np.uint32).T), values[part] if most else None)
+        words.close([(0, half), (half + gap, count - half)])
+        words.sort()
+        found = words.read(indices)
+    distinct, sums = wanted_of(cells, values)
+    assert found.cells.equals(Fibres.of(indices, sizes, distinct.astype(np.uint32)))
+    kinds = zip((*found.cells.rows, *found.cells.starts), (*(o := Fibres.of(indices, sizes, distinct)).rows, *o.starts))
+    assert all(mine.dtype == theirs.dtype for mine, theirs in kinds)
+    np.testing.assert_array_equal(found.values, sums)
+    assert found.summed == count - len(distinct)
+    assert len(words) == 0
+
+
+def test_a_word_has_room_for_63_bits():
+    """One is left, by which a word differs from all others."""
+    assert Format((2**31, 2**32)).fits
+    assert Format((2**31, 2**31), 1).fits
+    assert not Format((2**32, 2**32)).fits
+    assert not Format((2**31, 2**32), 1).fits
+    words = CellWords(Format((1, 2**31, 2**32)), 3)
+    rows = [np.zeros(3, np.int64), np.array([2**31 - 1, 0, 2**31 - 1]), np.array([2**32 - 1, 2**32 - 1, 0])]
+    words.write(0, rows, None)
+    words.sort()
+    found = words.read(("i", "j", "k"))
+    assert found.cells.cells().tolist() == [[0, 0, 2**32 - 1], [0, 2**31 - 1, 0], [0, 2**31 - 1, 2**32 - 1]]
+
+
+@pytest.mark.parametrize(("most", "kind"), [(128, np.uint16), (40_000, np.float32), (60_000, np.float32)])
+def test_sums_of_values_have_room(most, kind):
+    words = CellWords(Format((4, 4), most.bit_length()), 2)
+    words.write(0, [np.array([3, 3]), np.array([1, 1])], np.array([most, most]))
+    words.sort()
+    found = words.read(("i", "j"))
+    assert found.values.dtype == kind
+    assert found.values.tolist() == [2 * most]
