@@ -173,6 +173,21 @@ def test_repeated_cells_are_counted(count):
     assert repeats(cells[:, :0]) == max(count - 1, 0)
 
 
+@pytest.mark.parametrize("count", [1, 300, 2 * MANY])
+@pytest.mark.parametrize("sizes", [(500, 7, 90), (200_000,), (3, 70_000)])
+def test_cells_are_found_where_they_stand(sizes, count):
+    cells = sorted_cells(sizes, count)
+    fibres = Fibres.of(tuple("ijk"[: len(sizes)]), sizes, cells)
+    rng = np.random.default_rng(5)
+    asked = np.stack([rng.integers(0, size, 400) for size in sizes], axis=1)
+    asked = np.concatenate([asked, cells[rng.integers(0, len(cells), 400)]])
+    known = {tuple(cell): place for place, cell in enumerate(cells.tolist())}
+    wanted = [known.get(tuple(cell)) for cell in asked.tolist()]
+    places, there = fibres.places(asked)
+    assert there.tolist() == [place is not None for place in wanted]
+    assert places[there].tolist() == [place for place in wanted if place is not None]
+
+
 ENTRIES = {
     "fractions": lambda count: np.arange(count) + 0.5,
     "counts": lambda count: (1 + np.arange(count) % 700).astype(np.uint16),

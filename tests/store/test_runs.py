@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 import plait
+from plait.data.cells.ranges import MANY
 from plait.errors import StoreError
 from plait.run import folder as folders
 from tests.cases import make
@@ -374,3 +375,20 @@ def test_fingerprint_differs_with_anything_that_matters():
         word: plait.fit(text, {"visits": data}, rank=1, sweeps=0, seed=0).fingerprint for word, data in ways.items()
     }
     assert len(set(marks.values())) == len(ways)
+
+
+def test_looking_links_up_and_saving_them_leaves_nothing_behind(tmp_path):
+    """Neither cells nor keys of many links stay beside their fibres, in a fresh fit or a loaded one."""
+    cells = np.random.default_rng(0).permutation(400 * 300)[: MANY + 9]
+    table = pl.DataFrame({"i": cells // 300, "j": cells % 300, "value": 1 + cells % 3})
+    fit = plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": table}, rank=2, seed=0, sweeps=2, progress=False)
+    fit.save(tmp_path / "run")
+    wanted = {(i, j): value for i, j, value in table.iter_rows()}
+    rows = np.stack(np.unravel_index(np.arange(400 * 300), (400, 300)), axis=1)
+    for one in (fit, plait.load(tmp_path / "run")):
+        known = one.known["X"]
+        assert known.values_at(rows).tolist() == [wanted.get(tuple(row), 0.0) for row in rows.tolist()]
+        assert known.contain(rows).sum() == len(table)
+        assert known.stored.dtype == np.uint8
+        assert not {"_read", "_lookup"} & known.__dict__.keys()
+        np.testing.assert_array_equal(known.cells, rows[known.contain(rows)])

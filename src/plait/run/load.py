@@ -15,7 +15,9 @@ from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import CellsOnDisk
+from plait.data.cells.fibres import Fibres
 from plait.data.cells.keys import coordinate_type
+from plait.data.cells.trees import narrow
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
 from plait.data.observing.closed import Closed
@@ -149,8 +151,10 @@ def _known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Kn
     cells = np.empty((len(table), len(shape)), coordinate_type(shape))
     for k, index in enumerate(equation.indices):
         cells[:, k] = table[index].to_numpy()
-    values, weights = table["value"].to_numpy(), table["weight"].to_numpy()
-    return Known(shape, cells, values, weights, groups=groups_of(equation))
+    values, weights = narrow(table["value"].to_numpy()), table["weight"].to_numpy()
+    if len(weights) and (weights == weights[0]).all():
+        weights = np.broadcast_to(weights[0], len(weights))
+    return Known(shape, Fibres.of(equation.indices, shape, cells), values, weights, groups=groups_of(equation))
 
 
 def _on_disk(blocks: Path, place: Path, equation: Equation, shape: tuple[int, ...]) -> Known:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
+from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.terms import Table, Term
@@ -40,7 +41,7 @@ def weight_arrays(name: str, weights: Weights, known: Known | None = None) -> di
 
 def _is_of(table: Table, known: Known) -> bool:
     """Whether a table's cells are the known links."""
-    return table.cells is known.links or table.cells is known.__dict__.get("cells")
+    return table.cells is known.links
 
 
 def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: Known | None = None) -> tuple[Term, ...]:
@@ -50,12 +51,13 @@ def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: K
         vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
         table = None
         if f"{name}/{t}/values" in arrays:
-            coords, values = arrays.get(f"{name}/{t}/coords"), arrays[f"{name}/{t}/values"]
-            if coords is None and known is not None:
-                coords = known.cells
-            assert coords is not None
-            values = np.broadcast_to(values, len(coords)) if len(values) == 1 else values
-            table = Table(tuple(entry["table"]), coords, values)
+            cells: NDArray[Any] | Fibres | None = arrays.get(f"{name}/{t}/coords")
+            if cells is None and known is not None:
+                cells = known.links
+            assert cells is not None
+            values = arrays[f"{name}/{t}/values"]
+            values = np.broadcast_to(values, len(cells)) if len(values) == 1 else values
+            table = Table(tuple(entry["table"]), cells, values)
         terms.append(Term(entry["coefficient"], vectors, table))
     return tuple(terms)
 

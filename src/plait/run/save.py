@@ -222,5 +222,5 @@ def _write_known(known: Known, indices: tuple[str, ...], path: Path) -> None:
     """Row numbers by index, value and weight, in lexicographic order."""
     import polars as pl
 
-    columns = {index: known.cells[:, k] for k, index in enumerate(indices)}
-    pl.DataFrame({**columns, "value": known.values, "weight": known.weights}).write_parquet(path)
+    numbers = {"value": known.stored.astype(np.float64, copy=False), "weight": known.weights}
+    pl.DataFrame({**dict(zip(indices, known.columns_of_links())), **numbers}).write_parquet(path)

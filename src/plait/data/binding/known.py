@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
-from plait.data.cells.keys import Lookup
+from plait.data.cells.keys import Lookup, columns_of
+from plait.data.cells.ranges import MANY
 from plait.data.observing.closed import Closed
 from plait.data.observing.rule import Box, Rule, together
 from plait.data.observing.undirected import Groups, canonical, written
@@ -77,14 +78,26 @@ class Known:
         """Which of some cells (m, order), as row numbers, are known links."""
         if isinstance(self.links, FoundElsewhere):
             return self.values_at(cells) > 0
-        return self._lookup.contain(self.canonical(cells))
+        return self._find(self.canonical(cells))[1]
 
     def values_at(self, cells: AnyArray) -> Array:
         """X at some cells (m, order), 0 where there is no known link."""
         if isinstance(self.links, FoundElsewhere):
             return self.links.find(self.canonical(cells))
-        at, known = self._lookup.find(self.canonical(cells))
-        return np.where(known, self.values[at], 0.0) if len(self) else np.zeros(len(cells))
+        at, known = self._find(self.canonical(cells))
+        return np.where(known, self.stored[at].astype(np.float64), 0.0) if len(self) else np.zeros(len(cells))
+
+    def _find(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where cells stand; many links are looked up in their fibres, which takes no memory, a few by keys."""
+        if isinstance(self.links, Fibres) and len(self) >= MANY:
+            return self.links.places(cells)
+        return self._lookup.find(cells)
+
+    def columns_of_links(self) -> list[AnyArray]:
+        """The row numbers of the links, (n,) each; nothing stays of them."""
+        if isinstance(self.links, Fibres) and not isinstance(self.links, FoundElsewhere):
+            return [self.links.column(index) for index in self.links.indices]
+        return columns_of(self.cells)
 
     def canonical(self, cells: AnyArray) -> AnyArray:
         """Cells (m, order), as row numbers, in the writing in which known ones are kept."""

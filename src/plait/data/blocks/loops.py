@@ -157,19 +157,3 @@ def add_marginals(rows: Array, values: Array, weights: Array, value: Array, weig
         own = weights[n] if len(weights) > 1 else weights[0]
         value[row] += own * values[n]
         weight[row] += own
-
-
-@kernel
-def descend(rows: Array, wanted: Array, lows: Array, highs: Array) -> None:
-    """In rows lows[n] … highs[n], which ascend, the place of wanted[n]; low = high where there is none."""
-    for n in range(len(wanted)):
-        low, high = lows[n], highs[n]
-        while low < high:
-            middle = (low + high) // 2
-            if np.int64(rows[middle]) < wanted[n]:
-                low = middle + 1
-            else:
-                high = middle
-        found = low < highs[n] and np.int64(rows[low]) == wanted[n]
-        lows[n] = low
-        highs[n] = low + 1 if found else low

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from plait.data.blocks.buffers import BUFFERS, Buffers, shared
 from plait.data.blocks.file import Bytes, aligned, from_bytes
 from plait.data.blocks.folder import AGAIN, check_content, check_size, damaged, fill, read_manifest
+from plait.data.cells.fibres import find_cells
 from plait.data.cells.trees import FibreTree
 from plait.data.labels.names import Labels
 from plait.errors import PlaitError, StoreError
@@ -153,17 +154,7 @@ def _needed(first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int]:
 
 def find_in(tree: FibreTree, cells: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
     """The values of cells (m, order) in tree order, and whether they are there: level by level, by halving."""
-    from plait.data.blocks.loops import descend
-
-    lows, highs = np.zeros(len(cells), np.int64), np.full(len(cells), len(tree.rows[0]), np.int64)
-    for level, rows in enumerate(tree.rows):
-        descend(rows, np.ascontiguousarray(cells[:, level]), lows, highs)
-        there = lows < highs
-        if level < len(tree.starts):
-            starts = np.asarray(tree.starts[level])
-            at = np.where(there, lows, 0)
-            lows = np.where(there, starts[at].astype(np.int64), 0)
-            highs = np.where(there, starts[at + 1].astype(np.int64), 0)
+    lows, there = find_cells(tree.rows, tree.starts, cells)
     values = np.zeros(len(cells))
     values[there] = tree.entries[lows[there]]
     return values, there

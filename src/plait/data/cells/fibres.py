@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.cells.keys import Lookup
 from plait.data.cells.ranges import MANY, on_threads, ranges
 from plait.data.cells.sorting import sort_cells
 from plait.types import AnyArray
@@ -67,6 +68,12 @@ class Fibres:
             begin = starts[begin]
         return np.diff(begin)
 
+    def places(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where some cells (m, order) stand among them, and whether they are there at all."""
+        if self.count < MANY:
+            return Lookup(self.cells(), self.sizes).find(cells)
+        return find_cells(self.rows, self.starts, cells)
+
     def cells(self) -> AnyArray:
         """All cells, (n, order)."""
         kind = np.uint32 if all(rows.dtype.itemsize <= 4 for rows in self.rows) else np.int64
@@ -74,6 +81,23 @@ class Fibres:
         for k, index in enumerate(self.indices):
             cells[:, k] = self.column(index)
         return cells
+
+
+def find_cells(
+    rows: Sequence[AnyArray], starts: Sequence[AnyArray], cells: AnyArray
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where cells (m, order) stand in fibres, and whether they are there at all: level by level, by halving."""
+    from plait.data.cells.radix import descend
+
+    lows, highs = np.zeros(len(cells), np.int64), np.full(len(cells), len(rows[0]), np.int64)
+    for level, own in enumerate(rows):
+        descend(own, np.ascontiguousarray(cells[:, level], np.int64), lows, highs)
+        there = lows < highs
+        if level < len(starts):
+            at = np.where(there, lows, 0)
+            lows = np.where(there, starts[level][at].astype(np.int64), 0)
+            highs = np.where(there, starts[level][at + 1].astype(np.int64), 0)
+    return np.where(there, lows, 0), there
 
 
 Keep = Callable[[AnyArray], NDArray[np.bool_]]

@@ -236,3 +236,19 @@ def write_values(words: Array, shift: int, mask: int, at: int, values: Array) ->
         value += 1.0 if mask == 0 else np.float64(words[n] & np.uint64(mask))
     if len(words):
         values[at] = value
+
+
+@kernel
+def descend(rows: Array, wanted: Array, lows: Array, highs: Array) -> None:
+    """In rows lows[n] … highs[n], which ascend, the place of wanted[n]; low = high where there is none."""
+    for n in range(len(wanted)):
+        low, high = lows[n], highs[n]
+        while low < high:
+            middle = (low + high) // 2
+            if np.int64(rows[middle]) < wanted[n]:
+                low = middle + 1
+            else:
+                high = middle
+        found = low < highs[n] and np.int64(rows[low]) == wanted[n]
+        lows[n] = low
+        highs[n] = low + 1 if found else low

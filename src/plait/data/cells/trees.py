@@ -285,7 +285,7 @@ class Turn:
         if not how.fits:
             return None
         words, cells = CellWords(how, len(self.cells)), self.cells
-        tree = FibreTree(cells.indices, cells.sizes, cells.rows, cells.starts, entries)
+        tree = replace(as_tree(cells), entries=entries)
         pieces = tree.pieces(PIECE)
 
         def write(_: int, lo: int, hi: int) -> None:
@@ -306,6 +306,11 @@ class Turn:
 def as_fibres(indices: tuple[str, ...], sizes: dict[str, int], cells: Fibres | NDArray[np.integer]) -> Fibres:
     """Sorted cells (n, order) as fibres, unless they are."""
     return cells if isinstance(cells, Fibres) else Fibres.of(indices, tuple(sizes[i] for i in indices), cells)
+
+
+def as_tree(cells: Fibres) -> FibreTree:
+    """The tree of cells in their own order; every entry is 1."""
+    return FibreTree(cells.indices, cells.sizes, cells.rows, cells.starts, np.broadcast_to(np.uint8(1), len(cells)))
 
 
 def _moved(indices: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plait.data.cells.keys import find, pack_pair
+from plait.data.cells.ranges import PIECE
+from plait.data.cells.trees import FibreTree, as_tree
 from plait.model.model import Equation, Model
 from plait.types import AnyArray
 
@@ -46,19 +47,24 @@ def one_factor(equation: Equation, first: str, second: str) -> str | None:
 
 def _lonely(relation: "BoundRelation", k: int, other: int) -> int:
     """How many links have a mirror image that is an observed zero, if (nearly) all do and that is no chance; else 0."""
-    columns = [relation.links.column(index) for index in relation.indices]
-    apart = columns[k] != columns[other]
-    count, cells = int(np.count_nonzero(apart)), relation.total_cells - relation.total_cells // relation.shape[k]
-    some = np.arange(0, len(apart), max(1, -(-len(apart) // SAMPLE)))
-    some = some[apart[some]]
-    if len(some) * count < EXPECTED * cells and count < MANY:
+    links = relation.links
+    tree, first, second = as_tree(links), relation.indices[k], relation.indices[other]
+    count = len(links) - sum(_self_links(tree.part(piece), first, second) for _, piece in tree.pieces(PIECE))
+    cells = relation.total_cells - relation.total_cells // relation.shape[k]
+    turned = tree.cells(np.arange(0, len(links), max(1, -(-len(links) // SAMPLE))))
+    turned = turned[turned[:, k] != turned[:, other]]
+    if len(turned) * count < EXPECTED * cells and count < MANY:
         return 0
-    turned = [column[some] for column in columns]
-    turned[k], turned[other] = turned[other], turned[k]
-    keys, mirrors = pack_pair(columns, turned, relation.shape, (len(columns[0]), len(some)))
-    if find(mirrors, keys)[1].any():
+    turned[:, [k, other]] = turned[:, [other, k]]
+    if links.places(turned)[1].any():
         return 0
-    return count if mostly_observed(relation, np.stack(turned, axis=1)) else 0
+    return count if mostly_observed(relation, turned) else 0
+
+
+def _self_links(tree: FibreTree, first: str, second: str) -> int:
+    """How many entries have one row for both indices."""
+    one, other = (tree.column(index, len(tree.order) - 1) for index in (first, second))
+    return int(np.count_nonzero(one == other))
 
 
 def mostly_observed(relation: "BoundRelation", cells: AnyArray) -> bool:
