@@ -32,7 +32,7 @@ some = np.arange(60_000)
 small = pl.DataFrame({"user": some % 1000, "tag": some % 7, "place": some // 7, "value": some % 5 + 1})
 small.write_parquet(folder + ".parquet")
 for one in (plait.scan(folder + ".parquet"), small):
-    plait.pack(MODEL, {"v": one}, folder, memory="1MB")
+    plait.pack(MODEL, {"v": one}, folder, memory="2MB")
 def work():
     plait.pack(MODEL, {"v": plait.scan(source)}, folder, memory=memory)
 """,
@@ -56,7 +56,7 @@ print(json.dumps([time.process_time() - spent, time.monotonic() - began, residen
 
 def compare(rows: int = ROWS) -> None:
     cases = [
-        ("plait.pack", "parquet", "4GB"), ("plait.pack", "parquet", "500MB"), ("plait.pack", "parquet", "100MB"),
+        ("plait.pack", "parquet", "4GB"), ("plait.pack", "parquet", "500MB"), ("plait.pack", "parquet", "200MB"),
         ("plait.pack", "csv", "4GB"), ("plait.pack", "strings", "4GB"), ("polars sort", "parquet", "4GB"),
     ]  # fmt: skip
     if find_spec("duckdb") is not None:

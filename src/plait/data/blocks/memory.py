@@ -25,7 +25,7 @@ MANY_ROWS = 1 << 20  # from which on they do
 NAMED = 40  # bytes that an entity takes beside its name: rows, marginals, counts
 SUMMED = 32  # bytes that an entry of a piece takes while values are summed
 RECORD = 8  # bytes of a row that was dealt, at least
-LEAST_WORK, MOST_WORK = 1 << 15, 1 << 23  # bytes without which rows could not be on their way
+LEAST_WORK, MOST_WORK = 1 << 15, 1 << 25  # bytes without which rows could not be on their way
 LEAST = 100_000  # bytes below which nothing can be packed
 CACHED = 1 << 18  # entries that are sorted fastest
 MOST_PARTS = 256  # ranges that are written at a time; one that is still too large is split again
@@ -125,7 +125,7 @@ def spool_bytes(room: int) -> int:
 
 def range_entries(room: int, entry: int) -> int:
     """Entries of a range that is sorted at once, at most; entry: the bytes that one takes meanwhile."""
-    return max(room // 4 // entry, LEAST_ROWS)
+    return max(room // 2 // entry, LEAST_ROWS)
 
 
 def range_count(rows: int, entries: int) -> int:
