@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from plait.cli.dialect import of_config
+from plait.cli.fitting import warnings_on_stderr
 from plait.cli.options import ConfigFile, Json, named_path
 from plait.cli.output import emit, grid, out, to_stderr
 from plait.config import read_config
@@ -40,7 +41,7 @@ def pack(
 
     budget = bytes_of(memory)
     found = read_config(config).changed(memory=memory)  # in messages an option of the command line
-    with of_config(found):
+    with of_config(found), warnings_on_stderr(found, json):
         packed = pack_telling(
             found.model, found.scans(), output, budget, found.labels(), tell=lambda words: to_stderr("going on", words)
         )
