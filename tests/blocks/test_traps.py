@@ -66,6 +66,7 @@ NO_TRAPS = {
             )
         },
     ),
+    "one entity": (DIRECTED, {"v": pl.DataFrame({"i": [1], "j": [1]})}),
     "no direction": ("v[i, j] = A[i, r] A[j, r]; j: i", {"v": pairs(3000, 500, falling=True)}),
     "weights of cells": (
         DIRECTED,
@@ -90,6 +91,12 @@ def test_packing_warns_as_binding_does(tmp_path, trap):
 def test_what_is_no_trap_in_memory_is_none_in_blocks(tmp_path, data):
     in_memory, packed = both(tmp_path, *NO_TRAPS[data])
     assert packed == in_memory == []
+
+
+def test_nothing_is_no_trap(tmp_path):
+    nothing = pl.DataFrame(schema={"i": pl.Int64, "j": pl.Int64})
+    packed = plait.pack(DIRECTED, {"v": nothing}, tmp_path / "x.blocks", labels={"i": [1]})  # warnings are errors here
+    assert packed.relations["v"].links == 0
 
 
 def test_one_pair_of_mirror_images_beyond_the_first_block_is_enough(tmp_path):

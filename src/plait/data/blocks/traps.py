@@ -37,7 +37,7 @@ def _lonely(relation: BoundRelation, k: int, other: int) -> int:
     assert isinstance(relation.links, CellsOnDisk)
     packed = relation.links.packed
     cells = relation.total_cells - relation.total_cells // relation.shape[k]
-    if min(packed.links, SAMPLE) * packed.links < EXPECTED * cells and packed.links < MANY:
+    if not packed.links or (min(packed.links, SAMPLE) * packed.links < EXPECTED * cells and packed.links < MANY):
         return 0
     places = [packed.order.index(packed.indices[one]) for one in (k, other)]
     if _mirrored(packed, _sample(packed.blocks[0], places, -(-packed.blocks.files[0]["entries"] // SAMPLE))):
