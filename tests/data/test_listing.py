@@ -129,3 +129,46 @@ def test_columns_in_many_pieces_are_read_as_they_are():
     one, other = (bound(MATRIX, plait.Relation(table), MANY)[0] for table in (whole, pieces))
     assert one.links.equals(other.links)
     np.testing.assert_array_equal(one.stored, other.stored)
+
+
+SCANNED = {
+    "counts": (MATRIX, {"value": lambda cells: cells % 5}, {}),
+    "links": (MATRIX, {}, {}),
+    "a graph": (GRAPH, {}, {}),
+    "hidden cells": (
+        MATRIX,
+        {},
+        {"hidden": pl.DataFrame({"i": [3, 4], "j": [5, 6]}), "missing": pl.DataFrame({"j": [9]})},
+    ),
+    "zeros that are listed": (MATRIX, {"value": lambda cells: cells % 2}, {"observed": "listed"}),
+    "fractions": (MATRIX, {"value": lambda cells: cells * 0.5}, {}),
+    "weights": (MATRIX, {"w": lambda cells: cells * 0.5}, {"weight": "w"}),
+}
+
+
+@pytest.mark.parametrize("kind", SCANNED)
+def test_a_table_in_files_is_bound_as_in_memory(kind, tmp_path, monkeypatch):
+    """Batch by batch where words hold it; else as a whole."""
+    model, columns, options = SCANNED[kind]
+    table, read = pl.DataFrame(many(**columns)), []
+    for part in range(3):
+        table[part::3].write_parquet(tmp_path / f"{part}.parquet")
+    scan = plait.scan(tmp_path / "*.parquet")
+    whole = type(scan).read
+    monkeypatch.setattr(type(scan), "read", lambda self: read.append(self) or whole(self))
+    here, there = (model.bind({"X": plait.Relation(data, **options)}) for data in (table, scan))
+    assert bool(read) == (kind in ("fractions", "weights"))
+    assert str(here) == str(there)
+    mine, other = here.relations["X"], there.relations["X"]
+    assert mine.links.equals(other.links)
+    np.testing.assert_array_equal(mine.stored, other.stored)
+    np.testing.assert_array_equal(mine.cell_weights, other.cell_weights)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_table_in_files_is_refused(mistake, tmp_path):
+    change, said = MISTAKES[mistake]
+    pl.DataFrame(change(many())).write_parquet(tmp_path / "x.parquet")
+    relation = plait.Relation(plait.scan(tmp_path / "x.parquet"), likelihood="bernoulli")
+    with pytest.raises(DataError, match=said):
+        MATRIX.bind({"X": relation})

@@ -19,9 +19,6 @@ from plait.infer.start import begin_vb
 from plait.infer.steps import sweep_once
 from plait.machine import resident
 
-WORK = 1  # arrays of all factors' size that a sweep makes and drops again
-LATER = {"vb": 0, "map": 2, "em": 2}  # … that checkpoints and the result take in a plain fit (measured)
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -47,10 +44,10 @@ class Cost:
         held, factors = _held(data), _sizes(problem, problem.factors)
         trees = _trees(problem, data)
         seconds = _seconds(problem, task.loop.order) if measure else None
-        work = 0 if seconds is not None else max(buffers, default=0) + WORK * factors
+        work = 0 if seconds is not None else max(buffers, default=0)
         more = arrays_held(problem.method, task.loop.accelerate, order=task.loop.order) - ARRAYS
         again = more * _sizes(problem, problem.free)
-        peak = _peak(work + LATER[problem.method] * factors + again)
+        peak = _peak(work + again)
         return cls(held, trees, ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
 
     @property

@@ -1,13 +1,13 @@
 """Bind data to a model: one Labels per axis, every relation as sorted cells, values and weights, all checked once."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.entries import encode
-from plait.data.binding.listing import Asked, Listing, list_cells
+from plait.data.binding.listing import Asked, Listing, Stream, list_cells
 from plait.data.binding.self_links import all_of, refuse_senseless
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.fibres import Fibres, distinct
@@ -42,6 +42,9 @@ class Elsewhere(Protocol):
         """The relation as a fit needs it; names: those of its axes first, perhaps others after them."""
 
 
+Begin = Callable[[Relation, str, tuple[str, ...]], Stream | None]
+
+
 def bind(
     model: Model,
     data: Mapping[str, Any],
@@ -49,19 +52,29 @@ def bind(
     *,
     warn: bool = True,
     elsewhere: Mapping[str, Elsewhere] | None = None,
+    stream: Begin | None = None,
 ) -> Data:
     """Read and check all data of a model; ``labels`` declares entities by axis.
 
-    warn: of what is likely a mistake (`plait.data.traps.doubts`). elsewhere: relations that are not in `data`.
+    warn: of what is likely a mistake (`plait.data.traps.doubts`). elsewhere: relations that are not in `data`. stream:
+    goes through a table that is not in memory, and need not be; None where it has to be.
     """
     elsewhere = elsewhere or {}
     relations = relations_of(model, data, elsewhere)
     equations = {name: model.equation(name) for name in relations}
-    sources = {name: r.read(name, equations[name].indices, groups_of(equations[name])) for name, r in relations.items()}
+    streams: dict[str, Stream] = {}
+    sources: dict[str, Source] = {}
+    for name, relation in relations.items():
+        if stream is not None and (begun := stream(relation, name, equations[name].indices)) is not None:
+            streams[name], sources[name] = begun, begun.source
+        else:
+            sources[name] = relation.read(name, equations[name].indices, groups_of(equations[name]))
     declared = declared_names(model, labels or {})
     names = labels_of(model, sources, declared, _kept(elsewhere))
     sizes = {index: len(names[index]) for index in model.visible}
-    bound = {name: _bound(relations[name], sources[name], equations[name], names) for name in relations}
+    bound = {
+        name: _bound(relations[name], sources[name], equations[name], names, streams.get(name)) for name in relations
+    }
     bound |= {name: one.bound(model.equation(name), names) for name, one in elsewhere.items()}
     bound = {name: bound[name] for name in model.relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
@@ -180,7 +193,9 @@ def _seen_rows(
     }
 
 
-def _bound(relation: Relation, source: Source, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
+def _bound(
+    relation: Relation, source: Source, equation: Equation, names: Mapping[str, Labels], stream: Stream | None
+) -> BoundRelation:
     indices, groups, doubled = equation.indices, groups_of(equation), equation.doubled
     axes, shape = [names[index].axis for index in indices], tuple(len(names[index]) for index in indices)
     refuse_senseless(relation, source.name, axes, doubled)
@@ -189,7 +204,7 @@ def _bound(relation: Relation, source: Source, equation: Equation, names: Mappin
     )
     apart = doubled or (((indices[0], indices[1]),) if relation.diagonal == "missing" else ())
     covered = together(missing, put_aside, names)
-    found = list_cells(Asked(relation, source, indices, names, covered, put_aside, apart, doubled, groups))
+    found = list_cells(Asked(relation, source, indices, names, covered, put_aside, apart, doubled, groups, stream))
     seen, never = found.seen, found.diagonal.never(put_aside)
     missing = together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
     missing = together(missing, never, names)

@@ -5,10 +5,10 @@ Most often a cell and its value fit into one word, and words are made piece by p
 that are not whole; and tables in which something is to be refused, for only entries know their rows.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from plait.data.observing.closed import Tables
 from plait.data.observing.undirected import Groups
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import Relation, Source
+from plait.data.reading.tables import TableSource
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -34,9 +35,37 @@ if TYPE_CHECKING:
 MOST_VALUE = 1 << 16  # whole numbers below it stand in words
 
 
+class Values(Protocol):
+    """What is known of all values: the largest one, and whether all are whole."""
+
+    most: float
+    whole: bool
+
+
+class Stream(Protocol):
+    """A table that has been gone through once, and is so again, batch by batch; value, weight: columns that it has."""
+
+    rows: int
+    value: str | None
+    weight: str | None
+
+    @property
+    def values(self) -> Values:
+        """What its values are like."""
+
+    @property
+    def source(self) -> TableSource:
+        """The table without its rows: labels are each name once."""
+
+    def entries(
+        self, names: Mapping[str, Labels], hidden: Tables, apart: Pairs, groups: Groups
+    ) -> Iterator[tuple[Entries, int, int]]:
+        """All rows as entries: those that are not hidden, checked; with each some number, and self-links dropped."""
+
+
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is to be listed: the cells of a source that no table covers.
+    """What is to be listed: the cells of a source that no table covers. stream: where its rows are, if not in it.
 
     apart: pairs of indices between which there are no self-links. put_aside: tables of cells that are to be predicted.
     """
@@ -50,6 +79,14 @@ class Asked:
     apart: Pairs
     doubled: Pairs
     groups: Groups
+    stream: Stream | None = None
+
+    def in_memory(self) -> "Asked":
+        """The same with all rows of the source."""
+        if self.stream is None:
+            return self
+        source = self.relation.read(self.source.name, self.indices, self.groups)
+        return replace(self, source=source, stream=None)
 
     @property
     def likelihood(self) -> "Likelihood":
@@ -91,8 +128,8 @@ class Listing:
 
 def list_cells(asked: Asked) -> Listing:
     """The listed cells of a relation."""
-    found = _by_words(asked)
-    return _by_entries(asked) if found is None else found
+    found = _by_words(asked) if asked.stream is None else _by_stream(asked, asked.stream)
+    return _by_entries(asked.in_memory()) if found is None else found
 
 
 class _Mentioned:
@@ -163,6 +200,20 @@ def _by_words(asked: Asked) -> Listing | None:
     return dealt.listing()
 
 
+def _by_stream(asked: Asked, stream: Stream) -> Listing | None:
+    """The same of a table that is not in memory, and need not be as a whole."""
+    whole = stream.values.whole and stream.values.most < MOST_VALUE
+    bits = 0 if stream.value is None else max(int(stream.values.most).bit_length(), 1) if whole else MOST_VALUE
+    how = Format(asked.shape, bits)
+    if stream.weight is not None or asked.groups or not asked.indices or stream.rows < MANY or not how.fits:
+        return None
+    dealt, at = _Dealt(asked, CellWords(how, stream.rows)), 0
+    for entries, _, dropped in stream.entries(asked.names, asked.covered, asked.apart, asked.groups):
+        dealt.put(at, entries, dropped)
+        at += len(entries)
+    return dealt.listing()
+
+
 def _value_bits(source: Source, count: int) -> int | None:
     """Bits of the largest value; 0 where all are 1, None where one is no whole number that is small enough."""
     numbers = source.values if isinstance(source, ArraySource) else source.numbers
@@ -189,21 +240,25 @@ class _Dealt:
     def __init__(self, asked: Asked, words: CellWords) -> None:
         self.asked, self.words = asked, words
         self.mentioned, self.diagonal = _Mentioned(asked), asked.diagonal()
-        self.dropped, self.stretches = [0], list[tuple[int, int]]()
+        self.dropped, self.stretches = list[int](), list[tuple[int, int]]()
 
     def take(self, rows: slice) -> None:
         """Write some rows."""
-        asked = self.asked
+        asked, dropped = self.asked, 0
         entries = entries_of(asked.source, asked.indices, asked.names, rows)
         if asked.covered:
             entries = without_hidden(entries, asked.covered)
         if asked.apart:
             entries, dropped = without_self_links(entries, asked.apart)
-            self.dropped.append(dropped)
+        self.put(rows.start, entries, dropped)
+
+    def put(self, at: int, entries: Entries, dropped: int) -> None:
+        """Write some entries from a place on; dropped: self-links that were among them."""
         self.mentioned.add(entries.coords)
         self.diagonal.look(entries.coords, entries.values)
-        self.words.write(rows.start, columns_of(entries.coords), entries.values if self.words.how.value else None)
-        self.stretches.append((rows.start, len(entries)))
+        self.words.write(at, columns_of(entries.coords), entries.values if self.words.how.value else None)
+        self.stretches.append((at, len(entries)))
+        self.dropped.append(dropped)
 
     def listing(self) -> Listing | None:
         """All that was written, sorted; None where something is to be refused."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from plait.data.binding.bind import bind, together
 from plait.data.blocks.packed import Packed, PackedRelation
+from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
 from plait.data.labels.names import Labels
@@ -18,10 +19,15 @@ from plait.data.observing.observed import open_weights
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import groups_of
 from plait.data.observing.weights import Weights
+from plait.data.reading.relation import Relation
+from plait.data.reading.scanned import is_scan
 from plait.errors import DataError, SettingError
+from plait.forked import refuse_in_fork
 from plait.model.model import Equation, Model
 from plait.saying import Place
 from plait.types import AnyArray
+
+READING = 1 << 28  # bytes that reading a table in batches may take, about
 
 
 def bind_all(
@@ -43,7 +49,22 @@ def bind_all(
     for name, one in elsewhere.items():
         one.check(model.equation(name), model)
     others = {name: given for name, given in data.items() if name not in elsewhere}
-    return bind(model, others, labels, warn=warn, elsewhere=elsewhere)
+    try:
+        return bind(model, others, labels, warn=warn, elsewhere=elsewhere, stream=_stream)
+    except SameHashError:
+        return bind(model, others, labels, warn=warn, elsewhere=elsewhere)
+
+
+def _stream(relation: Relation, name: str, indices: tuple[str, ...]) -> Reader | None:
+    """A table in files, gone through for its names: it is read again batch by batch, and never there as a whole."""
+    data = relation.data
+    if not is_scan(data) or not data.stays:
+        return None
+    refuse_in_fork(f"{name}, a table")
+    reader = Reader(relation, name, indices, Path(), READING)
+    for _ in reader.collect():
+        pass
+    return reader
 
 
 def _is_folder(given: Any) -> bool:
