@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import plait
 from plait.data.binding import listing as module
 from plait.data.binding.bind import bind
+from plait.data.cells import words as words_module
 from plait.data.cells.ranges import MANY
 from plait.errors import DataError
 from plait.model import Model
@@ -27,12 +28,13 @@ def relations(draw):
     count, size = draw(st.sampled_from([1, 6, 40])), draw(st.sampled_from([3, 9]))
     names = draw(st.sampled_from([np.arange(9), np.arange(9) * 10**12, np.array(list("abcdefghi"))]))
     columns = {index: names[rng.integers(0, size, count)] for index in indices}
-    kind = draw(st.sampled_from(["none", "counts", "links", "zeros", "fractions", "bad"]))
+    kind = draw(st.sampled_from(["none", "counts", "links", "zeros", "fractions", "large", "bad"]))
     values = {
         "counts": rng.integers(0, 4, count),
         "links": np.ones(count),
         "zeros": np.zeros(count, np.uint8),
         "fractions": rng.integers(0, 4, count) / 2,
+        "large": rng.integers(0, 3, count) * 10.0**12,
         "bad": np.where(np.arange(count) == count - 1, draw(st.sampled_from([-1.0, np.nan, np.inf])), 1.0),
     }
     if kind != "none":
@@ -95,12 +97,17 @@ def many(**columns):
     return {"i": cells // 300, "j": cells % 300, **{name: made(cells) for name, made in columns.items()}}
 
 
-def test_counts_and_links_of_large_tables_go_by_words():
+def test_counts_links_and_ratings_of_large_tables_go_by_words():
     counts = plait.Relation(pl.DataFrame(many(value=lambda cells: cells % 5)))
     links = plait.Relation(pl.DataFrame(many()))
     weighed = plait.Relation(pl.DataFrame(many(w=lambda cells: cells * 0.5)), weight="w")
-    fractions = plait.Relation(pl.DataFrame(many(value=lambda cells: cells * 0.5)))
-    assert [bound(MATRIX, one, MANY)[1] for one in (counts, links, weighed, fractions)] == [True, True, False, False]
+    halves = plait.Relation(pl.DataFrame(many(value=lambda cells: (1 + cells % 10) * 0.5)))
+    large = plait.Relation(pl.DataFrame(many(value=lambda cells: 1 + cells % 7 * 10.0**8)))
+    amounts = plait.Relation(pl.DataFrame(many(value=lambda cells: 0.1 + cells)))
+    assert all(bound(MATRIX, one, MANY)[1] for one in (counts, links, halves, large))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words_module, "MOST_CODES", 1000)
+        assert not any(bound(MATRIX, one, MANY)[1] for one in (weighed, amounts))
 
 
 MISTAKES = {

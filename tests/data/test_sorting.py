@@ -191,6 +191,7 @@ def test_cells_are_found_where_they_stand(sizes, count):
 ENTRIES = {
     "fractions": lambda count: np.arange(count) + 0.5,
     "counts": lambda count: (1 + np.arange(count) % 700).astype(np.uint16),
+    "halves": lambda count: (np.arange(count) % 9 * 0.5).astype(np.float32),
     "zeros": lambda count: np.zeros(count, np.uint8),
     "ones": lambda count: np.broadcast_to(np.float32(1.0), count),
 }

@@ -13,7 +13,7 @@ WAYS = ("one-pass", "accelerated", "blocks", "blocks, accelerated")
 
 def tables(found: Found) -> Iterator[Table]:
     """One for each part, forecasts apart."""
-    for make in (_disk, _speeds, _losses, _forecasts, _newcomers, _fold_ins, _updates, _orders):
+    for make in (_disk, _memory, _speeds, _losses, _forecasts, _newcomers, _fold_ins, _updates, _orders):
         table = make(found)
         if table.rows:
             yield table
@@ -69,6 +69,19 @@ def _disk(found: Found) -> Table:
         "included; in memory also the reading of the table."
     )
     return Table("Blocks on disk", headings, made, note)
+
+
+def _memory(found: Found) -> Table:
+    made = []
+    for about, f in found.part("large"):
+        for name, what in (("memory", "a table in memory"), ("scanned", "a scanned table")):
+            if "bind" in f.get(name, {}):
+                bind, fit, count = f[name]["bind"], f[name]["fit"], about["nonzeros"]
+                bytes_ = [words.significant(one["more"] / count) for one in (bind, fit)]
+                made.append([f"{words.number(count)} of {what}", f"{1e9 * bind['cpu'] / count:.0f}", *bytes_])
+    headings = ["links", "binding: processor ns a link", "bytes a link at its peak", "at that of three sweeps, R = 20"]
+    note = "Beside a table that is in memory, which is the user's own. The last has factors, 192 MB an array, and kernels."
+    return Table("What links take in memory", headings, made, note)
 
 
 def _speeds(found: Found) -> Table:

@@ -192,6 +192,13 @@ def _large(found: Found) -> Iterator[Target]:
         yield judge(f"a pass from disk ≤ {limit:.2f} × one in memory, {kind}", named, limit, words.significant)
     peaks: Named = [(size, f["disk"]["fit"]["peak"]) for size, f in sizes]
     yield judge("three sweeps from disk, R = 20: peak ≤ 1.5 GB", peaks, 1.5e9, _gigabytes, complete=whole)
+    for what, name in (("binding a table", "bind"), ("a fit of a table, R = 20", "fit")):
+        beside: Named = [
+            (words.number(about["nonzeros"]) + ":", f["memory"][name]["more"] / about["nonzeros"])
+            for about, f in found.part("large")
+            if "bind" in f.get("memory", {})
+        ]
+        yield judge(f"{what}: peak ≤ 12 bytes a link beside it", beside, 12.0, words.significant)
     packs: Named = [
         (size, 1e9 * f["pack"]["cpu"] / about["nonzeros"]) for (size, f), (about, _) in zip(sizes, found.part("large"))
     ]

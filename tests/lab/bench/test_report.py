@@ -175,7 +175,7 @@ def test_a_row_that_failed_is_a_line_of_the_page(tmp_path):
 
 def disk(nonzeros, **more):
     """A row of large data: a pass from disk of so many seconds beside one of 1 s in memory, unless it is too large."""
-    figures = {"cpu": 1.0, "wall": 1.0, "reading": 0.5, "bytes": 4.0, "peak": 1.4e9, "ns": 100.0} | more
+    figures = {"cpu": 1.0, "wall": 1.0, "reading": 0.5, "bytes": 4.0, "peak": 1.4e9, "ns": 100.0, "more": 11.0} | more
     run = {name: figures[name] for name in ("cpu", "wall", "reading", "bytes")}
     fit = {"peak": figures["peak"], "seconds": 3.0, "bound": -1.0}
     rows_there = {
@@ -183,7 +183,8 @@ def disk(nonzeros, **more):
         "pack": {"cpu": figures["ns"] * nonzeros / 1e9, "wall": 1, "peak": 1},
     }
     if nonzeros < 1e9:
-        rows_there["memory"] = {"pass": run | {"cpu": 1.0, "wall": 1.0}, "fit": fit}
+        taken = {"bind": {"cpu": 1.0, "more": 9.0 * nonzeros}, "fit": fit | {"more": figures["more"] * nonzeros}}
+        rows_there |= {"memory": {"pass": run | {"cpu": 1.0, "wall": 1.0}, **taken}, "scanned": taken}
     return {"part": "large", "nonzeros": nonzeros}, rows_there
 
 
@@ -198,6 +199,12 @@ def test_of_large_data_every_size_keeps_to_the_limits_and_the_largest_to_the_byt
         "100 million: 1.40 GB; 1000 million: 1.60 GB",
         "**no**",
     ]
+
+
+def test_what_links_take_in_memory_is_judged_beside_their_table():
+    verdicts = judged(found(disk(10**8, more=18.0), disk(10**9)))
+    assert verdicts["binding a table: peak ≤ 12 bytes a link beside it"] == ["100 million: 9.0", "yes"]
+    assert verdicts["a fit of a table, R = 20: peak ≤ 12 bytes a link beside it"] == ["100 million: 18", "**no**"]
 
 
 def test_a_pass_that_waits_for_the_disk_is_measured_against_reading():

@@ -2,7 +2,7 @@
 
 Most often a cell and its value fit into one word, and words are made piece by piece and sorted where they stand
 (`cells.words`). All else goes the long way, by entries as they came: cells with weights or without a direction, values
-that are not whole; and tables in which something is to be refused, for only entries know their rows.
+that are nearly all different; and tables in which something is to be refused, for only entries know their rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from plait.data.cells.keys import columns_of
 from plait.data.cells.ranges import MANY, by_pieces
 from plait.data.cells.sorting import is_uniform
 from plait.data.cells.trees import narrow
-from plait.data.cells.words import CellWords, Format
+from plait.data.cells.words import MOST_CODES, CellWords, Codes, Format
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables
 from plait.data.observing.undirected import Groups
@@ -31,8 +31,6 @@ from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
     from plait.likelihood import Likelihood
-
-MOST_VALUE = 1 << 16  # whole numbers below it stand in words
 
 
 class Values(Protocol):
@@ -128,8 +126,11 @@ class Listing:
 
 def list_cells(asked: Asked) -> Listing:
     """The listed cells of a relation."""
-    found = _by_words(asked) if asked.stream is None else _by_stream(asked, asked.stream)
-    return _by_entries(asked.in_memory()) if found is None else found
+    found = None if asked.stream is None else _by_stream(asked, asked.stream)
+    if found is None:
+        asked = asked.in_memory()
+        found = _by_words(asked)
+    return _by_entries(asked) if found is None else found
 
 
 class _Mentioned:
@@ -192,53 +193,43 @@ def _by_words(asked: Asked) -> Listing | None:
     count = len(source.values) if isinstance(source, ArraySource) else source.rows
     if dense or weights is not None or asked.groups or not asked.indices or count < MANY:
         return None
-    bits = _value_bits(source, count)
-    if bits is None or not (how := Format(asked.shape, bits)).fits:
+    codes = _codes(source, count)
+    if codes is None or not (how := Format(asked.shape, codes.bits)).fits:
         return None
-    dealt = _Dealt(asked, CellWords(how, count))
+    dealt = _Dealt(asked, CellWords(how, count), codes)
     by_pieces(dealt.take, count)
     return dealt.listing()
 
 
 def _by_stream(asked: Asked, stream: Stream) -> Listing | None:
     """The same of a table that is not in memory, and need not be as a whole."""
-    whole = stream.values.whole and stream.values.most < MOST_VALUE
-    bits = 0 if stream.value is None else max(int(stream.values.most).bit_length(), 1) if whole else MOST_VALUE
-    how = Format(asked.shape, bits)
+    most = stream.values.most if stream.values.whole else np.inf
+    if most >= MOST_CODES:
+        return None
+    codes = Codes(0 if stream.value is None else max(int(most).bit_length(), 1))
+    how = Format(asked.shape, codes.bits)
     if stream.weight is not None or asked.groups or not asked.indices or stream.rows < MANY or not how.fits:
         return None
-    dealt, at = _Dealt(asked, CellWords(how, stream.rows)), 0
+    dealt, at = _Dealt(asked, CellWords(how, stream.rows), codes), 0
     for entries, _, dropped in stream.entries(asked.names, asked.covered, asked.apart, asked.groups):
         dealt.put(at, entries, dropped)
         at += len(entries)
     return dealt.listing()
 
 
-def _value_bits(source: Source, count: int) -> int | None:
-    """Bits of the largest value; 0 where all are 1, None where one is no whole number that is small enough."""
+def _codes(source: Source, count: int) -> Codes | None:
+    """How values are written; None where they cannot be."""
     numbers = source.values if isinstance(source, ArraySource) else source.numbers
-    if isinstance(numbers, np.ndarray) and is_uniform(numbers):
-        return 0 if numbers[0] == 1 else None
-    found = [0.0]
-
-    def look(rows: slice) -> None:
-        some = _values(source, rows)
-        whole = bool(some.min() >= 0) and bool(some.max() < MOST_VALUE) and bool((some == np.floor(some)).all())
-        found.append(float(some.max()) if whole else np.inf)
-
-    by_pieces(look, count)
-    return max(int(max(found)).bit_length(), 1) if max(found) < np.inf else None
-
-
-def _values(source: Source, rows: slice) -> Array:
-    return source.values[rows] if isinstance(source, ArraySource) else source.values_in(rows)
+    if isinstance(numbers, np.ndarray) and is_uniform(numbers) and numbers[0] == 1:
+        return Codes(0)
+    return Codes.of(source.values.__getitem__ if isinstance(source, ArraySource) else source.values_in, count)
 
 
 class _Dealt:
     """Rows of a source on their way into words, a piece at a time and on threads."""
 
-    def __init__(self, asked: Asked, words: CellWords) -> None:
-        self.asked, self.words = asked, words
+    def __init__(self, asked: Asked, words: CellWords, codes: Codes) -> None:
+        self.asked, self.words, self.codes = asked, words, codes
         self.mentioned, self.diagonal = _Mentioned(asked), asked.diagonal()
         self.dropped, self.stretches = list[int](), list[tuple[int, int]]()
 
@@ -256,7 +247,7 @@ class _Dealt:
         """Write some entries from a place on; dropped: self-links that were among them."""
         self.mentioned.add(entries.coords)
         self.diagonal.look(entries.coords, entries.values)
-        self.words.write(at, columns_of(entries.coords), entries.values if self.words.how.value else None)
+        self.words.write(at, columns_of(entries.coords), self.codes.encode(entries.values))
         self.stretches.append((at, len(entries)))
         self.dropped.append(dropped)
 
@@ -267,11 +258,13 @@ class _Dealt:
             return None
         self.words.sort()
         found = self.words.read(self.asked.indices)
-        if (found.summed and not self.asked.sums) or self._are_bad(found.values):
+        if found.summed and (self.codes.listed is not None or not self.asked.sums):
             return None
-        return Listing(
-            found.cells, found.values, None, self.mentioned.by_index(), self.diagonal, sum(self.dropped), found.summed
-        )
+        values = narrow(self.codes.decode(found.values))
+        if self._are_bad(values):
+            return None
+        seen, dropped = self.mentioned.by_index(), sum(self.dropped)
+        return Listing(found.cells, values, None, seen, self.diagonal, dropped, found.summed)
 
     def _are_bad(self, values: NDArray[Any]) -> bool:
         """Whether the likelihood does not know one of them."""

@@ -17,7 +17,7 @@ from plait.data.cells.fibres import Fibres, widen
 from plait.data.cells.leaves import Extent, Leaf, cut_leaf, cut_leaves, leaf_size
 from plait.data.cells.ranges import MANY, PIECE, by_pieces, on_threads, shares
 from plait.data.cells.sorting import is_uniform, sort_order, taken
-from plait.data.cells.words import CellWords, Format, Read
+from plait.data.cells.words import CellWords, Codes, Format, Read
 
 
 @dataclass(frozen=True)
@@ -277,30 +277,28 @@ class Turn:
 
     def by_words(self, entries: NDArray[Any]) -> Read | None:
         """The same without a permutation, where many cells and their entries fit into words."""
-        ones = is_uniform(entries)
-        if len(self.cells) < MANY or not (ones or entries.dtype.kind == "u"):
+        if len(self.cells) < MANY:
             return None
-        most = 0 if ones else int(entries.max())
-        how = Format(tuple(self.sizes[index] for index in self.order), most.bit_length())
+        codes = Codes(0) if is_uniform(entries) else Codes.of(lambda rows: entries[rows], len(entries))
+        if codes is None:
+            return None
+        how = Format(tuple(self.sizes[index] for index in self.order), codes.bits)
         if not how.fits:
             return None
-        words, cells = CellWords(how, len(self.cells)), self.cells
-        tree = replace(as_tree(cells), entries=entries)
+        words, tree = CellWords(how, len(self.cells)), replace(as_tree(self.cells), entries=entries)
         pieces = tree.pieces(PIECE)
 
         def write(_: int, lo: int, hi: int) -> None:
             for first, piece in pieces[lo:hi]:
                 part = tree.part(piece)
                 columns = [part.column(index, len(self.order) - 1) for index in self.order]
-                words.write(first, columns, part.entries if most else None)
+                words.write(first, columns, codes.encode(part.entries))
 
         on_threads(write, shares(len(pieces)))
         words.sort()
         found = words.read(self.order)
-        if ones:
-            return replace(found, values=np.ascontiguousarray(entries))
-        # Entries of 0 alone need no bits, and are then read as ones.
-        return replace(found, values=found.values.astype(entries.dtype, copy=False) if most else np.zeros_like(entries))
+        values = codes.decode(found.values) if codes.bits else np.ascontiguousarray(entries)
+        return replace(found, values=values.astype(entries.dtype, copy=False))
 
 
 def as_fibres(indices: tuple[str, ...], sizes: dict[str, int], cells: Fibres | NDArray[np.integer]) -> Fibres:

@@ -5,23 +5,25 @@ no more than eight bytes a cell are ever held.
 """
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.cells.fibres import Fibres, row_type, start_type
-from plait.data.cells.ranges import on_threads, ranges, shares
-from plait.data.cells.sorting import in_order
+from plait.data.cells.ranges import by_pieces, on_threads, ranges, shares
+from plait.data.cells.sorting import in_order, taken
 from plait.types import AnyArray
 
 ROOM = 63  # bits of a word: the highest one is left, so that a word can differ from all others
 DIGIT = 9  # bits by which words are parted at a time: more parts, and each is in a page of its own that is hard to find
 TOGETHER = 1 << 20  # words that are sorted at once, by copying them to and fro: as many as a cache holds
 STRETCH = 1 << 20  # words that are given back at a time
+MOST_CODES = 1 << 16  # values below it, or as many different ones, stand in words
 NO_ORDER = np.zeros(0, np.uint32)
 
 
@@ -55,6 +57,59 @@ class Format:
     def bits(self) -> int:
         """Of a word that are used."""
         return sum(self._widths) + self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """How values are written into words: as they are, where they are whole and small; else as places in a list.
+
+    bits: of a code, none where all values are 1. listed: all values that occur, in ascending order; None: as they are.
+    """
+
+    bits: int
+    listed: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, values: Callable[[slice], AnyArray], count: int) -> "Codes | None":
+        """For so many values, which are read some at a time; None where one is no number ≥ 0, or too many differ."""
+        most, whole = [0.0], [True]
+
+        def look(rows: slice) -> None:
+            some = values(rows)
+            fine = bool(some.min() >= 0) and bool(some.max() < np.inf)  # NaN is neither
+            most.append(float(some.max()) if fine else np.inf)
+            whole.append(bool((some == np.floor(some)).all()))
+
+        by_pieces(look, count)
+        if max(most) == np.inf:
+            return None
+        if all(whole) and max(most) < MOST_CODES:
+            return cls(max(int(max(most)).bit_length(), 1))
+        return cls._listing(values, count)
+
+    @classmethod
+    def _listing(cls, values: Callable[[slice], AnyArray], count: int) -> "Codes | None":
+        """By all that occur."""
+        found, lost, lock = [np.zeros(0)], [False], Lock()
+
+        def look(rows: slice) -> None:
+            own = np.unique(values(rows)) if not lost[0] else found[0]
+            with lock:
+                found[0] = np.union1d(found[0], own)
+                lost[0] = lost[0] or len(found[0]) > MOST_CODES
+
+        by_pieces(look, count)
+        return None if lost[0] else cls(max((len(found[0]) - 1).bit_length(), 1), found[0])
+
+    def encode(self, values: AnyArray) -> AnyArray | None:
+        """The codes of some values; none where there is nothing to write."""
+        if self.bits == 0:
+            return None
+        return values if self.listed is None else np.searchsorted(self.listed, values)
+
+    def decode(self, codes: AnyArray) -> AnyArray:
+        """The values of some codes, in a type that holds all that are listed."""
+        return codes if self.listed is None else taken(self.listed, codes)
 
 
 class CellWords:
