@@ -203,8 +203,8 @@ def test_of_large_data_every_size_keeps_to_the_limits_and_the_largest_to_the_byt
 
 def test_what_links_take_in_memory_is_judged_beside_their_table():
     verdicts = judged(found(disk(10**8, more=18.0), disk(10**9)))
-    assert verdicts["binding a table: peak ≤ 12 bytes a link beside it"] == ["100 million: 9.0", "yes"]
-    assert verdicts["a fit of a table, R = 20: peak ≤ 12 bytes a link beside it"] == ["100 million: 18", "**no**"]
+    assert verdicts["binding a table: peak ≤ 12 bytes a link beside it"] == ["100 million: 9.00", "yes"]
+    assert verdicts["a fit of a table, R = 20: peak ≤ 12 bytes a link beside it"] == ["100 million: 18.0", "**no**"]
 
 
 def test_a_pass_that_waits_for_the_disk_is_measured_against_reading():
