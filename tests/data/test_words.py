@@ -9,6 +9,7 @@ from plait.data.cells import words as module
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.ranges import MANY
 from plait.data.cells.words import CellWords, Format, sort_in_place
+from plait.machine import resident
 
 
 @st.composite
@@ -103,3 +104,23 @@ def test_sums_of_values_have_room(most, kind):
     found = words.read(("i", "j"))
     assert found.values.dtype == kind
     assert found.values.tolist() == [2 * most]
+
+
+def held():
+    """Bytes of memory that this process holds for itself, and of memory that it would share."""
+    with open("/proc/self/status") as file:
+        found = dict(line.split(":", 1) for line in file)
+    return [1024 * int(found[word].split()[0]) for word in ("RssAnon", "RssShmem")]
+
+
+@pytest.mark.skipif(resident() is None, reason="this system does not say what a process holds")
+def test_memory_is_given_back_while_words_are_read():
+    """All of it was this process's own: shared memory would only seem to be given back."""
+    count = 1 << 22
+    words = CellWords(Format((2**20, 2**20)), count)
+    words.words[:] = np.arange(count, dtype=np.uint64)
+    own, shared = held()
+    words._give_back(0, count // 2)
+    assert own - held()[0] >= 0.9 * 8 * count / 2
+    assert held()[1] == shared
+    np.testing.assert_array_equal(words.words[-5:], np.arange(count - 5, count))

@@ -24,6 +24,8 @@ DIGIT = 9  # bits by which words are parted at a time: more parts, and each is i
 TOGETHER = 1 << 20  # words that are sorted at once, by copying them to and fro: as many as a cache holds
 STRETCH = 1 << 20  # words that are given back at a time
 MOST_CODES = 1 << 16  # values below it, or as many different ones, stand in words
+# Memory that is shared with other processes, as it is unless told, would not be given back page by page.
+PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 NO_ORDER = np.zeros(0, np.uint32)
 
 
@@ -117,7 +119,7 @@ class CellWords:
 
     def __init__(self, how: Format, count: int) -> None:
         self.how = how
-        self._memory = mmap.mmap(-1, max(8 * count, 1))
+        self._memory = mmap.mmap(-1, max(8 * count, 1), **PRIVATE)
         self.words: NDArray[np.uint64] = np.frombuffer(self._memory, np.uint64, count)
 
     def __len__(self) -> int:
