@@ -35,6 +35,7 @@ TABLES = (
     "sums",
     "top",
     "tyings",
+    "unseen",
     "worths",
 )
 

@@ -59,6 +59,12 @@ def learn_rows(
     return grown, _together(parts, shape)
 
 
+def settled_links(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> Links:
+    """The known links of a relation that factors have learnt."""
+    mine = ~_late(known.cells, [settled[model.axis(index)] for index in model.equation(name).indices])
+    return Links(known.cells[mine], known.values[mine], np.asarray(known.weights)[mine])
+
+
 def _late(cells: AnyArray, settled: list[int]) -> NDArray[np.bool_]:
     """Which cells have an entity that factors have not learnt from."""
     return (

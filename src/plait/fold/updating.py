@@ -23,8 +23,9 @@ from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.fold.blocks import Block, blocks_of
 from plait.fold.folding import check
+from plait.fold.following import OldCounts, choose_links
 from plait.fold.growing import grown_exposures, grown_state, mark_of
-from plait.fold.learning import Links, learn_rows
+from plait.fold.learning import Links, learn_rows, settled_links
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
@@ -107,10 +108,11 @@ def _learnt(
     parts = [_part(fit, e, known[e.relation], links[e.relation], exposures) for e in model.equations]
     problem = Problem(method, parts, factors, free, dict(state.priors), executor, learnt=learnt)
     with naming():
+        old = _following(fit, problem, counts, known, exposures, settled)
         for _ in range(iterations):
-            counted = with_counts(problem, counts)
+            counted = problem.count(bound=False)
             for name in free:
-                problem.update(name, counted)
+                problem.update(name, with_counts(counted, name, old.now(name)))
     problem.measure()
     whole = [_part(fit, e, known[e.relation], _all(known[e.relation]), exposures) for e in model.equations]
     bound = _bound(Problem(method, whole, factors, free, dict(state.priors), executor, forest, learnt), problem)
@@ -129,17 +131,30 @@ def _all(known: Known) -> Links:
     return Links(known.cells, known.values, np.ascontiguousarray(known.weights))
 
 
-def with_counts(problem: Problem, counts: Mapping[str, Array]) -> list[Counted]:
-    """The counts of new links, with those of the old ones beside them."""
-    counted, waiting = problem.count(bound=False), dict(counts)
-    found = []
-    for own in counted:
-        extras = dict(own.extras)
-        for name in [name for name in waiting if name in own.gradients]:
-            old = waiting.pop(name)
-            extras[name] = old + extras[name] if name in extras else old
-        found.append(replace(own, extras=extras))
-    return found
+def with_counts(counted: Sequence[Counted], name: str, old: Array) -> list[Counted]:
+    """The counts of new links, with those that a factor has of the old ones beside them."""
+    first = next(n for n, own in enumerate(counted) if name in own.gradients)
+    beside = counted[first].extras.get(name)
+    extras = {**counted[first].extras, name: old if beside is None else old + beside}
+    return [replace(own, extras=extras) if n == first else own for n, own in enumerate(counted)]
+
+
+def _following(
+    fit: Fitted, problem: Problem, counts: Mapping[str, Array], known: Mapping[str, Known], exposures: Exposures,
+    settled: Mapping[str, int],
+) -> OldCounts:  # fmt: skip
+    """The old counts, which follow the rates of relations whose events are not their values."""
+    parts, each = [], []
+    for equation in (e for e in fit.model.equations if fit.likelihood[e.relation].true_scale):
+        name = equation.relation
+        links, count = choose_links(settled_links(fit.model, name, fit.known[name], settled))
+        nothing = Weights.constant(equation.indices, known[name].shape, 0.0)
+        parts.append(_part(fit, equation, known[name], links, exposures, nothing))
+        each.append(count)
+    chosen = Problem(
+        problem.method, parts, problem.factors, problem.free, problem.priors, problem.executor, learnt=problem.learnt
+    )
+    return OldCounts(counts, chosen, each)
 
 
 def old_counts(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
