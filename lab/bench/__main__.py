@@ -36,6 +36,7 @@ TABLES = (
     "top",
     "tyings",
     "unseen",
+    "waits",
     "worths",
 )
 

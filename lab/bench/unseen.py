@@ -26,7 +26,9 @@ def compare() -> None:
         for split in SPLITS:
             found = measured(case, split)
             shares = [f"{100 * found['shares'][str(n)]:.0f} %" for n in ITERATIONS]
-            lines.append([case.name, str(split), f"{found['links']:,}", f"{found['full'] - found['before']:.4f}", *shares])
+            lines.append(
+                [case.name, str(split), f"{found['links']:,}", f"{found['full'] - found['before']:.4f}", *shares]
+            )
     show(
         "Updates by 20 % of the links: share of the held-out gain of 20 warm full sweeps",
         ["data", "split", "old links", "gain, nats", *(f"{n} iterations" for n in ITERATIONS)], lines,

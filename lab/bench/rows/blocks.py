@@ -61,7 +61,7 @@ def rows(quick: bool) -> Iterator[Row]:
 def _measured(case: Case, sweeps: int, done: Done) -> Figures:
     """By way, a seed each: sweeps and processor seconds to within 1e-4 of the own end, which is below the best."""
     found: dict[str, list[Course]] = {way: [] for way in WAYS}
-    with _forced(case.forced):
+    with cut_finely(case.forced):
         model = plait.Model(case.text)
         data = model.bind(case.data())
         _course(model, data, case.rank, 0, 45, {"accelerate": True})  # so that all is compiled
@@ -97,7 +97,7 @@ def _course(model: plait.Model, data: Any, rank: Any, seed: int, sweeps: int, ho
 
 
 @contextmanager
-def _forced(forced: bool) -> Iterator[None]:
+def cut_finely(forced: bool) -> Iterator[None]:
     """Blocks of a few links, if they are forced."""
     words = {(leaves, "FEW"): 256, (leaves, "PAYS"): 1, (cutting, "LEAVES"): 1, (cutting, "SHARE"): 1e9,
              (cutting, "ROOM"): 1e9, (cutting, "MOST"): 8}  # fmt: skip

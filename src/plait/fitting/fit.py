@@ -72,14 +72,15 @@ def fit(
     where to start: a Fit, or arrays (or posteriors) by factor; or the folder of a run that was interrupted, which then
     goes on as if it had not been. threads: of the sweeps (reading and sorting take all processors); as many as the
     machine has, unless given. executor: another place to compute (`plait.execute`). prune (VB only): remove components
-    that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long as the bound does not fall:
-    often half the sweeps, but the optimum may be another one. start (VB without init): "em" (unless prune), 50 sweeps
-    of maximum likelihood before its own, or "random", none. progress: None (a bar on a terminal and in a notebook),
-    True, False, a callable, or a `plait.Progress`, which also says what Ctrl-C does: by default the fit so far is
-    returned, with an `InterruptedWarning`, and a second one raises. checkpoint: a folder to save the run in every
-    minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which stores factors in half the memory and adds
-    counts up in floats: right to about 1e-5, the bound to about 1e-7 of its size (a smaller tol means little); not for
-    EM, whose entries fall below what floats hold. What a Fit hands out are doubles.
+    that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long as the bound does not fall,
+    and wait for nothing that has come to rest: often half the sweeps, but the optimum may be another one. start (VB
+    without init): "em" (unless prune), 50 sweeps of maximum likelihood before its own, or "random", none.
+    progress: None (a bar on a terminal and in a notebook), True, False, a callable, or a `plait.Progress`, which also
+    says what Ctrl-C does: by default the fit so far is returned, with an `InterruptedWarning`, and a second one raises.
+    checkpoint: a folder to save the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which
+    stores factors in half the memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its
+    size (a smaller tol means little); not for EM, whose entries fall below what floats hold. What a Fit hands out are
+    doubles.
 
     restarts: fit so many times, from seeds of which `seed` is the first. keep: with several, "average" (the default)
     answers from the mixture of all of them (`fit.members`) and shows the factors of the one with the best bound; "best"

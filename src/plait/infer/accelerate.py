@@ -20,13 +20,16 @@ from typing import Any
 import numpy as np
 
 from plait.infer.counts import Counted
+from plait.infer.patience import settled
 from plait.infer.problem import Problem
 from plait.infer.rows import extrapolate
 from plait.infer.state import Record, Trail
 from plait.types import Array
 
-WARM_UP = 20  # plain sweeps: while components still sort themselves out, haste leads to poorer optima
-CALM = 1e-3  # and so does a sweep after one that changed the bound by more than this: Tucker sorts itself out later
+# Plain sweeps, or those until a fit has settled after its warm-up: while components still sort themselves out, haste
+# leads to poorer optima …
+WARM_UP = 20
+CALM = 1e-3  # … and so does a sweep after one that changed the bound by more than this: Tucker sorts itself out later
 DELAY = 3  # the larger, the slower the momentum grows
 
 
@@ -59,15 +62,15 @@ class Momentum:
         """Begin anew: the problem has another shape."""
         self.streak, self.before = 1, {}
 
-    def count(self, problem: Problem, last: Record, tol: float, sweeps: int) -> Sequence[Counted]:
+    def count(self, problem: Problem, history: Sequence[Record], tol: float, sweeps: int) -> Sequence[Counted]:
         """Leap from the end of a sweep, and count there; if the bound is below the last one, go back and count.
 
         A sweep that follows a change below tol stays plain: only such a one can tell that the fit has converged. So
         does the last one: what holds at the end of a sweep (EM: expected totals are those of the data) holds of a fit.
         """
         self.leapt = False
-        if self._rests(last, tol, sweeps):
-            if last.sweep >= WARM_UP - 1:
+        if self._rests(history, tol, sweeps):
+            if history[-1].sweep >= WARM_UP - 1 or settled(history):
                 self._remember(problem)
                 self.streak = max(self.streak, 1)
             return problem.count()
@@ -75,7 +78,7 @@ class Momentum:
         self._leap(problem)
         problem.look_ahead()
         counted = problem.count()
-        if problem.bound(counted) >= last.bound:  # a bound that is not a number is refused too
+        if problem.bound(counted) >= history[-1].bound:  # a bound that is not a number is refused too
             self.streak, self.leapt = self.streak + 1, True
             return counted
         self.streak //= 2
@@ -83,13 +86,13 @@ class Momentum:
         problem.rates, problem.divergences = rates, divergences
         return problem.count()
 
-    def begin(self, problem: Problem, last: Record, tol: float, sweeps: int) -> dict[str, Array]:
+    def begin(self, problem: Problem, history: Sequence[Record], tol: float, sweeps: int) -> dict[str, Array]:
         """Leap before a sweep over blocks; by factor, how many times its counts are expected. None: it stays plain."""
-        self.leapt = not self._rests(last, tol, sweeps)
+        self.leapt = not self._rests(history, tol, sweeps)
         if self.leapt:
             self._leap(problem)
             return {name: _times(problem.parameters(name)[0], kept[0]) for name, kept in self.before.items()}
-        if last.sweep >= WARM_UP:
+        if history[-1].sweep >= WARM_UP or settled(history):
             self._remember(problem)
             self.streak = max(self.streak, 1)
         return {}
@@ -106,9 +109,11 @@ class Momentum:
         problem.measure()
         return False
 
-    def _rests(self, last: Record, tol: float, sweeps: int) -> bool:
+    def _rests(self, history: Sequence[Record], tol: float, sweeps: int) -> bool:
         """Whether a sweep stays plain."""
-        early, ending = last.sweep < WARM_UP or last.change > CALM, abs(last.change) < tol or last.sweep + 1 >= sweeps
+        last = history[-1]
+        early = last.change > CALM or not (last.sweep >= WARM_UP or settled(history))
+        ending = abs(last.change) < tol or last.sweep + 1 >= sweeps
         return early or ending or not self.streak or not self.before
 
     def _remember(self, problem: Problem) -> None:

@@ -103,15 +103,15 @@ def _course(settings: Settings, momentum: Momentum | None) -> list[Move]:
     """The steps from one state to the next, in order."""
 
     def leap(place: Moment) -> Mapping[str, Array]:
-        return momentum.begin(place.problem, place.history[-1], settings.tol, settings.sweeps) if momentum else {}
+        return momentum.begin(place.problem, place.history, settings.tol, settings.sweeps) if momentum else {}
 
     sweep = sweeping(settings.order, settings.late, settings.join, leap)
-    steps: list[Move] = [learning, sweep, ending_warm_up(settings.dtype)]
+    steps: list[Move] = [learning, sweep, ending_warm_up(settings.dtype, hasty=settings.accelerate)]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))
     if settings.ties:
         until = settings.join if settings.late else None
-        steps.insert(0, adapting(settings.ties, settings.adapt_after, until))
+        steps.insert(0, adapting(settings.ties, settings.adapt_after, until, hasty=settings.accelerate))
     steps.append(leaping(momentum, settings.tol, settings.sweeps) if momentum else count)
     if settings.prune:
         steps.append(pruning(settings.adapt_after, momentum))

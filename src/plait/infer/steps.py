@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from plait.errors import FitError
+from plait.infer import patience
 from plait.infer.accelerate import Momentum
 from plait.infer.blocks import Blocks
 from plait.infer.counts import Counted
@@ -72,12 +73,18 @@ Move = Callable[[Moment], None]
 Times = Mapping[str, Array]
 
 
-def adapting(ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None) -> Move:
-    """New priors, from some sweep on, and perhaps only until another; of factors that have been updated."""
+def adapting(
+    ties: Mapping[str, str | Sequence[str]], after: int, until: int | None = None, *, hasty: bool = False
+) -> Move:
+    """New priors, from some sweep on, and perhaps only until another; of factors that have been updated.
+
+    hasty: sooner, where a fit has come to rest after its warm-up.
+    """
     whole = settled(ties, after)
 
     def step(place: Moment) -> None:
-        if place.sweep >= after and (until is None or place.sweep < until):
+        begun = place.sweep >= after or (hasty and patience.settled(place.history))
+        if begun and (until is None or place.sweep < until):
             own = {name: tie for name, tie in ties.items() if name in place.problem.exposed}
             adapt(place.problem, own, hold=place.sweep < whole)
 
@@ -136,11 +143,11 @@ def sweep_once(problem: Problem, counted: Sequence[Counted], order: str, waiting
         problem.update(name, counted)
 
 
-def ending_warm_up(dtype: str) -> Move:
-    """From the last sweep of EM to a problem of VB around its points."""
+def ending_warm_up(dtype: str, *, hasty: bool = False) -> Move:
+    """From the last sweep of EM to a problem of VB around its points; hasty: as soon as it changes little."""
 
     def step(place: Moment) -> None:
-        if place.sweep == -1:
+        if place.sweep == -1 or (hasty and place.sweep < 0 and patience.warm(place.history)):
             place.problem = begin_vb(place.problem, np.dtype(dtype))
             place.problem.measure()
 
@@ -162,7 +169,7 @@ def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
     def step(place: Moment) -> None:
         place.counted = ()
         if place.blocks is None:
-            place.counted = momentum.count(place.problem, place.history[-1], tol, sweeps)
+            place.counted = momentum.count(place.problem, place.history, tol, sweeps)
         elif place.blocks.problem is place.problem:
             place.counted = place.blocks.counted()
             if not momentum.stands(place.problem, place.problem.bound(place.counted), place.history[-1]):
@@ -208,6 +215,8 @@ def _record(
     problem: Problem, counted: Sequence[Counted], history: list[Record], warm_up: int, seconds: float
 ) -> Record:
     bound, sweep = problem.bound(counted), history[-1].sweep + 1 if history else -warm_up
+    if sweep < 0 and problem.method == "vb":  # the warm-up has ended early
+        sweep = 0
     if not math.isfinite(bound):
         raise FitError(
             f"the bound is {bound} after {len(history)} sweeps.",
