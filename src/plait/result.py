@@ -241,7 +241,8 @@ class Fit(Fitted):
         new links, which each iteration takes anew; priors and a likelihood's own numbers are held. A link between known
         entities adds counts and no exposure where its cell was an observed zero, and is observed from now on where it
         was not. New entities extend what is observed as they do in `fold_in`. A cell known already is added up under
-        Poisson, and refused under other likelihoods. What was folded in before is learnt, too.
+        Poisson, and refused under other likelihoods, whose old links stand for more events where new ones raise their
+        rates: some of the known links tell how many. What was folded in before is learnt, too.
 
         Refused: an ensemble with bootstrap=True, whose weights are not kept, and runs of earlier versions. EM and MAP
         hold the counts of a fit that has converged; of others they are approximate.
