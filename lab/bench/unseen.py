@@ -1,4 +1,4 @@
-"""Updates on data and splits that nothing was chosen on: behind docs/decisions/0028-new-data.md."""
+"""Updates on other data and splits than those of the bench: behind docs/decisions/0028-new-data.md."""
 
 import warnings
 from collections.abc import Iterator
