@@ -12,12 +12,13 @@ import plait
 from plait.cli import app
 from plait.data.blocks.packed import Packed
 from plait.execute import Reference, Threads
-from tests.cases import bits
+from tests.cases import assert_same, bits
 from tests.finely import cut_finely
 
 CP3 = "visits[user, act, place] = U[user, r] A[act, r] P[place, r]"
 SUM = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] + b[user] c[place]"
 COUPLED = f"{CP3}\ntags[place, tag] = P[place, r] T[tag, r]"
+FRIENDS = "friends[user, friend] = U[user, r] U[friend, r]\nfriend: user"
 pytestmark = pytest.mark.filterwarnings("ignore::plait.NoZerosWarning")
 
 
@@ -114,6 +115,24 @@ def test_entities_that_only_a_table_in_memory_has_come_after_those_of_the_blocks
     assert names[:-2] == sorted(names[:-2])
     found = fit.predict("visits", {"user": [0], "act": [1], "place": [900]})
     assert np.isfinite(float(found["mean"][0]))
+
+
+def test_an_axis_that_outgrows_the_root_of_the_blocks_changes_no_number(tmp_path):
+    """Blocks stay sorted as they are packed; a table in memory is sorted by the axes that there are now."""
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    more = pl.concat([tags(), pl.DataFrame({"place": np.arange(100, 200), "tag": ["t1"] * 100})])
+    mixed = plait.fit(COUPLED, {"visits": tmp_path / "v.blocks", "tags": more}, **HOW)
+    assert_same(plait.fit(COUPLED, {"visits": visits(), "tags": more}, **HOW), mixed, 1e-8)
+
+
+@pytest.mark.parametrize("way", ["counts", "listed", "weighed zeros"])
+def test_links_without_a_direction_weigh_what_they_do_in_memory(tmp_path, way):
+    rng = np.random.default_rng(0)
+    cells = np.unique(np.sort(rng.integers(0, 40, (300, 2)), axis=1), axis=0)
+    table = pl.DataFrame({"user": cells[:, 0], "friend": cells[:, 1]}).filter(pl.col("user") != pl.col("friend"))
+    data = {"friends": plait.Relation(table, **WAYS[way])}
+    plait.pack(FRIENDS, data, tmp_path / "f.blocks")
+    assert_same(plait.fit(FRIENDS, data, **HOW), plait.fit(FRIENDS, tmp_path / "f.blocks", **HOW), 1e-8)
 
 
 def test_the_executor_of_tests_reads_blocks_too(tmp_path):

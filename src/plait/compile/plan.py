@@ -153,11 +153,11 @@ def plan_counts(
     *,
     exposed: tuple[int, ...] = (),
     terms: int = 1,
-    one_tree: bool = False,
+    order: tuple[str, ...] | None = None,
 ) -> Plan:
     """Choose trees for a relation: the longest axis at the root, then the others from short to long.
 
-    one_tree: whether there is only that, as of blocks on disk.
+    order: that of the only tree there is, as of blocks on disk, which later entities do not sort anew.
     """
     indices = indices or (ALONE,)
     sizes = {ALONE: 1, **sizes}
@@ -167,12 +167,12 @@ def plan_counts(
         for operand, layout in zip(operands, layouts)
         for index, size in zip(operand.latent, layout.sizes[len(layout.visible) :])
     }
-    root = tree_order(indices, sizes)
+    root = order or tree_order(indices, sizes)
     remaining = list(range(len(operands)))
     passes: list[Pass] = []
     while remaining or not passes:
         far = [p for p in remaining if root[0] not in operands[p].visible and _too_large(layouts[p], entries)]
-        far = [p for p in far if operands[p].visible and not one_tree]
+        far = [p for p in far if operands[p].visible and order is None]
         serves = tuple(p for p in remaining if p not in far)
         direct = tuple(p for p in serves if root[0] in operands[p].visible)
         passes.append(Pass(root, serves, direct, tuple(p for p in serves if p not in direct)))

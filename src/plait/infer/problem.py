@@ -146,7 +146,7 @@ class RelationSums:
         return plan_counts(
             part.name, part.likelihood, part.indices, part.sizes, operands, layouts, part.nonzeros.links,
             self.executor.threads, exposed=exposed, terms=len(part.terms),
-            one_tree=isinstance(part.nonzeros, PackedLinks),
+            order=part.nonzeros.packed.order if isinstance(part.nonzeros, PackedLinks) else None,
         )  # fmt: skip
 
     def count(

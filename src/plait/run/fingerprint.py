@@ -89,7 +89,7 @@ def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterat
             yield f"table {term.table.indices}", b""
             if not isinstance(term.table.cells, Fibres):
                 yield _bytes(term.table.cells)
-            elif term.table.cells is not known:  # else they are in it already
+            elif term.table.cells is not known and not term.table.elsewhere:  # else they are in it already
                 yield from _fibres(term.table.cells)
             yield _bytes(term.table.values)
 

@@ -166,9 +166,9 @@ def _on_disk(blocks: Path, place: Path, equation: Equation, shape: tuple[int, ..
             where=FilePlace(place),
             cure=f"Put the folder {blocks.name} back, or beside the run.",
         )
-    packed = Packed.open(found).relations[equation.relation].sized(shape)
+    packed, groups = Packed.open(found).relations[equation.relation].sized(shape), groups_of(equation)
     weights = np.broadcast_to(packed.weight, packed.links)
-    return Known(shape, CellsOnDisk.of_packed(packed), np.zeros(0), weights, groups=groups_of(equation))
+    return Known(shape, CellsOnDisk.of_packed(packed, groups), np.zeros(0), weights, groups=groups)
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:

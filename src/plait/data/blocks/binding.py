@@ -17,7 +17,7 @@ from plait.data.labels.names import Labels
 from plait.data.observing.closed import close
 from plait.data.observing.observed import open_weights
 from plait.data.observing.terms import Table, Term
-from plait.data.observing.undirected import groups_of
+from plait.data.observing.undirected import Groups, groups_of
 from plait.data.observing.weights import Weights
 from plait.data.reading.relation import Relation
 from plait.data.reading.scanned import is_scan
@@ -135,14 +135,14 @@ class OnDisk:
         indices, groups = equation.indices, groups_of(equation)
         shape = tuple(len(names[index]) for index in indices)
         packed = self.packed.sized(shape)
-        cells, missing, aside = CellsOnDisk.of_packed(packed), dict(packed.missing), dict(packed.hidden)
-        weights = _observed(packed, cells, together(missing, aside, names))
+        missing, aside = dict(packed.missing), dict(packed.hidden)
+        weights = _observed(packed, groups, together(missing, aside, names))
         axes = [names[index].axis for index in indices]
         return BoundRelation(
             name=self.name,
             indices=indices,
             shape=shape,
-            links=cells,
+            links=CellsOnDisk.of_packed(packed, groups),
             stored=np.zeros(0, np.float32),
             cell_weights=np.broadcast_to(packed.weight, packed.links),
             weights=weights,
@@ -159,12 +159,13 @@ class OnDisk:
         )
 
 
-def _observed(packed: PackedRelation, cells: CellsOnDisk, hidden: dict[tuple[str, ...], AnyArray]) -> Weights:
+def _observed(packed: PackedRelation, groups: Groups, hidden: dict[tuple[str, ...], AnyArray]) -> Weights:
     """M everywhere: what listed cells have besides others is a table on disk."""
     observed, indices, shape = packed.options["observed"], packed.indices, packed.shape
     unlisted = {"all": 1.0, "listed": 0.0}[observed] if isinstance(observed, str) else float(observed)
     universe = packed.seen if packed.options["universe"] == "relation" else {}
-    listed = Table(indices, cells, np.broadcast_to(1.0, packed.entries))
+    cells = CellsOnDisk.of_packed(packed, groups, listed=True)
+    listed = Table(indices, cells, np.broadcast_to(1.0, len(cells)))
     terms: tuple[Term, ...] = ()
     if unlisted > 0:
         terms = (open_weights(indices, shape, universe, hidden) * (unlisted * packed.weight)).terms

@@ -106,17 +106,17 @@ class PackedBlocks(Sequence[FibreTree]):
 
     # --- look-ups
 
-    def find(self, cells: AnyArray) -> Array:
-        """The values of some cells (m, order), in tree order; 0 where there is no entry. Reads the blocks it needs."""
+    def find(self, cells: AnyArray) -> tuple[Array, NDArray[np.bool_]]:
+        """The values of some cells (m, order), in tree order, and which are listed; reads the blocks it needs."""
         cells = np.asarray(cells, np.int64)
-        found = np.zeros(len(cells))
+        found, listed = np.zeros(len(cells)), np.zeros(len(cells), bool)
         first, last = np.searchsorted(self._lasts, cells[:, 0]), np.searchsorted(self._firsts, cells[:, 0], "right")
         buffer = aligned(self.largest)
         for number in _needed(first, last):
             some = np.flatnonzero((first <= number) & (number < last))
             places, there = find_in(self.read(number, buffer), cells[some])
-            found[some[there]] = places[there]
-        return found
+            found[some[there]], listed[some[there]] = places[there], True
+        return found, listed
 
     def links_of(self, level: int, row: int) -> tuple[NDArray[np.int64], Array]:
         """The cells (n, order), in tree order, with a row at a level, and their values; not listed zeros."""
@@ -264,8 +264,8 @@ class PackedRelation:
         given = self.options["weight"]
         return 1.0 if isinstance(given, str) else float(given)
 
-    def find(self, cells: AnyArray) -> Array:
-        """The values of some cells (m, order of indices); 0 where none is listed."""
+    def find(self, cells: AnyArray) -> tuple[Array, NDArray[np.bool_]]:
+        """The values of some cells (m, order of indices), 0 where none is listed; and which are."""
         return self.blocks.find(np.asarray(cells)[:, [self.indices.index(index) for index in self.order]])
 
     def links_of(self, index: str, row: int) -> tuple[NDArray[np.int64], Array]:

@@ -1,11 +1,12 @@
 """A packed relation as executors and binding know data: a table whose leaves are read ahead, and its cells."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plait.data.blocks.buffers import Buffers, shared
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
@@ -14,6 +15,7 @@ from plait.data.cells.keys import coordinate_type
 from plait.data.cells.leaves import Extent, Leaf
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import FibreTree, Piece
+from plait.data.observing.undirected import Groups, canonical
 from plait.types import AnyArray, Array
 
 Dress = Callable[[FibreTree], FibreTree]
@@ -96,34 +98,48 @@ class PackedTable:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Entries that are all one number, whatever the values."""
+    """Entries that are all one number, whatever the values; times a vector at the rows of some indices."""
 
     number: float
     kind: np.dtype[Any]
+    vectors: Mapping[str, Array]
 
     def __call__(self, tree: FibreTree) -> FibreTree:
         """The block with these entries."""
-        return replace(tree, entries=np.full(len(tree), self.number, self.kind), beside=())
+        entries = np.full(len(tree), self.number, self.kind)
+        for index, vector in self.vectors.items():
+            entries *= vector[tree.column(index, len(tree.order) - 1)]
+        return replace(tree, entries=entries, beside=())
 
 
-def weighed(blocks: PackedBlocks, number: float) -> PackedTable:
-    """The blocks as a table that is one number at every listed cell."""
-    kind = np.dtype(np.uint8 if number == 1.0 else np.float64)
-    return PackedTable(blocks, kind, Weighed(number, kind))
+def weighed(blocks: PackedBlocks, number: float, vectors: Mapping[str, Array]) -> PackedTable:
+    """The blocks as a table that is one number at every listed cell, times a vector at the rows of some indices."""
+    kind = np.dtype(np.uint8 if number == 1.0 and not vectors else np.float64)
+    return PackedTable(blocks, kind, Weighed(number, kind, vectors))
 
 
+@dataclass(frozen=True, eq=False)
 class CellsOnDisk(FoundElsewhere):
     """The cells of a packed relation where sorted cells are wanted. Most questions need no more than how many; a
-    column, or all cells, are read into memory."""
+    column, or all cells, are read into memory.
+
+    groups: places of indices whose order says nothing: a cell is there in one writing, and looked up in any. listed:
+    whether listed zeros are among them, or links only.
+    """
 
     packed: PackedRelation
+    groups: Groups
+    listed: bool
 
     @classmethod
-    def of_packed(cls, packed: PackedRelation) -> "CellsOnDisk":
+    def of_packed(cls, packed: PackedRelation, groups: Groups = (), *, listed: bool = False) -> "CellsOnDisk":
         """Those of a relation."""
-        cells = cls(packed.indices, packed.shape, (), (), packed.links)
-        object.__setattr__(cells, "packed", packed)
-        return cells
+        count = packed.entries if listed else packed.links
+        return cls(packed.indices, packed.shape, (), (), count, packed, groups, listed)
+
+    def sized(self, sizes: tuple[int, ...]) -> "CellsOnDisk":
+        """The same among more entities, which come after all others."""
+        return self.of_packed(self.packed.sized(sizes), self.groups, listed=self.listed)
 
     @property
     def nbytes(self) -> int:
@@ -139,30 +155,36 @@ class CellsOnDisk(FoundElsewhere):
         return self.cells()[:, self.indices.index(index)]
 
     def cells(self) -> AnyArray:
-        """All links, (n, order)."""
+        """All of them, (n, order)."""
         return self.read()[0]
 
     def find(self, cells: AnyArray) -> Array:
         """The values of some cells (m, order), 0 where there is none."""
-        return self.packed.find(cells)
+        return self.packed.find(canonical(cells, self.groups))[0]
+
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order) are among these."""
+        values, listed = self.packed.find(canonical(cells, self.groups))
+        return listed if self.listed else values > 0
 
     def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
-        """Links into memory, all or some: cells (n, order) in lexicographic order, and their values."""
-        return self._taken(True, keep)
+        """All or some into memory: cells (n, order) in lexicographic order, and their values."""
+        return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
 
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""
-        return self._taken(False, None)[0] if self.packed.zeros else np.zeros((0, len(self.indices)), np.int64)
+        none = np.zeros((0, len(self.indices)), np.int64)
+        return self._taken(lambda entries: entries == 0, None)[0] if self.packed.zeros else none
 
-    def _taken(self, links: bool, keep: Keep | None) -> tuple[AnyArray, Array]:
-        """Links, or zeros, and their values."""
+    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> tuple[AnyArray, Array]:
+        """Some entries: their cells and values."""
         kind = coordinate_type(self.sizes)
         cells: list[AnyArray] = [np.zeros((0, len(self.indices)), kind)]
         values = [np.zeros(0)]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             last = len(tree.order) - 1
             here = np.stack([tree.column(index, last) for index in self.indices], axis=1).astype(kind, copy=False)
-            there = np.asarray((tree.entries > 0) == links)
+            there = np.asarray(which(tree.entries))
             if keep is not None:
                 there &= keep(here)
             cells.append(here[there])

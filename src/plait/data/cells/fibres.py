@@ -110,6 +110,14 @@ class FoundElsewhere(Fibres):
         """The values of some cells (m, order), 0 where there is none."""
         raise NotImplementedError
 
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order) are among these."""
+        raise NotImplementedError
+
+    def sized(self, sizes: tuple[int, ...]) -> "FoundElsewhere":
+        """The same among more entities, which come after all others."""
+        raise NotImplementedError
+
     def read(self, keep: Keep | None = None) -> tuple[AnyArray, NDArray[np.float64]]:
         """All cells, (n, order) in lexicographic order, and their values; keep: which of some cells are wanted."""
         raise NotImplementedError

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.observing.terms import Table, Term
+from plait.data.cells.fibres import FoundElsewhere
+from plait.data.observing.terms import Table, Term, folded
 from plait.data.observing.weights import Weights
 from plait.types import Array
 
@@ -34,14 +35,14 @@ def _along(term: Term, weights: Weights, over: Sequence[str]) -> Any:
             scale *= float(term.vectors[index].sum()) if index in term.vectors else size
     result: Any = np.full([1] * len(over), scale)
     for index in over:
-        if index in term.vectors:
+        if index in term.vectors and index not in term.table_indices:
             result = result * _spread(term.vectors[index], [index], over, sizes)
     if term.table is not None:
         inside = [index for index in over if index in term.table.indices]
         columns = [term.table.coords[:, term.table.indices.index(index)].astype(np.int64) for index in inside]
         shape = [sizes[index] for index in inside]
         keys = np.ravel_multi_index(tuple(columns), shape) if inside else np.zeros(len(term.table), np.int64)
-        summed: Array = np.bincount(keys, term.table.values, math.prod(shape)).astype(np.float64, copy=False)
+        summed: Array = np.bincount(keys, folded(term), math.prod(shape)).astype(np.float64, copy=False)
         result = result * _spread(summed, inside, over, sizes)
     return result
 
@@ -67,9 +68,13 @@ def diagonal(weights: Weights, a: str, b: str) -> Weights:
 
 
 def _on_diagonal(table: Table, a: str, b: str, indices: Sequence[str], shape: Sequence[int]) -> Weights:
-    """A table's entries on the diagonal, b called a."""
+    """A table's entries on the diagonal, b called a; of one that is not in memory, only these are read."""
     kept: Any = slice(None)
     names = list(table.indices)
+    if isinstance(table.cells, FoundElsewhere) and a in names and b in names:
+        first, second = names.index(a), names.index(b)
+        own = table.cells.read(lambda cells: cells[:, first] == cells[:, second])[0]
+        table = Table(table.indices, own, table.values[: len(own)])
     if a in names and b in names:
         kept = np.flatnonzero(table.column(a) == table.column(b))
         names.remove(b)

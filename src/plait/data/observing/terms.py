@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres, repeats
+from plait.data.cells.fibres import Fibres, FoundElsewhere, repeats
 from plait.data.cells.keys import columns_of, coordinate_type, find, pack_pair, search
 from plait.data.cells.sorting import is_uniform, sort_cells, taken
 from plait.errors import DataError
@@ -48,10 +48,15 @@ class Table:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether its cells are not in memory; its values are then one number."""
+        return isinstance(self.cells, FoundElsewhere)
+
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """coefficient · table · Π vectors. No vector is over an index of the table."""
+    """coefficient · table · Π vectors. No vector is over an index of the table, unless that is not in memory."""
 
     coefficient: float
     vectors: Mapping[str, Array] = field(default_factory=dict)
@@ -69,7 +74,7 @@ class Term:
 def _simple(term: Term, sizes: Mapping[str, int]) -> list[Term]:
     """The same as at most two terms, one a sign: vectors folded into the table; no zeros, ones, tables of one index."""
     coefficient, vectors, table = term.coefficient, dict(term.vectors), term.table
-    if table is not None:
+    if table is not None and not table.elsewhere:
         inside = {index: vectors.pop(index) for index in table.indices if index in vectors}
         table = _folded(table, inside)
         if len(table.indices) == 0:
@@ -91,6 +96,13 @@ def _folded(table: Table, vectors: Mapping[str, Array]) -> Table:
     for index, vector in vectors.items():
         values = values * vector[table.column(index)]
     return replace(table, values=values)
+
+
+def folded(term: Term) -> Array:
+    """The values of a term's table, times the vectors over its indices; reads a table that is not in memory."""
+    assert term.table is not None
+    inside = {index: term.vectors[index] for index in term.table.indices if index in term.vectors}
+    return _folded(term.table, inside).values
 
 
 def _by_sign(table: Table) -> list[tuple[float, Table]]:
@@ -139,7 +151,7 @@ def collect(terms: Sequence[Term], sizes: Mapping[str, int]) -> tuple[Term, ...]
 
 def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
     """a + b as one term; None if they are too different."""
-    if a.table_indices != b.table_indices:
+    if a.table_indices != b.table_indices or _elsewhere(a, b):
         return None
     different = [index for index in sizes if not same_vector(a.vectors.get(index), b.vectors.get(index))]
     c, p, q = _common(a.coefficient, b.coefficient)
@@ -153,6 +165,11 @@ def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
     index = different[0]
     ones = np.ones(sizes[index])
     return Term(c, {**a.vectors, index: p * a.vectors.get(index, ones) + q * b.vectors.get(index, ones)})
+
+
+def _elsewhere(*terms: Term) -> bool:
+    """Whether the table of a term is not in memory: it stays as it is."""
+    return any(term.table is not None and term.table.elsewhere for term in terms)
 
 
 def _common(a: float, b: float) -> tuple[float, float, float]:
@@ -196,6 +213,7 @@ def _cancelled(terms: list[Term], sizes: Mapping[str, int]) -> list[Term]:
 def _opposite(a: Term, b: Term, sizes: Mapping[str, int]) -> bool:
     return (
         a.table_indices == b.table_indices
+        and not _elsewhere(a, b)
         and a.coefficient * b.coefficient < 0
         and all(same_vector(a.vectors.get(index), b.vectors.get(index)) for index in sizes)
     )
@@ -298,6 +316,8 @@ def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
 
 def look_up(table: Table, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
     """The table at some cells, given by column; 0 where it lists nothing."""
+    if isinstance(table.cells, FoundElsewhere):
+        return np.where(table.cells.contain(np.stack(columns, axis=1)), table.values[:1], 0.0)
     own = columns_of(table.coords)
     counts = (len(columns[0]), len(table))
     needles, keys = pack_pair(columns, own, [sizes[index] for index in table.indices], counts)

@@ -7,6 +7,7 @@ its images. Most often there is one group of two places, and every cell but a se
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -140,12 +141,16 @@ def total_once(weights: Weights, groups: Groups) -> float:
 def each_once(weights: Weights, groups: Groups) -> Weights:
     """Weights that are the same for all images of a cell, divided by how many of them there are.
 
-    Burnside's lemma once more: of the ways of writing a cell, as many leave it as it is as it has fewer images.
+    Burnside's lemma once more: of the ways of writing a cell, as many leave it as it is as it has fewer images. A table
+    that is not in memory has every cell in one writing already, which in sums over all of them is as good.
     """
     if not groups:
         return weights
+    once = tuple(term for term in weights.terms if term.table is not None and term.table.elsewhere)
+    weights = replace(weights, terms=tuple(term for term in weights.terms if term not in once))
     ways = list(orders(groups, len(weights.shape)))
-    return sum((_among_unchanged(weights, order) for order in ways[1:]), weights) * (1.0 / len(ways))
+    halved = sum((_among_unchanged(weights, order) for order in ways[1:]), weights) * (1.0 / len(ways))
+    return replace(halved, terms=(*halved.terms, *once))
 
 
 def _among_unchanged(weights: Weights, order: Sequence[int]) -> Weights:

@@ -16,7 +16,7 @@ from plait.data.cells.fibres import Fibres
 from plait.data.cells.keys import coordinate_type
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.exactly import add_up
-from plait.data.observing.terms import LOST, Table, Term, collect, look_up, multiply, reorder, sum_up
+from plait.data.observing.terms import LOST, Table, Term, collect, folded, look_up, multiply, reorder, sum_up
 from plait.errors import DataError
 from plait.types import AnyArray, Array
 
@@ -159,11 +159,13 @@ class Weights:
         return math.fsum(self._total(term) for term in self.terms)
 
     def _total(self, term: Term) -> float:
-        result = term.coefficient * (1.0 if term.table is None else float(term.table.values.sum()))
+        result = term.coefficient * (1.0 if term.table is None else float(folded(term).sum()))
         for index, size in self.sizes.items():
+            if index in term.table_indices:
+                continue
             if index in term.vectors:
                 result *= float(term.vectors[index].sum())
-            elif index not in term.table_indices:
+            else:
                 result *= size
         return result
 
