@@ -417,11 +417,3 @@ def test_a_run_of_an_earlier_version_says_that_it_cannot(fit, tmp_path):
     for ask in (loaded.fold_in, loaded.update):
         with pytest.raises(SettingError, match="saved by an earlier version"):
             ask({"visits": table(["new"], 3)})
-
-
-def test_links_on_disk_are_refused(tmp_path):
-    plait.pack(VISITS, {"visits": table(users(0, 20))}, tmp_path / "visits.blocks")
-    fit = plait.fit(VISITS, str(tmp_path / "visits.blocks"), rank=2, seed=0, sweeps=5, progress=False)
-    for ask in (fit.fold_in, fit.update):
-        with pytest.raises(SettingError, match="the links of visits are on disk, in blocks"):
-            ask({"visits": table(["new"], 3)})

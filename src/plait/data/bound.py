@@ -37,8 +37,7 @@ class BoundRelation:
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
     "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
     indices whose order says nothing (`observing.undirected`): links are there in their canonical writing, and a cell
-    counts once, but M has all writings. rule: how cells of new entities would be observed (of links on disk
-    none is kept). kind: whose table the data
+    counts once, but M has all writings. rule: how cells of new entities would be observed. kind: whose table the data
     were. The rest is counts for people: observed_cells have M > 0, self_links are listed ones that were dropped.
     """
 

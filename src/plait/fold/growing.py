@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
 from plait.data.binding.self_links import all_of
+from plait.data.blocks.grown import with_more
+from plait.data.cells.fibres import FoundElsewhere
 from plait.data.cells.keys import columns_of, coordinate_type, pack
 from plait.data.cells.sorting import is_uniform, sort_cells, taken
 from plait.data.observing.closed import Closed, Tables
@@ -167,7 +169,8 @@ def grown_known(
     """What is remembered of a relation, with new links and new cells."""
     indices = model.equation(name).indices
     shape = tuple(len(growth.labels[index]) for index in indices)
-    links, stored, weights = merged(known, shape, boxes)
+    join = beside_blocks if isinstance(known.links, FoundElsewhere) else merged
+    links, stored, weights = join(known, shape, boxes)
     rule = known.rule
     more = tuple(Box(block.starts, block.weights) for block in boxes)
     kept = known.boxes
@@ -184,13 +187,13 @@ def grown_known(
 
 
 def merged(known: Known, shape: tuple[int, ...], boxes: Sequence[Block]) -> tuple[AnyArray, AnyArray, Array]:
-    """Known links and those of blocks in one order: cells, values and weights."""
+    """Known links and those of boxes in one order: cells, values and weights."""
     cells, weights = [known.cells], [known.weights]
     values: list[AnyArray] = [known.stored]
     for block in boxes:
         links = block.links
         if links.any():
-            cells.append((block.listed[links] + np.array(block.starts, block.listed.dtype)).astype(known.cells.dtype))
+            cells.append(placed(block).astype(known.cells.dtype))
             values.append(block.values[links])
             weights.append(block.own[links])
     if len(cells) == 1:
@@ -202,6 +205,27 @@ def merged(known: Known, shape: tuple[int, ...], boxes: Sequence[Block]) -> tupl
     if order is None:
         return together, whole, numbers
     return together, taken(whole, order), numbers if plain else taken(numbers, order)
+
+
+def placed(block: Block) -> AnyArray:
+    """The links of a box by the rows of the whole."""
+    return np.asarray(block.listed[block.links] + np.array(block.starts, block.listed.dtype))
+
+
+def beside_blocks(
+    known: Known, shape: tuple[int, ...], boxes: Sequence[Block]
+) -> tuple[FoundElsewhere, AnyArray, Array]:
+    """Known links on disk, which stay there, and those of boxes beside them."""
+    links = cast(FoundElsewhere, known.links).sized(shape)
+    for block in (block for block in boxes if block.links.any()):
+        links = with_more(links, shape, placed(block), block.values[block.links])
+    return links, known.stored, weighing_alike(known, links)
+
+
+def weighing_alike(known: Known, links: FoundElsewhere) -> Array:
+    """The weights of links on disk and beside them: one number."""
+    assert known.rule is not None
+    return np.broadcast_to(known.rule.weight, len(links))
 
 
 def _kind(stored: AnyArray, more: AnyArray) -> Any:

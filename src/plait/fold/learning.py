@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
-from plait.data.cells.fibres import Fibres
+from plait.data.blocks.grown import GrownCells, with_more
+from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import narrow
 from plait.data.observing.observed import observe
@@ -16,7 +17,7 @@ from plait.data.observing.undirected import in_all_ways
 from plait.data.observing.weights import Weights
 from plait.errors import DataError
 from plait.fold.blocks import Block
-from plait.fold.growing import grown_known
+from plait.fold.growing import grown_known, weighing_alike
 from plait.fold.reading import Fresh, Growth
 from plait.likelihood import Likelihood
 from plait.model.model import Model
@@ -51,8 +52,9 @@ def learn_rows(
         refuse_again(fit.likelihood[name], fresh, inside, new)
         M = _observed(grown, known, model, name, growth, fresh, inside, new)
         grown = replace(_summed(grown, inside), boxes=(Box((0,) * len(shape), M),))
-    late = _late(grown.cells, [settled[model.axis(index)] for index in indices])
-    parts = [Links(grown.cells[late], grown.values[late], np.asarray(grown.weights)[late])]
+    here = in_memory(grown)
+    late = _late(here.cells, [settled[model.axis(index)] for index in indices])
+    parts = [Links(here.cells[late], here.values[late], here.weights[late])]
     if inside is not None:
         early = (inside.values > 0) & ~_late(inside.cells, [settled[model.axis(index)] for index in indices])
         parts.append(Links(inside.cells[early], inside.values[early], inside.weights[early]))
@@ -63,6 +65,16 @@ def settled_links(model: Model, name: str, known: Known, settled: Mapping[str, i
     """The known links of a relation that factors have learnt."""
     mine = ~_late(known.cells, [settled[model.axis(index)] for index in model.equation(name).indices])
     return Links(known.cells[mine], known.values[mine], np.asarray(known.weights)[mine])
+
+
+def in_memory(known: Known) -> Links:
+    """The known links but for those on disk; of a cell that is there too, what was added to it."""
+    if not isinstance(known.links, FoundElsewhere):
+        return Links(known.cells, known.values, np.asarray(known.weights))
+    if not isinstance(known.links, GrownCells):
+        return Links(np.zeros((0, len(known.shape)), np.uint32), np.zeros(0), np.zeros(0))
+    cells, values = known.links.beside, known.links.more
+    return Links(cells, values, np.asarray(known.weights)[: len(cells)])
 
 
 def _late(cells: AnyArray, settled: list[int]) -> NDArray[np.bool_]:
@@ -140,6 +152,9 @@ def _summed(known: Known, more: Links) -> Known:
     links = more.values > 0
     if not links.any():
         return known
+    if isinstance(known.links, FoundElsewhere):
+        all_links = with_more(known.links, known.shape, more.cells[links], more.values[links])
+        return replace(known, links=all_links, weights=weighing_alike(known, all_links))
     parts = [
         Links(known.cells, known.values, np.asarray(known.weights)),
         Links(more.cells[links].astype(known.cells.dtype), more.values[links], more.weights[links]),

@@ -73,12 +73,6 @@ def read(fit: Fitted, data: Any, what: str) -> tuple[Growth, dict[str, Fresh]]:
 def rule_of(fit: Fitted, name: str, what: str) -> Rule:
     """How cells of new entities are observed."""
     rule = fit.known[name].rule
-    if isinstance(fit.known[name].links, FoundElsewhere):
-        raise SettingError(
-            f"{what}: the links of {name} are on disk, in blocks, which new ones cannot join.",
-            where=Place(name),
-            cure="Pack all of them, and fit again from here.",
-        )
     if rule is None:
         raise SettingError(
             f"{what}: the run was saved by an earlier version, which did not keep how {name} is observed.",
@@ -214,9 +208,24 @@ def _fresh(fit: Fitted, growth: Growth, relation: Relation, source: TableSource)
     entries = checked(entries).in_one_way(known.groups)
     entries, summed = settled(entries, relation.duplicates)
     refuse_values(entries, fit.likelihood[name], summed=summed > 0)
+    if isinstance(known.links, FoundElsewhere):
+        _refuse_unlike(entries)
     zero = 1.0 if rule is None else rule.zero
     weights = np.where(entries.values > 0, 1.0, zero) if entries.weights is None else entries.weights
     return Fresh(name, entries, weights, hidden, mentioned)
+
+
+def _refuse_unlike(entries: Entries) -> None:
+    """Links on disk have one weight, and those beside them have it too."""
+    unlike = np.zeros(0, bool) if entries.weights is None else (entries.weights != 1) & (entries.values > 0)
+    if unlike.any():
+        entry = int(np.argmax(unlike))
+        assert entries.weights is not None
+        raise DataError(
+            f"the weight is {entries.weights[entry]:g}, and all links beside blocks on disk weigh the same.",
+            where=entries.place(entry, getattr(entries.source, "weight_column", None)),
+            cure="Leave the weight out.",
+        )
 
 
 def _mentioned(fit: Fitted, growth: Growth, source: TableSource) -> dict[str, Rows]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures
 from plait.data.binding.known import Known
+from plait.data.blocks.grown import GrownCells, disk_of
 from plait.data.cells.fibres import Fibres, distinct
 from plait.data.cells.keys import columns_of
 from plait.data.cells.trees import Forest
@@ -25,14 +26,15 @@ from plait.fold.blocks import Block, blocks_of
 from plait.fold.folding import check
 from plait.fold.following import OldCounts, choose_links
 from plait.fold.growing import grown_exposures, grown_state, mark_of
-from plait.fold.learning import Links, learn_rows, settled_links
+from plait.fold.learning import Links, in_memory, learn_rows, settled_links
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
-from plait.infer.nonzeros import Nonzeros
+from plait.infer.nonzeros import Nonzeros, PackedLinks
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.state import Kept, Record, State, Trail
 from plait.infer.stop import Reason, Stop
+from plait.likelihood import Likelihood
 from plait.model.model import Equation, Model
 from plait.run.record import Fitted, Member, Origin
 from plait.saying import Argument, code
@@ -114,8 +116,9 @@ def _learnt(
             for name in free:
                 problem.update(name, with_counts(counted, name, old.now(name)))
     problem.measure()
-    whole = [_part(fit, e, known[e.relation], _all(known[e.relation]), exposures) for e in model.equations]
+    whole = [part for e in model.equations for part in _whole(fit, e, known[e.relation], exposures)]
     bound = _bound(Problem(method, whole, factors, free, dict(state.priors), executor, forest, learnt), problem)
+    bound += sum(_of_sums(fit.likelihood[name], own, learnt.get(name, {})) for name, own in known.items())
     last = fit.state.history[-1]
     record = Record(last.sweep + iterations, bound, float("inf"), time.perf_counter() - began, last.rank)
     return replace(problem.state([*fit.state.history, record], 0, Trail()), gauge=fit.state.gauge)
@@ -127,8 +130,32 @@ def _bound(whole: Problem, problem: Problem) -> float:
     return whole.bound([whole.count_one(relation, (), bound=True) for relation in whole.relations])
 
 
-def _all(known: Known) -> Links:
-    return Links(known.cells, known.values, np.ascontiguousarray(known.weights))
+def _whole(fit: Fitted, equation: Equation, known: Known, exposures: Exposures) -> list[Part]:
+    """All links of a relation for their part of the bound, without what is observed, which is measured already; those
+    on disk and those beside them apart.
+    """
+    nothing, disk = Weights(equation.indices, known.shape, ()), disk_of(known.links)
+    links = in_memory(known)
+    links = replace(links, weights=np.ascontiguousarray(links.weights))
+    here = _part(fit, equation, known, links, exposures, nothing)
+    if disk is None:
+        return [here]
+    packed = PackedLinks(disk.packed, float(known.weights[0]), len(equation.terms))
+    return [replace(here, nonzeros=packed), *([here] if len(links.cells) else [])]
+
+
+def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -> float:
+    """What the bound has by values of cells that add up, where they were counted one by one: on disk, and beside it."""
+    if not isinstance(known.links, GrownCells):
+        return 0.0
+    old, more = known.links.disk.find(known.links.beside), known.links.more
+    both, weights = old > 0, np.broadcast_to(known.weights[:1], int(np.count_nonzero(old > 0)))
+    if not both.any():
+        return 0.0
+    whole, *parts = (
+        likelihood.constant(likelihood.sums(values[both], weights), state) for values in (old + more, old, more)
+    )
+    return whole - sum(parts)
 
 
 def with_counts(counted: Sequence[Counted], name: str, old: Array) -> list[Counted]:
@@ -203,7 +230,7 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
             if settled[model.axis(index)] < size:
                 vector = (np.arange(size) < settled[model.axis(index)]).astype(np.float64)
                 M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
-        empty = replace(none, cells=np.zeros((0, len(known.shape)), known.cells.dtype))
+        empty = replace(none, cells=np.zeros((0, len(known.shape)), np.uint32))
         parts.append(_part(fit, equation, known, empty, fit.exposures, M))
     factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
     free = tuple(name for name in model.factors if name in fit.state.divergences)

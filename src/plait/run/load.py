@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
+from plait.data.blocks.grown import with_more
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.fibres import Fibres
@@ -65,10 +66,13 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     known = {}
     for n, equation in enumerate(model.equations):
         shape = tuple(len(labels[i]) for i in equation.indices)
+        file = f"known-{n}-{equation.relation}"
         if blocks := header.get("relations", {}).get(equation.relation, {}).get("blocks"):
             links = _on_disk(Path(blocks), place, equation, shape)
+            if file in header["files"]:
+                links = _beside(links, _known(intact(place, header, file), equation, shape))
         else:
-            links = _known(intact(place, header, f"known-{n}-{equation.relation}"), equation, shape)
+            links = _known(intact(place, header, file), equation, shape)
         known[equation.relation] = _with_rules(links, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
@@ -169,6 +173,12 @@ def _on_disk(blocks: Path, place: Path, equation: Equation, shape: tuple[int, ..
     packed, groups = Packed.open(found).relations[equation.relation].sized(shape), groups_of(equation)
     weights = np.broadcast_to(packed.weight, packed.links)
     return Known(shape, CellsOnDisk.of_packed(packed, groups), np.zeros(0), weights, groups=groups)
+
+
+def _beside(blocks: Known, more: Known) -> Known:
+    """Known links in blocks, and those that a run has learnt since."""
+    links = with_more(cast(CellsOnDisk, blocks.links), blocks.shape, more.cells, more.values)
+    return replace(blocks, links=links, weights=np.broadcast_to(blocks.weights[:1], len(links)))
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
+from plait.data.blocks.grown import disk_of
+from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.weights import Weights
+from plait.types import AnyArray
 
 Arrays = Mapping[str, NDArray[Any]]
 NUMBERS = ("unlisted", "zero", "weight", "universe", "diagonal", "apart")
@@ -40,8 +43,8 @@ def weight_arrays(name: str, weights: Weights, known: Known | None = None) -> di
 
 
 def _is_of(table: Table, known: Known) -> bool:
-    """Whether a table's cells are the known links."""
-    return table.cells is known.links
+    """Whether a table's cells are the known links, or those on disk."""
+    return table.cells is known.links or table.elsewhere
 
 
 def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: Known | None = None) -> tuple[Term, ...]:
@@ -51,11 +54,12 @@ def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: K
         vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
         table = None
         if f"{name}/{t}/values" in arrays:
-            cells: NDArray[Any] | Fibres | None = arrays.get(f"{name}/{t}/coords")
-            if cells is None and known is not None:
-                cells = known.links
-            assert cells is not None
+            cells: AnyArray | Fibres | None = arrays.get(f"{name}/{t}/coords")
             values = arrays[f"{name}/{t}/values"]
+            if cells is None and known is not None:
+                disk = disk_of(known.links)
+                cells = known.links if disk is None else CellsOnDisk.of_packed(disk.packed, disk.groups, listed=True)
+            assert cells is not None
             values = np.broadcast_to(values, len(cells)) if len(values) == 1 else values
             table = Table(tuple(entry["table"]), cells, values)
         terms.append(Term(entry["coefficient"], vectors, table))

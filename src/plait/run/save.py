@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replaced
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
+from plait.data.blocks.grown import GrownCells, disk_of
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
@@ -126,7 +128,8 @@ def _course(member: Member) -> dict[str, Any]:
 
 def _remembered(known: Known) -> dict[str, Any]:
     """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
-    blocks = {"blocks": str(known.links.packed.blocks.place.resolve())} if isinstance(known.links, CellsOnDisk) else {}
+    disk = disk_of(known.links)
+    blocks = {} if disk is None else {"blocks": str(disk.packed.blocks.place.resolve())}
     return {
         **blocks,
         "columns": dict(known.columns),
@@ -168,7 +171,7 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
         known = origin.known[equation.relation]
         if isinstance(known.links, CellsOnDisk):
             continue  # the run says where its blocks are
-        write = partial(_write_known, known, equation.indices)
+        write = partial(_write_known, _written(known), equation.indices)
         files.append(File(f"known-{n}-{equation.relation}", ".parquet", key, write))
     return files
 
@@ -216,6 +219,14 @@ def _write_labels(labels: Labels, path: Path) -> None:
 def _write_titles(titles: Titles, path: Path) -> None:
     """One a row of the axis, null where there is none."""
     titles.column.alias("title").to_frame().write_parquet(path)
+
+
+def _written(known: Known) -> Known:
+    """The links that a run keeps itself: those that are not in blocks on disk."""
+    links = known.links
+    if not isinstance(links, GrownCells):
+        return known
+    return replaced(known, links=links.beside, stored=links.more, weights=known.weights[: len(links.more)])
 
 
 def _write_known(known: Known, indices: tuple[str, ...], path: Path) -> None:

@@ -6,6 +6,7 @@ whatever the value of the link: a cell is asked whether there is a link, so all 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,13 @@ from plait.answer.search.candidates import Candidates, exposed
 from plait.answer.search.form import Axis
 from plait.answer.search.top import checked_count
 from plait.answer.titles import add_titles
-from plait.data.blocks.binding import open_cells
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.observing.closed import Closed
+from plait.data.observing.terms import Table
 from plait.data.observing.weights import Weights
 from plait.model.model import Equation
 from plait.run.record import Fitted
-from plait.types import Array, Flags, Rows
+from plait.types import AnyArray, Array, Flags, Rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,17 +70,14 @@ def _bounds(fit: Fitted, relation: str, cells: Rows) -> Iterator[tuple[Rows, Arr
 def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
     """The k observed zeros (m, order) of the highest probability; none where a run does not say what is observed."""
     known, relation = fit.known[equation.relation], equation.relation
-    if isinstance(known.links, CellsOnDisk):
-        observed = open_cells(known.links.packed, fit.labels)
-        if observed is None:
-            return _unlikely(fit, relation, known.links.zeros().astype(np.int64), k, links=False)
-    elif known.rule is None:
+    if known.rule is None:
         return np.zeros((0, len(equation.indices)), np.int64)
-    else:
-        observed = known.observed
+    observed = known.observed
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
         return _unlikely(fit, relation, _listed(fit, relation, observed), k, links=False)
-    return _searched(fit, equation, observed, k)
+    # What blocks on disk list is among the other cells, too.
+    here = tuple(term for term in observed.terms if term.table is None or not term.table.elsewhere)
+    return _searched(fit, equation, replace(observed, terms=here), k)
 
 
 def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Rows:
@@ -94,10 +92,15 @@ def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Row
 def _listed(fit: Fitted, relation: str, observed: Weights) -> Rows:
     """All observed zeros, where only listed cells are observed: (n, order), in order."""
     known = fit.known[relation]
-    tables = [term.table.coords for term in observed.terms if term.table is not None]
+    tables = [_cells(term.table) for term in observed.terms if term.table is not None]
     empty = np.zeros((0, len(known.shape)), np.int64)
     cells = np.unique(known.canonical(np.concatenate([empty, *tables]).astype(np.int64)), axis=0)
     return cells[(observed.at(cells) > 0) & ~known.contain(cells)]
+
+
+def _cells(table: Table) -> AnyArray:
+    """The cells of a table among which there may be zeros."""
+    return table.cells.zeros() if isinstance(table.cells, CellsOnDisk) else table.coords
 
 
 class _Zeros(Candidates):

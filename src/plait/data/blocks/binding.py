@@ -14,8 +14,9 @@ from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
 from plait.data.labels.names import Labels
-from plait.data.observing.closed import close
+from plait.data.observing.closed import Tables, close
 from plait.data.observing.observed import open_weights
+from plait.data.observing.rule import Rule
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import Groups, groups_of
 from plait.data.observing.weights import Weights
@@ -156,13 +157,13 @@ class OnDisk:
             diagonal=packed.diagonal,
             groups=groups,
             self_links=packed.self_links,
+            rule=_rule(packed, equation, together(missing, aside, names)),
         )
 
 
 def _observed(packed: PackedRelation, groups: Groups, hidden: dict[tuple[str, ...], AnyArray]) -> Weights:
     """M everywhere: what listed cells have besides others is a table on disk."""
-    observed, indices, shape = packed.options["observed"], packed.indices, packed.shape
-    unlisted = {"all": 1.0, "listed": 0.0}[observed] if isinstance(observed, str) else float(observed)
+    indices, shape, unlisted = packed.indices, packed.shape, _unlisted(packed)
     universe = packed.seen if packed.options["universe"] == "relation" else {}
     cells = CellsOnDisk.of_packed(packed, groups, listed=True)
     listed = Table(indices, cells, np.broadcast_to(1.0, len(cells)))
@@ -174,13 +175,26 @@ def _observed(packed: PackedRelation, groups: Groups, hidden: dict[tuple[str, ..
     return Weights(indices, shape, terms)
 
 
-def open_cells(packed: PackedRelation, names: Mapping[str, Labels]) -> Weights | None:
-    """1 at cells that are observed whether they are listed or not, 0 elsewhere; None where only listed ones are."""
-    if packed.options["observed"] in ("listed", 0):
-        return None
-    universe = packed.seen if packed.options["universe"] == "relation" else {}
-    hidden = together(dict(packed.missing), dict(packed.hidden), names)
-    return open_weights(packed.indices, packed.shape, universe, hidden)
+def _unlisted(packed: PackedRelation) -> float:
+    """The weight of a cell that is neither listed nor hidden."""
+    observed = packed.options["observed"]
+    return {"all": 1.0, "listed": 0.0}[observed] if isinstance(observed, str) else float(observed)
+
+
+def _rule(packed: PackedRelation, equation: Equation, hidden: Tables) -> Rule:
+    """How cells of new entities would be observed, as `bind` has it."""
+    observed, said = packed.options["observed"], packed.options
+    universe = packed.seen if said["universe"] == "relation" else {}
+    return Rule(
+        _unlisted(packed),
+        1.0 if isinstance(observed, str) else float(observed),
+        packed.weight,
+        said["universe"],
+        packed.diagonal,
+        bool(equation.doubled or said["diagonal"] == "missing"),
+        {index: vector for index, vector in universe.items() if not vector.all()},
+        {over: coords for over, coords in hidden.items() if len(over) < len(equation.indices)},
+    )
 
 
 def refuse_packed(data: Data, what: object, cure: str, relations: Collection[str] | None = None) -> None:

@@ -1,11 +1,12 @@
 """What a fit remembers of how a relation is observed: M itself, and the rule that cells of new entities follow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.cells.fibres import FoundElsewhere
 from plait.data.cells.keys import coordinate_type
 from plait.data.observing.closed import Tables
 from plait.data.observing.terms import Table, Term, sum_up
@@ -56,10 +57,11 @@ def together(indices: tuple[str, ...], shape: tuple[int, ...], boxes: Sequence[B
 
 def _images(box: Box, groups: Groups) -> list[Box]:
     """A box and those of its images that are other boxes."""
-    found: dict[tuple[tuple[int, int], ...], Box] = {}
+    found: dict[tuple[tuple[int, ...], tuple[int, ...]], Box] = {}
     for order in orders(groups, len(box.starts)):
-        image = box if order == list(range(len(order))) else Box(_taken(box.starts, order), _turned(box.weights, order))
-        found.setdefault(tuple(zip(image.starts, image.weights.shape)), image)
+        starts, shape = _taken(box.starts, order), _taken(box.weights.shape, order)
+        if (starts, shape) not in found:
+            found[starts, shape] = Box(starts, _turned(box.weights, order)) if found else box
     return list(found.values())
 
 
@@ -98,7 +100,9 @@ def _placed(box: Box, shape: tuple[int, ...]) -> Weights:
         for index in indices:
             if index not in term.table_indices and (own[index] < sizes[index]):
                 vectors[index] = _padded(vectors.get(index), starts[index], own[index], sizes[index])
-        if table is not None:
+        if table is not None and isinstance(table.cells, FoundElsewhere):
+            table = replace(table, cells=table.cells.sized(shape))  # which is of all entities that came first
+        elif table is not None:
             columns = [
                 np.add(table.column(index), starts[index], dtype=kind, casting="unsafe") for index in table.indices
             ]

@@ -1,0 +1,88 @@
+"""Known links on disk, with later ones beside them in memory."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.blocks.table import CellsOnDisk
+from plait.data.cells.fibres import FoundElsewhere, Keep
+from plait.data.cells.keys import Lookup, coordinate_type
+from plait.data.cells.sorting import sort_cells
+from plait.types import AnyArray, Array
+
+
+@dataclass(frozen=True, eq=False)
+class GrownCells(FoundElsewhere):
+    """Links on disk, and later ones: beside (m, order), sorted, each once; more (m,): what they add to a cell's value,
+    which may be there already.
+    """
+
+    disk: CellsOnDisk
+    beside: AnyArray
+    more: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.beside.nbytes + self.more.nbytes
+
+    def find(self, cells: AnyArray) -> Array:
+        """The values of some cells (m, order), 0 where there is none."""
+        at, there = self._lookup.find(cells)
+        return self.disk.find(cells) + (np.where(there, self.more[at], 0.0) if len(self.more) else 0.0)
+
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order) are among these."""
+        return self._lookup.contain(cells) | self.disk.contain(cells)
+
+    def sized(self, sizes: tuple[int, ...]) -> "GrownCells":
+        """The same among more entities, which come after all others."""
+        return with_more(self.disk, sizes, self.beside, self.more)
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        return self.cells()[:, self.indices.index(index)]
+
+    def cells(self) -> AnyArray:
+        """All of them, (n, order)."""
+        return self.read()[0]
+
+    def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
+        """All or some into memory: cells (n, order) in lexicographic order, and their values."""
+        own = np.ones(len(self.more), bool) if keep is None else keep(self.beside)
+        return summed([self.disk.read(keep), (self.beside[own], self.more[own])], self.sizes)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self.beside, self.sizes)
+
+
+def disk_of(links: object) -> CellsOnDisk | None:
+    """The cells on disk that links are, or have beside them; None where all are in memory."""
+    return links.disk if isinstance(links, GrownCells) else links if isinstance(links, CellsOnDisk) else None
+
+
+def with_more(links: FoundElsewhere, sizes: tuple[int, ...], cells: AnyArray, values: Array) -> GrownCells:
+    """Links on disk, perhaps with some beside them, and more of them: cells (k, order), values (k,) over 0."""
+    disk = disk_of(links)
+    assert disk is not None
+    parts = [(links.beside, links.more)] if isinstance(links, GrownCells) else []
+    beside, more = summed([*parts, (cells, values)], sizes)
+    disk = disk.sized(sizes)
+    count = len(disk) + int(np.count_nonzero(~disk.contain(beside)))
+    return GrownCells(disk.indices, sizes, (), (), count, disk, beside, more)
+
+
+def summed(parts: list[tuple[AnyArray, Array]], sizes: tuple[int, ...]) -> tuple[AnyArray, Array]:
+    """Cells and values of several kinds in one order, each cell once: its values add up, in the order of the parts."""
+    kind = coordinate_type(sizes)
+    cells = np.concatenate([own.astype(kind, copy=False) for own, _ in parts])
+    values = np.concatenate([own for _, own in parts])
+    order, cells = sort_cells(cells, sizes)
+    values = values if order is None else values[order]
+    first = np.ones(len(cells), bool)
+    first[1:] = (cells[1:] != cells[:-1]).any(axis=1)
+    at = np.flatnonzero(first)
+    return (cells, values) if len(at) == len(cells) else (cells[at], np.add.reduceat(values, at))
