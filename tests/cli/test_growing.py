@@ -34,7 +34,37 @@ def test_new_links_are_learnt(scratch):
     assert scratch.plait("update later later.csv -r visits -o later --force").exit_code == 0
 
 
+def test_guests_are_answered_as_in_the_library_and_not_stored(scratch):
+    scratch.write("new.csv", NEW)
+    scratch.write("friends.csv", "user,friend\nzoe,bob\nzoe,eve\n")
+    scratch.write("cells.csv", "user,place,day\nzoe,park,1\nbob,gym,1\n")
+    run = plait.load(scratch.folder / "run")
+    visits = {"user": ["zoe", "zoe"], "place": ["cafe", "gym"], "day": [1, 2], "plays": [3, 1]}
+    friends = {"user": ["zoe", "zoe"], "friend": ["bob", "eve"]}
+    asked = {"--new new.csv": {"visits": visits}, "--new friends=friends.csv": {"friends": friends}}
+    asked["--new new.csv --new friends=friends.csv"] = {"visits": visits, "friends": friends}
+    for options, new in asked.items():
+        found = scratch.plait(f"top run visits -k 3 --given user=zoe {options} --json")
+        assert json.loads(found.stdout) == run.top("visits", 3, given={"user": "zoe"}, new=new).to_dicts(), found.stderr
+        found = scratch.plait(f"predict run visits cells.csv {options} --json")
+        cells = {"user": ["zoe", "bob"], "place": ["park", "gym"], "day": [1, 1]}
+        means = run.predict("visits", cells, new=new)["mean"]
+        assert [row["mean"] for row in json.loads(found.stdout)] == means.to_list()
+    assert "zoe" not in list(plait.load(scratch.folder / "run").labels["user"])
+
+
 MISTAKES = {
+    "top run visits --new later.csv": (
+        "later.csv, line 2: user='ann lee', place='gym', day=1 has no new entity, and all others are held.\n"
+        "Leave such rows out, or let the fit learn from them: plait update."
+    ),
+    "top run visits --new freinds=later.csv": (
+        "--new: 'freinds' is no relation of the model.\nDid you mean 'friends'? It has visits, friends."
+    ),
+    "top run visits --new later.csv --new visits=later.csv": (
+        "--new gives rows of visits twice.\nPut them into one file."
+    ),
+    "predict run visits later.csv --new empty.csv": "--new names no new entity.\nLeave it out.",
     "fold-in run later.csv -r visits -o x": (
         "later.csv, line 2: user='ann lee', place='gym', day=1 has no new entity, and all others are held.\n"
         "Leave such rows out, or let the fit learn from them: plait update."
@@ -57,6 +87,7 @@ MISTAKES = {
 def test_mistakes_are_said_with_file_and_line(scratch, command):
     scratch.write("later.csv", LATER)
     scratch.write("known.csv", "user,friend\nann lee,bob\n")
+    scratch.write("empty.csv", "who,place,day,plays\n")
     result = scratch.plait(command)
     assert (result.stdout, result.stderr) == ("", f"error: {MISTAKES[command]}\n")
     assert result.exit_code == 2

@@ -67,6 +67,25 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
     return Cells(table, path, options, value)
 
 
+def read_guests(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> dict[str, Cells]:
+    """Rows of guests by relation, from ``file`` (rows of the relation that is asked about) or ``name=file``."""
+    found: dict[str, Cells] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if equals and name not in fit.model.relations and not Path(text).exists():
+            have = ", ".join(fit.model.relations)
+            raise SettingError(
+                f"--new: {name!r} is no relation of the model.",
+                cure=f"{suggestion(name, fit.model.relations)}It has {have}.",
+            )
+        if not equals or name not in fit.model.relations:
+            name, path = relation, text
+        if name in found:
+            raise SettingError(f"--new gives rows of {name} twice.", cure="Put them into one file.")
+        found[name] = read_cells(fit, run, name, path, {})
+    return found
+
+
 def with_values(fit: "Fit", relation: str, cells: Cells, value: str | None) -> Any:
     """A table of cells to test by, and which column has the values, as far as anybody said."""
     if value is None and fit.known[relation].value is None and cells.value in cells.table.columns:

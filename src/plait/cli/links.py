@@ -1,19 +1,22 @@
 """Commands about links: predict, top, explain."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from plait.answer.search.top import propose
 from plait.answer.titles import title_columns
-from plait.cli.cells import named_cell, read_cells
+from plait.cli.cells import Cells, named_cell, read_cells, read_guests
 from plait.cli.dialect import CommandLine, in_words, of_tables
 from plait.cli.options import (
     Columns,
     Delimiter,
     Force,
+    Guests,
     Header,
     Json,
     Kind,
@@ -39,6 +42,7 @@ def predict(
     output: OutputFile = None,
     force: Force = False,
     unknown: Annotated[str, typer.Option(help="What an unknown name means: error, or prior.")] = "error",
+    new: Guests = None,
     kind: Kind = None,
     columns: Columns = None,
     delimiter: Delimiter = None,
@@ -58,12 +62,14 @@ def predict(
       plait predict run visits cells.csv
       plait predict run visits cells.parquet -o scores.parquet
       plait predict run visits newcomers.csv --unknown prior
+      plait predict run visits cells.csv --new what_the_guest_did.csv
     """
     check_free(output, force)
     fit = load(run)
     found = read_cells(fit, run, relation, str(cells), reading(kind, columns, delimiter, header, unquoted, strip))
-    with of_tables({"cells": found}):
-        scored = fit.predict(relation, found.table, unknown=unknown)
+    guests = read_guests(fit, run, relation, new or [])
+    with of_tables({"cells": found, **guests}):
+        scored = fit.predict(relation, found.table, unknown=unknown, new=_rows(guests))
     titles = title_columns(fit, fit.model.equation(relation).indices, found.table.columns)
     deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles)
 
@@ -85,6 +91,7 @@ def top(
         typer.Option("--exclude", metavar="FILE", help="A table of what not to list, by some indices; repeatable."),
     ] = None,
     score: Score = "mean",
+    new: Guests = None,
     output: OutputFile = None,
     force: Force = False,
     json: Json = False,
@@ -100,16 +107,18 @@ def top(
       plait top run visits -k 5 --given user=u17
       plait top run visits --given "user=ann lee" --given day=3 -o links.csv
       plait top run visits -k 5 --each user --exclude sold_out.csv -o links.parquet
+      plait top run visits --given user=zoe --new what_zoe_did.csv
     """
     check_free(output, force)
     fit = load(run)
     indices = fit.model.equation(relation).indices
     chosen = named_cell(fit, relation, given or [])
     excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
-    with of_tables({"exclude": excluded}):
-        tables = [one.table for one in excluded]
+    guests = read_guests(fit, run, relation, new or [])
+    with of_tables({"exclude": excluded, **guests}):
+        tables, rows = [one.table for one in excluded], _rows(guests)
         links, closed = propose(
-            fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score
+            fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score, new=rows
         )
     titles = title_columns(fit, indices, indices)
     deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles)
@@ -119,6 +128,11 @@ def top(
         to_stderr("note", in_words(closed, dialect))
     elif links.is_empty() and k and not known and not json:
         to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
+
+
+def _rows(guests: Mapping[str, Cells]) -> dict[str, pl.DataFrame] | None:
+    """The tables of guests as the library takes them."""
+    return {name: cells.table for name, cells in guests.items()} or None
 
 
 def explain(

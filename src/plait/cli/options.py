@@ -101,4 +101,12 @@ Strip = Annotated[bool, typer.Option("--strip", help="Blanks at both ends of nam
 Value = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of values; without one every row is a link.")
 ]
+Guests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--new",
+        metavar="[RELATION=]FILE",
+        help="Rows of guests, who may be asked about and are not stored; repeatable, once a relation.",
+    ),
+]
 Score = Annotated[str, typer.Option("--score", help="What to rank by: mean, probability or rate.")]

@@ -24,7 +24,7 @@ from plait.saying import Argument
 
 Fit = TypeVar("Fit", bound=Fitted)
 
-WHAT = "new"
+WHAT = f"{Argument('new')}"
 ITERATIONS = 10  # as fold_in does by default
 
 
