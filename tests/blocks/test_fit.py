@@ -9,9 +9,12 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 import plait
+from plait.answer.explain import coupling
 from plait.cli import app
 from plait.data.blocks.packed import Packed
+from plait.data.blocks.table import CellsOnDisk
 from plait.execute import Reference, Threads
+from plait.report import run
 from tests.cases import assert_same, bits
 from tests.finely import cut_finely
 
@@ -158,9 +161,19 @@ def test_a_saved_run_answers_from_its_blocks_as_one_in_memory_does(tmp_path):
     assert len(known) == len(visits())
     rows = visits().to_numpy()
     assert known.values_at(rows[:, :3]).tolist() == rows[:, 3].tolist()
-    assert loaded.coupling().equals(memory.coupling())
-    assert loaded.components().equals(memory.components())
-    assert loaded.surprising("visits").equals(memory.surprising("visits"))
+
+
+@pytest.mark.parametrize("how", [{}, {"method": "em"}], ids=str)
+def test_what_takes_all_links_takes_them_in_pieces(tmp_path, monkeypatch, how):
+    plait.pack(COUPLED, {"visits": visits(), "tags": tags()}, tmp_path / "v.blocks")
+    memory = plait.fit(COUPLED, {"visits": visits(), "tags": tags()}, **HOW | how)
+    disk = plait.fit(COUPLED, tmp_path / "v.blocks", **HOW | how)
+    monkeypatch.setattr(coupling, "PIECE", 100)
+    monkeypatch.setattr(CellsOnDisk, "read", None)
+    assert_frame_equal(disk.coupling(), memory.coupling(), rel_tol=1e-10)
+    assert_frame_equal(disk.components(), memory.components(), rel_tol=1e-9)
+    assert disk.surprising("visits", 25).equals(memory.surprising("visits", 25))
+    assert str(run.relations_table(disk)) == str(run.relations_table(memory))
 
 
 @pytest.mark.parametrize("observed", ["listed", "all"])

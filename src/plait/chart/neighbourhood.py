@@ -91,7 +91,8 @@ def _known(fit: Fitted, relation: str, index: str, name: Any, count: int) -> lis
     indices, known = fit.model.equation(relation).indices, fit.known[relation]
     place, row = indices.index(index), fit.labels[index].row(name)
     alike = next((group for group in known.groups if place in group), (place,))
-    some = known.cells[(known.cells[:, alike] == row).any(axis=1)][:LOOKED].astype(np.int64)
+    near = known.among(lambda cells: (cells[:, alike] == row).any(axis=1))
+    some = near.cells[(near.cells[:, alike] == row).any(axis=1)][:LOOKED].astype(np.int64)
     own = written(some, known.shape, known.groups)  # an undirected link may have the entity at either end
     own = own[own[:, place] == row]
     if not len(own):

@@ -98,7 +98,7 @@ def relations_table(fit: "Fit") -> Table:
             fit.likelihood[name].describe(fit.learnt[name]),
             write_shape(known.shape),
             len(known),
-            float(known.values.sum()),
+            known.total(),
         ]
         for name, known in fit.known.items()
     ]

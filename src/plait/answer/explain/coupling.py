@@ -144,9 +144,4 @@ def _nothing(fit: Fitted, equation: Equation) -> Sums:
 
 def known_pieces(fit: Fitted, equation: Equation, rank: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
     """Cells, values and weights of a relation's known links."""
-    known, size = fit.known[equation.relation], max(PIECE // rank, 1)
-    cells, values = np.asarray(known.cells, np.int64), known.values
-    weights = np.broadcast_to(np.asarray(known.weights, np.float64), values.shape)
-    for begin in range(0, len(values), size):
-        piece = slice(begin, begin + size)
-        yield cells[piece], values[piece], weights[piece]
+    return fit.known[equation.relation].pieces(max(PIECE // rank, 1))

@@ -141,11 +141,10 @@ class Holding:
         place = own.indices.index(self.index)
         for equation in self.fit.model.equations:
             uses = dict.fromkeys(o.indices[place] for o in equation.occurrences if o.factor == self.factor)
-            known = self.fit.known[equation.relation]
-            for index in uses if len(known) else ():
-                counts = known.values * np.asarray(known.weights, np.float64)
-                column = known.cells[:, equation.indices.index(index)].astype(np.int64)
-                found += np.bincount(column, counts, self.size)
+            columns = [equation.indices.index(index) for index in uses]
+            for cells, values, weights in known_pieces(self.fit, equation, 1) if columns else ():
+                for column in columns:
+                    found += np.bincount(cells[:, column], values * weights, self.size)
         return found
 
 

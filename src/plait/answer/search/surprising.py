@@ -5,7 +5,7 @@
 whatever the value of the link: a cell is asked whether there is a link, so all likelihoods compare.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,32 +39,29 @@ LEAST = np.finfo(np.float64).smallest_normal  # a probability of 0 surprises by 
 def surprising(fit: Fitted, relation: str, k: int = 10) -> "pl.DataFrame":
     """The k least likely known links, then the k most unlikely observed zeros; see `Fit.surprising`."""
     equation, k = fit.model.equation(relation), checked_count(k)
-    links = _unlikely(fit, relation, fit.known[relation].cells.astype(np.int64), k, links=True)
+    links = _unlikely(fit, relation, (cells for cells, _, _ in fit.known[relation].pieces(PIECE)), k, links=True)
     return _table(fit, equation, links, _zeros(fit, equation, k))
 
 
 # --- which
 
 
-def _unlikely(fit: Fitted, relation: str, cells: Rows, k: int, *, links: bool) -> Rows:
-    """Of some cells (n, order) the k that surprise most, as links or as zeros; of equal ones the first."""
-    kept, low, high = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
-    for numbers, own_low, own_high in _bounds(fit, relation, cells):
+def _unlikely(fit: Fitted, relation: str, pieces: Iterable[Rows], k: int, *, links: bool) -> Rows:
+    """Of cells (n, order), given in pieces, the k that surprise most, as links or as zeros; of equal ones the first."""
+    kept, low, high = np.zeros((0, len(fit.known[relation].shape)), np.int64), np.zeros(0), np.zeros(0)
+    for cells in pieces:
+        own_low, own_high = apart(fit.members[0], relation, cells, partial(probability_bounds, fit, relation))
         own_low, own_high = (own_low, own_high) if links else (-own_high, -own_low)  # the least come first
-        kept, low, high = np.append(kept, numbers), np.append(low, own_low), np.append(high, own_high)
-        if 0 < k < len(kept):
+        kept, low, high = np.concatenate([kept, cells]), np.append(low, own_low), np.append(high, own_high)
+        if 0 < k < len(kept):  # bounds cost less than probabilities themselves
             possible = low <= np.partition(high, k - 1)[k - 1]
             kept, low, high = kept[possible], low[possible], high[possible]
-    found = cells[kept]
-    return found[np.argsort(-_surprise(fit, relation, found, links=links), kind="stable")[:k]]
+    surprise = _surprise(fit, relation, kept, links=links)
+    return kept[np.lexsort((*kept.T[::-1], -surprise))[:k]]
 
 
-def _bounds(fit: Fitted, relation: str, cells: Rows) -> Iterator[tuple[Rows, Array, Array]]:
-    """Numbers of cells, and bounds of their probabilities, which cost less than these themselves."""
-    for at in range(0, len(cells), PIECE):
-        some = cells[at : at + PIECE]
-        low, high = apart(fit.members[0], relation, some, partial(probability_bounds, fit, relation))
-        yield np.arange(at, at + len(some)), low, high
+def _in_pieces(cells: Rows) -> Iterator[Rows]:
+    return (cells[at : at + PIECE] for at in range(0, len(cells), PIECE))
 
 
 def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
@@ -74,7 +71,7 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
         return np.zeros((0, len(equation.indices)), np.int64)
     observed = known.observed
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
-        return _unlikely(fit, relation, _listed(fit, relation, observed), k, links=False)
+        return _unlikely(fit, relation, _in_pieces(_listed(fit, relation, observed)), k, links=False)
     # What blocks on disk list is among the other cells, too.
     here = tuple(term for term in observed.terms if term.table is None or not term.table.elsewhere)
     return _searched(fit, equation, replace(observed, terms=here), k)

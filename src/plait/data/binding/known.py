@@ -1,6 +1,6 @@
 """What a fit remembers of a relation's data: its links, what rules close, and the names of its columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -73,6 +73,21 @@ class Known:
     def values(self) -> Array:
         """X at the cells, (n,)."""
         return self._read[1]
+
+    def total(self) -> float:
+        """What all values add up to."""
+        return self.links.total() if isinstance(self.links, FoundElsewhere) else float(self.values.sum())
+
+    def pieces(self, size: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+        """All of them, so many at a time: cells (m, order), values and weights (m,); of blocks as these have them."""
+        if isinstance(self.links, FoundElsewhere):
+            for cells, values in self.links.pieces(size):
+                yield np.asarray(cells, np.int64), values, np.broadcast_to(self.weights[:1], len(values))
+            return
+        weights = np.broadcast_to(np.asarray(self.weights, np.float64), len(self))
+        for lo in range(0, len(self), size):
+            piece = slice(lo, lo + size)
+            yield self.cells[piece].astype(np.int64), self.values[piece], weights[piece]
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are known links."""

@@ -1,5 +1,6 @@
 """Known links on disk, with later ones beside them in memory."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,6 +38,10 @@ class GrownCells(FoundElsewhere):
         """Which of some cells (m, order) are among these."""
         return self._lookup.contain(cells) | self.disk.contain(cells)
 
+    def total(self) -> float:
+        """What all values add up to."""
+        return self.disk.total() + float(self.more.sum())
+
     def sized(self, sizes: tuple[int, ...]) -> "GrownCells":
         """The same among more entities, which come after all others."""
         return with_more(self.disk, sizes, self.beside, self.more)
@@ -53,6 +58,15 @@ class GrownCells(FoundElsewhere):
         """All or some into memory: cells (n, order) in lexicographic order, and their values."""
         own = np.ones(len(self.more), bool) if keep is None else keep(self.beside)
         return summed([self.disk.read(keep), (self.beside[own], self.more[own])], self.sizes)
+
+    def pieces(self, size: int) -> Iterator[tuple[AnyArray, Array]]:
+        """All cells (m, order) and their values, at most so many at a time: those on disk, then all others."""
+        for cells, values in self.disk.pieces(size):
+            at, there = self._lookup.find(cells)
+            yield cells, values + (np.where(there, self.more[at], 0.0) if len(self.more) else 0.0)
+        new = np.flatnonzero(~self.disk.contain(self.beside))
+        for lo in range(0, len(new), size):
+            yield self.beside[new[lo : lo + size]].astype(np.int64), self.more[new[lo : lo + size]]
 
     @cached_property
     def _lookup(self) -> Lookup:

@@ -167,9 +167,22 @@ class CellsOnDisk(FoundElsewhere):
         values, listed = self.packed.find(canonical(cells, self.groups))
         return listed if self.listed else values > 0
 
+    def total(self) -> float:
+        """What all values add up to; the manifest says it."""
+        return self.packed.sums.value / (self.packed.weight or 1.0)
+
     def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
         """All or some into memory: cells (n, order) in lexicographic order, and their values."""
         return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
+
+    def pieces(self, size: int) -> Iterator[tuple[AnyArray, Array]]:
+        """All cells (m, order) and their values, at most so many at a time, in the order of the blocks."""
+        places = [self.packed.order.index(index) for index in self.indices]
+        for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
+            for lo in range(0, len(tree), size):
+                entries = tree.entries[lo : lo + size]
+                at = np.arange(len(entries)) if self.listed else np.flatnonzero(entries > 0)
+                yield tree.cells(lo + at)[:, places], entries[at].astype(np.float64)
 
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""

@@ -5,7 +5,7 @@ of level l + 1. The last level holds one row number a cell. All of them are as n
 allow.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -112,6 +112,14 @@ class FoundElsewhere(Fibres):
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
         """Which of some cells (m, order) are among these."""
+        raise NotImplementedError
+
+    def total(self) -> float:
+        """What all values add up to."""
+        raise NotImplementedError
+
+    def pieces(self, size: int) -> Iterator[tuple[AnyArray, NDArray[np.float64]]]:
+        """All cells (m, order) and their values, at most so many at a time, in the order in which they are there."""
         raise NotImplementedError
 
     def sized(self, sizes: tuple[int, ...]) -> "FoundElsewhere":
