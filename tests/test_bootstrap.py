@@ -3,10 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 
 import plait
 from plait.answer.explain.refit import losses
 from plait.data.binding.resample import reweighed
+from plait.data.cells.draws import Draws
 from tests.cases import bits
 
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
@@ -40,6 +42,18 @@ def test_each_link_is_weighed_by_a_draw_of_mean_one_and_nothing_else_is():
     draws = relation.cell_weights / 2.0
     assert draws.mean() == pytest.approx(1.0, abs=0.06)
     assert draws.std() == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_draw_belongs_to_its_cell():
+    """Wherever a cell stands, and however its row numbers are kept."""
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, size, 1000) for size in (300, 40_000, 7)]
+    draws, order = Draws((5, 1))(columns), rng.permutation(1000)
+    again = Draws((5, 1))([column[order].astype(kind) for column, kind in zip(columns, ("u2", "u4", "u1"))])
+    assert np.array_equal(again, draws[order])
+    assert not np.array_equal(Draws((5, 0))(columns), draws)
+    assert abs(np.corrcoef(draws, Draws((6, 1))(columns))[0, 1]) < 0.1
+    assert scipy.stats.kstest(draws, "expon").pvalue > 0.01
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])

@@ -69,6 +69,62 @@ def test_a_fit_from_disk_has_the_bits_of_one_in_memory(tmp_path, model, way):
     assert disk.bound == memory.bound
 
 
+@pytest.mark.parametrize("way", ["counts", "links", "amounts", "listed", "weighed zeros"])
+def test_bootstrapped_members_see_the_draws_of_memory(tmp_path, way):
+    table, how = plait.Relation(visits(value=way != "links"), **WAYS[way]), HOW | {"restarts": 2, "bootstrap": True}
+    plait.pack(CP3, {"visits": table}, tmp_path / "v.blocks")
+    memory, disk = (plait.fit(CP3, data, **how) for data in ({"visits": table}, tmp_path / "v.blocks"))
+    assert bits(disk.members[0]) == bits(memory.members[0])
+    assert_same(memory.members[1], disk.members[1])
+    assert disk.members[1].bound != disk.members[0].bound
+    disk.save(tmp_path / "run")
+    resumed = plait.fit(CP3, tmp_path / "v.blocks", init=tmp_path / "run", **how | {"sweeps": 8})
+    whole = plait.fit(CP3, tmp_path / "v.blocks", **how | {"sweeps": 8})
+    assert bits(resumed.members[1]) == bits(whole.members[1])
+
+
+EXPOSED = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] V[user] W[place]"
+HALF = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] V[user] + b[user] c[place]"
+EVIDENCE = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] + w[] N[user, place]"
+
+
+def given(model):
+    """What is given of the factors of a model."""
+    rng, table = np.random.default_rng(3), visits()
+    sizes = {"V": table["user"].n_unique(), "W": table["place"].n_unique()}
+    found = {name: rng.random(size) + 0.1 for name, size in sizes.items() if f" {name}[" in model}
+    rows = pl.DataFrame({"user": [1, 2, 3], "place": [1, 2, 0], "value": [1.0, 2.0, 3.0]})
+    return found | ({"N": plait.Exposure(rows, default=0)} if "N[" in model else {})
+
+
+@pytest.mark.parametrize("way", ["counts", "links", "amounts", "listed", "missing"])
+@pytest.mark.parametrize("model", [EXPOSED, HALF, EVIDENCE], ids=["vectors", "one term", "table"])
+def test_exposures_are_looked_up_when_a_block_is_read(tmp_path, model, way):
+    table, how = plait.Relation(visits(value=way != "links"), **WAYS[way]), HOW | {"fixed": given(model)}
+    plait.pack(CP3, {"visits": table}, tmp_path / "v.blocks")
+    if model == EVIDENCE and way in ("listed", "weighed zeros"):
+        with pytest.raises(plait.SettingError, match=r"an exposure for several indices where zeros[^$]*single indices"):
+            plait.fit(model, tmp_path / "v.blocks", **how)
+        return
+    memory, disk = (plait.fit(model, data, **how) for data in ({"visits": table}, tmp_path / "v.blocks"))
+    assert bits(disk)[0] == bits(memory)[0]
+    assert_same(memory, disk)
+    rows = {"visits": pl.DataFrame({"user": [54, 55], "act": [5, 5], "place": [22, 24]})}
+    assert_same(memory.update(rows), disk.update(rows))
+
+
+def test_a_link_on_disk_that_cannot_happen_is_named_as_in_memory(tmp_path):
+    plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")
+    fixed = given(EXPOSED)
+    fixed["W"][[3, 5]] = 0.0
+    said = []
+    for data in ({"visits": visits()}, tmp_path / "v.blocks"):
+        with pytest.raises(plait.DataError, match="has exposure 0, so it cannot happen") as caught:
+            plait.fit(EXPOSED, data, fixed=fixed, **HOW)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
 METHODS = [
     {"method": "em"},
     {"method": "map", "prior": plait.Gamma(1.5, 1.0)},
@@ -210,11 +266,6 @@ def test_what_needs_all_links_in_memory_is_refused_with_a_cure(tmp_path):
     plait.pack(CP3, {"visits": visits()}, path)
     with pytest.raises(plait.SettingError, match=r"finding a rank needs all links in memory[^$]*rank=20"):
         plait.fit(CP3, path)
-    with pytest.raises(plait.SettingError, match="bootstrap=True needs all links"):
-        plait.fit(CP3, path, restarts=2, bootstrap=True, **HOW)
-    exposed = "visits[user, act, place] = U[user, r] A[act, r] P[place, r] V[user]"
-    with pytest.raises(plait.SettingError, match="an exposure needs all links"):
-        plait.fit(exposed, path, fixed={"V": np.ones(60)}, **HOW)
     with pytest.raises(plait.SettingError, match="a free factor over pairs"):
         plait.fit("visits[user, act, place] = U[user, r] A[act, r] P[place, r] + M[user, place]", path, **HOW)
     with pytest.raises(plait.DataError, match=r"the blocks in .* are of visits\[user, act, place\]"):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from plait.compile.layout import Layout
-from plait.data.binding.given import Exposures, bind_exposures
+from plait.data.binding.given import Exposures, bind_exposures, relation_of
 from plait.data.binding.known import Known
 from plait.data.binding.resample import reweighed
 from plait.data.blocks.binding import bind_all, refuse_packed
@@ -80,8 +80,6 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     checks.check_start(given.start, given.method, given.init, given.prune, free)
     executor: Executor = given.executor or Threads(given.threads)
     bound = bound_data(model, data, given.labels)
-    if given.bootstrap:
-        refuse_packed(bound, f"{Argument('bootstrap', True)}", f"Leave {Argument('bootstrap'):=} out.")
     pairs = pairs_of(bound, free)
     layouts = sizes.layouts(model, bound, ranks, pairs)
     check_joins(model, pairs)
@@ -101,8 +99,7 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     fixed = as_given(given.fixed or {}, given.method)
     known = given_factors(model, layouts, fixed)
     exposures = bind_exposures(bound, {name: fixed[name] for name in fixed if name not in known})
-    using = [e.relation for e in model.equations if any(o.factor in exposures.names for o in e.occurrences)]
-    refuse_packed(bound, "an exposure", "Leave it out, or fit in memory.", using)
+    _refuse_joins(bound, exposures)
     words = _words(given, ranks, loop, executor.threads)
     origin = _origin(bound, given, exposures, known, words)
     begun: dict[int, State] = {}
@@ -128,6 +125,18 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
         return make(own, seed, executor, forest)
 
     return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
+
+
+def _refuse_joins(data: Data, exposures: Exposures) -> None:
+    """Refuse exposures by tables where what is observed is a table on disk: M·V would be a table in memory."""
+    tables = {relation_of(key) for key, V in exposures.terms.items() if any(term.table for term in V.terms)}
+    on_disk = {
+        name
+        for name in tables
+        if any(term.table is not None and term.table.elsewhere for term in data.relations[name].weights.terms)
+    }
+    cure = f"Give it for single indices, or fit with {Argument('observed', 'all', of='Relation')}."
+    refuse_packed(data, "an exposure for several indices where zeros weigh less than links", cure, on_disk)
 
 
 def _check_alone(given: Options) -> None:

@@ -7,7 +7,7 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.observing.undirected import count_cells
 from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoLinksWarning, RankWarning
 from plait.infer.loop import Outcome
-from plait.infer.nonzeros import PackedLinks
+from plait.infer.packed_links import PackedLinks
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop

@@ -30,7 +30,8 @@ from plait.fold.learning import Links, in_memory, learn_rows, settled_links
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
-from plait.infer.nonzeros import Nonzeros, PackedLinks
+from plait.infer.nonzeros import Nonzeros
+from plait.infer.packed_links import PackedLinks
 from plait.infer.problem import Method, Part, Problem
 from plait.infer.state import Kept, Record, State, Trail
 from plait.infer.stop import Reason, Stop
@@ -140,7 +141,8 @@ def _whole(fit: Fitted, equation: Equation, known: Known, exposures: Exposures) 
     here = _part(fit, equation, known, links, exposures, nothing)
     if disk is None:
         return [here]
-    packed = PackedLinks(disk.packed, float(known.weights[0]), len(equation.terms))
+    given = tuple(exposures.of(equation.relation, n) for n in range(len(equation.terms)))
+    packed = PackedLinks(disk.packed, float(known.weights[0]), given)
     return [replace(here, nonzeros=packed), *([here] if len(links.cells) else [])]
 
 

@@ -9,7 +9,7 @@ from plait.compile.plan import Plan
 from plait.data.cells.trees import Forest, Table
 from plait.execute import Executor
 from plait.infer.gamma import FactorState, add_up
-from plait.infer.nonzeros import Links, Nonzeros
+from plait.infer.nonzeros import Links
 from plait.infer.rare import rare_counts
 from plait.likelihood import State
 from plait.types import Array
@@ -43,9 +43,8 @@ class Counts:
         self.exposed = 0.0  # what the exposure gives to F, where the entries' part does not have it
         self.marginals: list[Array] = []
         if not plan.likelihood.true_scale:
-            alone = nonzeros.exposures[0] if plan.terms == 1 else None
-            if alone is not None and isinstance(nonzeros, Nonzeros):
-                self.exposed = float(plan.likelihood.entries(nonzeros.values, nonzeros.weights) @ np.log(alone))
+            if plan.terms == 1 and nonzeros.exposed:
+                self.exposed = nonzeros.log_exposed(plan)
             self.marginals = nonzeros.marginals(plan, self.trees[0], valued=True)
 
     def weights(self) -> list[Array]:

@@ -228,7 +228,7 @@ class _TableTerm:
     def _grown(self, table: SparseTable, sizes: Mapping[str, int], forest: Forest) -> Grown:
         if isinstance(table.cells, CellsOnDisk):
             inside = {index: self.dense.vectors[index] for index in table.indices if index in self.dense.vectors}
-            return weighed(table.cells.packed.blocks, float(table.values[0]) * self.dense.coefficient, inside)
+            return weighed(table.cells, float(table.values[0]) * self.dense.coefficient, inside)
         order = tree_order(table.indices, dict(sizes))
         entries = narrow(table.values * self.dense.coefficient)
         tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)

@@ -6,18 +6,22 @@ from typing import cast
 import numpy as np
 
 from plait.data.binding.given import Exposures
+from plait.data.binding.known import Known
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
+from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import Forest
 from plait.data.observing.undirected import each_once
+from plait.data.observing.weights import PIECE, Weights
 from plait.errors import DataError
 from plait.execute import Executor
-from plait.infer.nonzeros import Links, Nonzeros, PackedLinks
+from plait.infer.nonzeros import Links, Nonzeros
+from plait.infer.packed_links import PackedLinks
 from plait.infer.problem import Method, Part, Problem, Uses
 from plait.infer.state import State
 from plait.model import Summand
 from plait.saying import Place
-from plait.types import Array
+from plait.types import AnyArray
 
 
 def parts_of(data: Data, exposures: Exposures) -> list[Part]:
@@ -37,28 +41,28 @@ def go_on(
 def part_of(data: Data, name: str, exposures: Exposures) -> Part:
     """One relation as inference needs it; under an exposure the weights of a term are M·V."""
     relation, equation = data.relations[name], data.model.equation(name)
-    numbers = range(len(equation.terms))
-    cells = relation.cells if any(exposures.of(name, n) for n in numbers) else None
-    at_links = tuple(None if cells is None else exposures.at(name, n, cells) for n in numbers)
-    if all(V is not None for V in at_links):
-        _check_exposure(relation, data, cast(list[Array], at_links))
+    given = tuple(exposures.of(name, n) for n in range(len(equation.terms)))
+    if all(V is not None for V in given):
+        _check_exposure(relation, data, cast(tuple[Weights, ...], given))
     M = each_once(relation.weights, relation.groups)
-    given = (exposures.of(name, n) for n in numbers)
     return Part(
         name,
         relation.likelihood,
         relation.indices,
         dict(zip(relation.indices, relation.shape)),
         tuple(_uses(term, exposures) for term in equation.terms),
-        _links_of(relation, at_links),
+        _links_of(relation, given),
         tuple(M if V is None else M * V for V in given),
     )
 
 
-def _links_of(relation: BoundRelation, exposures: tuple[Array | None, ...]) -> Links:
-    if isinstance(relation.links, CellsOnDisk):
-        return PackedLinks(relation.links.packed, float(relation.cell_weights[0]), len(exposures))
-    return Nonzeros(relation.links, relation.stored, relation.cell_weights, exposures)
+def _links_of(relation: BoundRelation, exposures: tuple[Weights | None, ...]) -> Links:
+    links = relation.links
+    if isinstance(links, CellsOnDisk):
+        return PackedLinks(links.packed, float(relation.cell_weights[0]), exposures, links.draws)
+    cells = relation.cells if any(V is not None for V in exposures) else None
+    at_links = tuple(None if cells is None or V is None else V.at(cells) for V in exposures)
+    return Nonzeros(links, relation.stored, relation.cell_weights, at_links)
 
 
 def _uses(term: Summand, exposures: Exposures) -> Uses:
@@ -66,11 +70,14 @@ def _uses(term: Summand, exposures: Exposures) -> Uses:
     return tuple((o.factor, o.indices) for o in term.occurrences if o.factor not in exposures.names)
 
 
-def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Array]) -> None:
+def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Weights]) -> None:
     """A link where every term has V = 0 is impossible under any factors."""
-    bad = np.flatnonzero(np.max(exposures, axis=0) <= 0)
+    found: list[AnyArray] = []
+    for cells, _, _ in Known.of(relation).pieces(PIECE):
+        found.append(cells[np.max([V.at(cells) for V in exposures], axis=0) <= 0])
+    bad = np.concatenate(found) if found else np.zeros((0, 0))
     if len(bad):
-        cell = relation.cells[bad[0]]
+        cell = sort_cells(bad, relation.shape)[1][0]  # blocks on disk have another order
         names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
         raise DataError(
             f"the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).",

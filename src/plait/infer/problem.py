@@ -37,7 +37,8 @@ from plait.infer.gamma import (
     update_vb,
 )
 from plait.infer.members import Indices, Use
-from plait.infer.nonzeros import Links, Nonzeros, PackedLinks
+from plait.infer.nonzeros import Links, Nonzeros
+from plait.infer.packed_links import PackedLinks
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.likelihood import Likelihood, Sums
@@ -140,7 +141,7 @@ class RelationSums:
         members = [(member, term) for term, own in enumerate(self.members) for member in own]
         operands = tuple(Operand(member.visible, member.latent, term, member.listed) for member, term in members)
         layouts = tuple(member.layout for member, _ in members)
-        given = tuple(term for term, V in enumerate(part.nonzeros.exposures) if V is not None)
+        given = part.nonzeros.exposed
         # Of a single term the exposure cancels in the counts, unless the true scale matters.
         exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
         return plan_counts(
@@ -197,7 +198,7 @@ class RelationSums:
         return Counted({}, {}, value, float(nonzeros.weights @ expected))
 
     def _log_known(self) -> Array:
-        exposures, count = self.part.nonzeros.exposures, self.part.nonzeros.links
+        exposures, count = cast(Nonzeros, self.part.nonzeros).exposures, self.part.nonzeros.links
         return np.log(sum((np.ones(1) if V is None else V for V in exposures), np.zeros(count)))
 
 

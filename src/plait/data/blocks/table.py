@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from plait.data.blocks.buffers import Buffers, shared
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
+from plait.data.cells.draws import Drawn, Draws
 from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
-from plait.data.cells.keys import coordinate_type
+from plait.data.cells.keys import columns_of, coordinate_type
 from plait.data.cells.leaves import Extent, Leaf
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import FibreTree, Piece
@@ -98,24 +99,31 @@ class PackedTable:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Entries that are all one number, whatever the values; times a vector at the rows of some indices."""
+    """Entries that are all one number, whatever the values; times a vector at the rows of some indices, and a draw.
+
+    indices: those of the cells, in the order in which draws take them.
+    """
 
     number: float
     kind: np.dtype[Any]
     vectors: Mapping[str, Array]
+    indices: tuple[str, ...]
+    table: Drawn | None
 
     def __call__(self, tree: FibreTree) -> FibreTree:
         """The block with these entries."""
-        entries = np.full(len(tree), self.number, self.kind)
+        entries, last = np.full(len(tree), self.number, self.kind), len(tree.order) - 1
         for index, vector in self.vectors.items():
-            entries *= vector[tree.column(index, len(tree.order) - 1)]
+            entries *= vector[tree.column(index, last)]
+        if self.table is not None:
+            entries *= self.table([tree.column(index, last) for index in self.indices], tree.entries)
         return replace(tree, entries=entries, beside=())
 
 
-def weighed(blocks: PackedBlocks, number: float, vectors: Mapping[str, Array]) -> PackedTable:
-    """The blocks as a table that is one number at every listed cell, times a vector at the rows of some indices."""
-    kind = np.dtype(np.uint8 if number == 1.0 and not vectors else np.float64)
-    return PackedTable(blocks, kind, Weighed(number, kind, vectors))
+def weighed(cells: "CellsOnDisk", number: float, vectors: Mapping[str, Array]) -> PackedTable:
+    """Blocks as a table that is one number at every listed cell, times a vector at the rows of some indices."""
+    kind = np.dtype(np.uint8 if number == 1.0 and not vectors and cells.table is None else np.float64)
+    return PackedTable(cells.packed.blocks, kind, Weighed(number, kind, vectors, cells.indices, cells.table))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +132,15 @@ class CellsOnDisk(FoundElsewhere):
     column, or all cells, are read into memory.
 
     groups: places of indices whose order says nothing: a cell is there in one writing, and looked up in any. listed:
-    whether listed zeros are among them, or links only.
+    whether listed zeros are among them, or links only. draws: what each link weighs beside its weight; table: what a
+    table of weights has there.
     """
 
     packed: PackedRelation
     groups: Groups
     listed: bool
+    draws: Draws | None = None
+    table: Drawn | None = None
 
     @classmethod
     def of_packed(cls, packed: PackedRelation, groups: Groups = (), *, listed: bool = False) -> "CellsOnDisk":
@@ -139,7 +150,15 @@ class CellsOnDisk(FoundElsewhere):
 
     def sized(self, sizes: tuple[int, ...]) -> "CellsOnDisk":
         """The same among more entities, which come after all others."""
-        return self.of_packed(self.packed.sized(sizes), self.groups, listed=self.listed)
+        return replace(self, sizes=sizes, packed=self.packed.sized(sizes))
+
+    def drawn(self, draws: Draws) -> "CellsOnDisk":
+        """The same links, each of which weighs a draw."""
+        return replace(self, draws=draws)
+
+    def weighing(self, drawn: Drawn) -> "CellsOnDisk":
+        """All that is listed, for a table of weights that depend on draws."""
+        return replace(self.of_packed(self.packed, self.groups, listed=True), table=drawn)
 
     @property
     def nbytes(self) -> int:
@@ -166,6 +185,14 @@ class CellsOnDisk(FoundElsewhere):
         """Which of some cells (m, order) are among these."""
         values, listed = self.packed.find(canonical(cells, self.groups))
         return listed if self.listed else values > 0
+
+    def numbers(self, cells: AnyArray) -> Array:
+        """What a table of weights with these cells has at some cells (m, order): 1, or a draw; 0 elsewhere."""
+        if self.table is None:
+            return super().numbers(cells)
+        cells = canonical(cells, self.groups)
+        values, listed = self.packed.find(cells)
+        return np.where(listed, self.table(columns_of(cells), values), 0.0)
 
     def total(self) -> float:
         """What all values add up to; the manifest says it."""

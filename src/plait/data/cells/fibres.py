@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plait.data.cells.draws import Drawn, Draws
 from plait.data.cells.keys import Lookup
 from plait.data.cells.ranges import MANY, on_threads, ranges
 from plait.data.cells.sorting import sort_cells
@@ -112,6 +113,18 @@ class FoundElsewhere(Fibres):
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
         """Which of some cells (m, order) are among these."""
+        raise NotImplementedError
+
+    def numbers(self, cells: AnyArray) -> NDArray[np.float64]:
+        """What a table of weights with these cells has at some cells (m, order): 1, or a draw; 0 elsewhere."""
+        return np.asarray(self.contain(cells), np.float64)
+
+    def drawn(self, draws: Draws) -> "FoundElsewhere":
+        """The same links, each of which weighs a draw."""
+        raise NotImplementedError
+
+    def weighing(self, drawn: Drawn) -> "FoundElsewhere":
+        """All that is listed, for a table of weights that depend on draws."""
         raise NotImplementedError
 
     def total(self) -> float:

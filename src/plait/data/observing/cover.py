@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from plait.data.cells.fibres import Fibres, FoundElsewhere
+from plait.data.cells.fibres import Fibres
 from plait.data.observing.exactly import add_up
-from plait.data.observing.terms import Term, same_vector
+from plait.data.observing.terms import Term, held, same_vector
 from plait.data.observing.weights import Weights
 from plait.types import Array, Rows
 
@@ -102,10 +102,10 @@ class _Walk:
     @classmethod
     def begin(cls, term: Term, weights: Weights) -> "_Walk":
         over = term.table_indices
+        if term.table is not None:
+            term = replace(term, table=held(term.table))
         cells = np.zeros((1, 0), np.int64) if term.table is None else term.table.cells
         shape = tuple(weights.sizes[index] for index in over)
-        if isinstance(cells, FoundElsewhere):
-            cells = cells.cells()
         fibres = cells if isinstance(cells, Fibres) else Fibres.of(over, shape, cells)
         return cls(term, fibres, 0, np.zeros(1, np.int64))
 

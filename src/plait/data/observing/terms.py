@@ -98,11 +98,19 @@ def _folded(table: Table, vectors: Mapping[str, Array]) -> Table:
     return replace(table, values=values)
 
 
+def held(table: Table) -> Table:
+    """The same table in memory."""
+    if not isinstance(table.cells, FoundElsewhere):
+        return table
+    coords = table.cells.cells()
+    return Table(table.indices, coords, table.cells.numbers(coords) * table.values[: len(coords)])
+
+
 def folded(term: Term) -> Array:
     """The values of a term's table, times the vectors over its indices; reads a table that is not in memory."""
     assert term.table is not None
     inside = {index: term.vectors[index] for index in term.table.indices if index in term.vectors}
-    return _folded(term.table, inside).values
+    return _folded(held(term.table), inside).values
 
 
 def _by_sign(table: Table) -> list[tuple[float, Table]]:
@@ -317,7 +325,7 @@ def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
 def look_up(table: Table, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
     """The table at some cells, given by column; 0 where it lists nothing."""
     if isinstance(table.cells, FoundElsewhere):
-        return np.where(table.cells.contain(np.stack(columns, axis=1)), table.values[:1], 0.0)
+        return table.cells.numbers(np.stack(columns, axis=1)) * float(table.values[0])
     own = columns_of(table.coords)
     counts = (len(columns[0]), len(table))
     needles, keys = pack_pair(columns, own, [sizes[index] for index in table.indices], counts)

@@ -1,0 +1,50 @@
+"""Random numbers that belong to cells: the same ones whoever draws them, in whatever order, in memory or on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.types import AnyArray, Array
+
+LEAST = 1e-3  # of a draw: lighter links are none, and would be taken away from a total digit by digit
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Exp(1) draws, of mean 1; seed: two whole numbers, the second small."""
+
+    seed: tuple[int, int]
+
+    def __call__(self, columns: Sequence[AnyArray]) -> Array:
+        """Those of cells by the row numbers of their indices, (n,) each."""
+        from plait.data.cells.mixing import exponential, mix
+
+        words = np.full(len(columns[0]) if columns else 1, self._start, np.uint64)
+        for column in columns:
+            mix(words, np.ascontiguousarray(column))
+        draws = np.empty(len(words))
+        exponential(words, LEAST, draws)
+        return draws
+
+    @property
+    def _start(self) -> np.uint64:
+        """Where the words of all cells begin."""
+        return np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a table of weights has at listed cells whose links weigh a draw each, beside a base that all cells weigh.
+
+    sign: +1 for what is added to the base, −1 for what is taken from it; 0 elsewhere. A listed 0 weighs 1.
+    """
+
+    draws: Draws
+    base: float
+    sign: float
+
+    def __call__(self, columns: Sequence[AnyArray], values: AnyArray) -> Array:
+        """At cells with these values, (n,)."""
+        weights = np.where(values > 0, self.draws(columns), 1.0)
+        return np.maximum(self.sign * (weights - self.base), 0.0)
