@@ -14,6 +14,7 @@ from plait.cli import app
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import CellsOnDisk
 from plait.execute import Reference, Threads
+from plait.fitting.ranks import rule, side_weights
 from plait.report import run
 from tests.cases import assert_same, bits
 from tests.finely import cut_finely
@@ -264,14 +265,43 @@ def test_a_resumed_fit_has_the_bits_of_one_that_was_not_interrupted(tmp_path):
 def test_what_needs_all_links_in_memory_is_refused_with_a_cure(tmp_path):
     path = tmp_path / "v.blocks"
     plait.pack(CP3, {"visits": visits()}, path)
-    with pytest.raises(plait.SettingError, match=r"finding a rank needs all links in memory[^$]*rank=20"):
-        plait.fit(CP3, path)
     with pytest.raises(plait.SettingError, match="a free factor over pairs"):
         plait.fit("visits[user, act, place] = U[user, r] A[act, r] P[place, r] + M[user, place]", path, **HOW)
     with pytest.raises(plait.DataError, match=r"the blocks in .* are of visits\[user, act, place\]"):
         plait.fit("visits[user, place] = U[user, r] P[place, r]", path, **HOW)
     with pytest.raises(plait.DataError, match="are of visits; there is no relation tags"):
         plait.fit(COUPLED, path, **HOW)
+
+
+@pytest.mark.parametrize("asked", ["auto", "bound"])
+def test_a_rank_is_found_as_in_memory(tmp_path, monkeypatch, asked):
+    table = plait.Relation(visits(), observed=0.5)
+    plait.pack(CP3, {"visits": table}, tmp_path / "v.blocks")
+    monkeypatch.setattr(rule, "SIZES", (1, 2, 3, 4, 6, 8))
+    how = {"rank": asked, "seed": 5, "sweeps": 3}
+    memory, disk = (plait.fit(CP3, data, **how) for data in ({"visits": table}, tmp_path / "v.blocks"))
+    assert disk.settings["rank_by"] == memory.settings["rank_by"]
+    assert len(disk.settings["rank_by"]["tried"]) > 1
+    assert bits(disk) == bits(memory)
+    monkeypatch.setattr(rule, "ENTRIES", 1000)
+    with pytest.raises(plait.SettingError, match=r"rank is to be found, but among 1,180 links none[^$]*rank=20"):
+        plait.fit(CP3, tmp_path / "v.blocks", **how)
+
+
+@pytest.mark.parametrize("on_disk", ["visits", "tags"])
+def test_a_weight_is_found_as_in_memory(tmp_path, monkeypatch, on_disk):
+    monkeypatch.setattr(side_weights, "OTHERS", (0.1, 3.0))
+    monkeypatch.setattr(side_weights, "SURE", -9.0)  # any other weight will do
+    data = {"visits": visits(), "tags": plait.Relation(tags(), weight="auto")}
+    text = CP3 if on_disk == "visits" else COUPLED.splitlines()[1]
+    plait.pack(text, {on_disk: data[on_disk]}, tmp_path / "v.blocks", labels={"place": range(25)})
+    mixed = data | {on_disk: tmp_path / "v.blocks"}
+    memory, disk = (plait.fit(COUPLED, given, labels={"place": range(25)}, **HOW) for given in (data, mixed))
+    assert memory.settings["weights"]["tags"] != 1
+    assert disk.settings["weights"] == memory.settings["weights"]
+    assert_same(memory, disk)
+    disk.save(tmp_path / "run")
+    np.testing.assert_array_equal(plait.load(tmp_path / "run").known["tags"].weights, memory.known["tags"].weights)
 
 
 def test_a_block_that_vanishes_or_is_cut_short_during_a_fit_is_named(tmp_path):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plait.data.binding.known import Known
 from plait.data.blocks.grown import disk_of
 from plait.data.blocks.table import CellsOnDisk
-from plait.data.cells.fibres import Fibres
+from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.terms import Table, Term
@@ -99,4 +99,6 @@ def restored(known: Known, name: str, indices: tuple[str, ...], said: Mapping[st
     hidden = {tuple(over): arrays[f"{name}/hidden/{n}"] for n, over in enumerate(said["hidden"])}
     rule = Rule(**{word: said[word] for word in NUMBERS}, seen=seen, hidden=hidden)
     weights = Weights(indices, known.shape, weight_terms(name, said["weights"], arrays, known))
+    if isinstance(known.links, FoundElsewhere):  # blocks say what links weighed when they were packed
+        known = replace(known, weights=np.broadcast_to(rule.weight, len(known)))
     return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))

@@ -1,7 +1,7 @@
 """Blocks on disk as data of a model: alone, or beside tables in memory."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 
 from plait.data.binding.bind import bind, together
+from plait.data.blocks.folder import read_manifest
 from plait.data.blocks.packed import Packed, PackedRelation
 from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
+from plait.data.cells.fibres import Fibres
+from plait.data.cells.trees import narrow
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables, close
-from plait.data.observing.observed import open_weights
+from plait.data.observing.observed import observe, open_weights
 from plait.data.observing.rule import Rule
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import Groups, groups_of
 from plait.data.observing.weights import Weights
-from plait.data.reading.relation import Relation
+from plait.data.reading.relation import AUTO, Relation
 from plait.data.reading.scanned import is_scan
 from plait.errors import DataError, SettingError
 from plait.forked import refuse_in_fork
@@ -155,6 +158,7 @@ class OnDisk:
             columns=dict(packed.columns),
             value=packed.options["value"],
             diagonal=packed.diagonal,
+            open_weight=packed.options["weight"] == AUTO,
             groups=groups,
             self_links=packed.self_links,
             rule=_rule(packed, equation, together(missing, aside, names)),
@@ -195,6 +199,33 @@ def _rule(packed: PackedRelation, equation: Equation, hidden: Tables) -> Rule:
         {index: vector for index, vector in universe.items() if not vector.all()},
         {over: coords for over, coords in hidden.items() if len(over) < len(equation.indices)},
     )
+
+
+def in_memory(relation: BoundRelation, names: Mapping[str, Labels]) -> BoundRelation:
+    """A relation as `bind` has it, its links read from blocks where they are there; names: by index."""
+    if not isinstance(relation.links, CellsOnDisk) or relation.rule is None:
+        return relation
+    packed, rule, indices = relation.links.packed, relation.rule, relation.indices
+    coords, values = CellsOnDisk.of_packed(packed, relation.groups, listed=True).read()
+    own = np.where(values > 0, 1.0, rule.zero) if packed.zeros else np.broadcast_to(1.0, len(values))
+    universe = packed.seen if rule.universe == "relation" else {}
+    hidden = together(dict(packed.missing), dict(packed.hidden), names)
+    listed = Fibres.of(indices, relation.shape, coords)
+    M = observe(
+        indices, relation.shape, listed, own, rule.unlisted, universe, hidden, rule.weight, relation.groups
+    )  # fmt: skip
+    links, cell_weights = listed, M.listed
+    if packed.zeros:
+        there = values > 0
+        links, values, cell_weights = Fibres.of(indices, relation.shape, coords[there]), values[there], M.listed[there]
+    return replace(relation, links=links, stored=narrow(values), cell_weights=cell_weights, weights=M.weights)
+
+
+def asks_for_weights(data: Any) -> bool:
+    """Whether a folder of blocks among the data has a relation whose weight is to be found."""
+    given = data.values() if isinstance(data, Mapping) else [data]
+    folders = [one.path if isinstance(one, Packed) else one for one in given if _is_folder(one)]
+    return any(said.get("open_weight") for one in folders for said in read_manifest(Path(one))["relations"].values())
 
 
 def refuse_packed(data: Data, what: object, cure: str, relations: Collection[str] | None = None) -> None:

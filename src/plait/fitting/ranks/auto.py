@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from plait.data.bound import Data
-from plait.fitting.ranks.hidden import Aside, put_aside
+from plait.fitting.ranks.hidden import Aside, can_hold, put_aside
 from plait.fitting.ranks.rule import Scale, by_rule
 from plait.result import Fit
 from plait.types import Array
@@ -110,7 +110,8 @@ class _Search:
 def _judged(data: Data) -> str | None:
     """The first relation with latent indices and enough links that is to be predicted: its weight is no open one."""
     names = (e.relation for e in data.model.equations if e.latent and not data.relations[e.relation].open_weight)
-    return next((name for name in names if len(data.relations[name].links) >= FEWEST), None)
+    found = next((name for name in names if len(data.relations[name].links) >= FEWEST), None)
+    return found if found is None or can_hold(data.relations[found]) else None
 
 
 def _first(scale: Scale) -> int | None:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from plait.answer.predict.prediction import columns
+from plait.data.blocks.binding import in_memory
 from plait.data.bound import BoundRelation, Data
-from plait.data.cells.fibres import Fibres
+from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.keys import columns_of, find, pack, pack_pair
 from plait.data.observing.undirected import canonical, orders, writing
 from plait.data.observing.weights import Weights
+from plait.machine import memory
 from plait.result import Fit
 from plait.types import Array, Flags
 
@@ -22,6 +24,8 @@ Cells = NDArray[np.int64]
 
 ZEROS = 10  # that are put aside with every link
 ROUNDS = 20  # of draws for them
+BYTES = 60  # that a link takes while it is bound in memory, about
+SHARE = 0.25  # of the machine's memory that links on disk may take
 LEAST = 1e-300  # probability of a cell that was thought impossible
 
 
@@ -51,10 +55,12 @@ class Aside:
 def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generator) -> Aside | None:
     """Hide a fraction of a relation's links and, ten for each, of its zeros; None where there are too few links.
 
+    Those on disk are read into memory: they are few enough wherever settings are tried (`can_hold`).
+
     Where two indices share an axis, the mirror images of a cell are hidden with it: a friendship listed both ways would
     tell itself.
     """
-    bound = data.relations[relation]
+    bound = in_memory(data.relations[relation], data.labels)
     axes = [data.labels[index].axis for index in bound.indices]
     links = bound.cells.astype(np.int64)
     kinds = np.unique(_canonical(links, axes, bound.shape), return_inverse=True)[1]
@@ -74,6 +80,12 @@ def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generat
     left = replace(data, relations={**data.relations, relation: _without(bound, hidden)})
     tested = hidden[writing(hidden, bound.groups) == 0]  # of a pair that is one cell, one writing
     return Aside(left, relation, tested, _values(bound, tested))
+
+
+def can_hold(relation: BoundRelation) -> bool:
+    """Whether the links of a relation are in memory, or would be little beside it."""
+    on_disk = isinstance(relation.links, FoundElsewhere)
+    return not on_disk or len(relation.links) * BYTES <= SHARE * memory()
 
 
 def _canonical(cells: Cells, axes: Sequence[str], shape: Sequence[int]) -> NDArray[np.integer]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.blocks.binding import refuse_packed
 from plait.data.bound import Data
+from plait.data.cells.fibres import FoundElsewhere
 from plait.errors import SettingError, suggestion
 from plait.fitting.begin import bound_data, prepare
 from plait.fitting.members import Runner
@@ -42,7 +42,6 @@ def settle(model: Model, data: Mapping[str, Any] | Data, given: Options, say: Sa
     if not open_rank and not asks_for_weights(data):
         return data, given
     bound, given = bound_data(model, data, given.labels), replace(given, labels=None)
-    refuse_packed(bound, "finding a rank", f"Say how large: {Argument('rank', 20)}.")
     if bound.open_weights:
         check_target(bound, given.fixed)
     if open_rank:
@@ -99,12 +98,25 @@ def settle_rank(data: Data, given: Options, say: Say) -> Options:
     given = replace(given, seed=secrets.randbits(63) if given.seed is None else given.seed)
     scale = scale_of(data, _given_sizes(data, given), GENEROUS if given.method == "vb" else SPARING)
     size = by_rule(scale)
+    _refuse_guess(data, scale)
     prepare(data.model, data, replace(given, rank=scale.ranks(size)), warn=False)  # what is wrong is said before
     if asked == "bound":
         return _by_bound(data, given, scale, say)
     found = _predicting(given, scale, say)
     tried = [[size, score] for size, score in found.tried.items()]
     return replace(given, rank=found.ranks, rank_by={"asked": asked, "way": found.way, "tried": tried})
+
+
+def _refuse_guess(data: Data, scale: Scale) -> None:
+    """Refuse to find a rank where blocks on disk have so many links that none could be tried."""
+    links = sum(len(relation.links) for relation in data.relations.values())
+    on_disk = any(isinstance(relation.links, FoundElsewhere) for relation in data.relations.values())
+    if on_disk and scale.room and not scale.affords(scale.sizes[0]):
+        raise SettingError(
+            f"{Argument('rank')} is to be found, but among {links:,} links none can be tried.",
+            where=Argument("rank"),
+            cure=f"Say how large: {Argument('rank', 20)}.",
+        )
 
 
 def _predicting(given: Options, scale: Scale, say: Say) -> Found:

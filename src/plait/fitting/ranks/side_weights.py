@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from plait.data.blocks.binding import asks_for_weights as asked_on_disk
 from plait.data.bound import Data
 from plait.data.reading.relation import AUTO, Relation
 from plait.errors import SettingError
 from plait.fitting.ranks.auto import FEWEST, FRACTION, MEMBERS, SURE, WORK
-from plait.fitting.ranks.hidden import Aside, put_aside
+from plait.fitting.ranks.hidden import Aside, can_hold, put_aside
 from plait.result import Fit
 from plait.saying import Argument
 from plait.types import Array
@@ -25,7 +26,8 @@ def asks_for_weights(data: Mapping[str, Any] | Data) -> bool:
     """Whether some relation's weight is to be found."""
     if isinstance(data, Data):
         return bool(data.open_weights)
-    return isinstance(data, Mapping) and any(isinstance(r, Relation) and r.weight == AUTO for r in data.values())
+    given = data.values() if isinstance(data, Mapping) else ()
+    return asked_on_disk(data) or any(isinstance(r, Relation) and r.weight == AUTO for r in given)
 
 
 def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
@@ -121,7 +123,8 @@ def _untold(data: Data, target: str, work: float) -> str | None:
     """Why weights stay 1; None where they can be tried."""
     if len(data.relations[target].links) < FEWEST:
         return f"default: {target} has fewer than {FEWEST} links"
-    return "default: too many links to try others" if work > WORK else None
+    few = work <= WORK and can_hold(data.relations[target])
+    return None if few else "default: too many links to try others"
 
 
 def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str, Any]:
