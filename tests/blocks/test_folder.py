@@ -131,13 +131,13 @@ def test_errors_of_the_reading_thread_are_raised(packed):
 def test_cells_are_found_on_disk(packed):
     table, relation = rows(), packed.relations["v"]
     cells = np.stack([packed.labels[index].encode(table[index]) for index in "ijk"], axis=1)
-    np.testing.assert_array_equal(relation.find(cells)[0], table["value"].to_numpy())
+    np.testing.assert_array_equal(relation.find(cells).values, table["value"].to_numpy())
     known = {tuple(cell) for cell in cells.tolist()}
     others = np.random.default_rng(1).integers(0, relation.shape, (500, 3))
     values = dict(zip(map(tuple, cells.tolist()), table["value"]))
-    found, listed = relation.find(others)
-    np.testing.assert_array_equal(found, [values.get(tuple(cell), 0) for cell in others.tolist()])
-    np.testing.assert_array_equal(listed, [tuple(cell) in known for cell in others.tolist()])
+    found = relation.find(others)
+    np.testing.assert_array_equal(found.values, [values.get(tuple(cell), 0) for cell in others.tolist()])
+    np.testing.assert_array_equal(found.listed, [tuple(cell) in known for cell in others.tolist()])
     for index, row in (("i", 3), ("j", 2)):
         place = "ijk".index(index)
         found, numbers = relation.links_of(index, row)

@@ -130,6 +130,45 @@ def test_blocks_are_never_read_as_a_whole(tmp_path, monkeypatch):
     assert len(loaded.top("visits", 3, given={"user": 8000}, new={"visits": NEWCOMERS.with_columns(user=pl.lit(8000))}))
 
 
+def weighed(zeros):
+    """Visits with weights of their own, some of them 0, and zeros among them."""
+    table, rng = visits(), np.random.default_rng(3)
+    table = table.with_columns(w=pl.Series(rng.choice([0.0, 0.2, 1.0, 2.5], len(table))))
+    return table.with_columns(value=pl.when(pl.int_range(pl.len()) % 5 == 0).then(0 if zeros else 1).otherwise("value"))
+
+
+OWN = {
+    "links": plait.Relation(weighed(False), weight="w"),
+    "listed cells": plait.Relation(weighed(True), weight="w", observed="listed"),
+    "links among light zeros": plait.Relation(weighed(False), weight="w", observed=0.3),
+    "light zeros that are listed": plait.Relation(weighed(True).drop("w"), observed=0.3),
+    "bernoulli": plait.Relation(weighed(False).drop("value"), weight="w", likelihood="bernoulli"),
+}
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_cells_that_weigh_differently(tmp_path, way):
+    memory, disk = both(tmp_path, OWN[way])
+    assert_same(memory, disk)  # to rounding: cells that are no links are cut into leaves with the others
+    disk.save(tmp_path / "run")
+    disk = plait.load(tmp_path / "run")
+    cells = np.concatenate([np.argwhere(np.ones((9, 6, 9))), memory.known["visits"].cells[::7].astype(np.int64)])
+    M = memory.known["visits"].observed.at(cells)
+    np.testing.assert_allclose(disk.known["visits"].observed.at(cells), M, rtol=1e-12)
+    assert_frame_equal(disk.coupling(), memory.coupling(), rel_tol=1e-9)
+    assert_frame_equal(disk.surprising("visits"), memory.surprising("visits"), rel_tol=1e-9)
+    cell = {"user": 1, "act": 2, "place": 3}
+    assert str(disk.explain("visits", cell)) == str(memory.explain("visits", cell))
+    later = LATER if way != "bernoulli" else LATER.drop("value").filter(pl.col("user") > 0)
+    assert_same(memory.update({"visits": later}), disk.update({"visits": later}))
+
+
+def test_cells_that_weigh_differently_and_are_drawn(tmp_path):
+    memory, disk = both(tmp_path, OWN["light zeros that are listed"], restarts=2, bootstrap=True)
+    for a, b in zip(memory.members, disk.members):
+        assert_same(a, b)
+
+
 def test_guests_beside_blocks_and_tables(tmp_path):
     data = {"visits": visits(), "tags": tags()}
     plait.pack(CP3, {"visits": visits()}, tmp_path / "v.blocks")

@@ -74,7 +74,7 @@ def in_memory(known: Known) -> Links:
     if not isinstance(known.links, GrownCells):
         return Links(np.zeros((0, len(known.shape)), np.uint32), np.zeros(0), np.zeros(0))
     cells, values = known.links.beside, known.links.more
-    return Links(cells, values, np.asarray(known.weights)[: len(cells)])
+    return Links(cells, values, known.links.own_weights() * np.asarray(known.weights)[: len(cells)])
 
 
 def _late(cells: AnyArray, settled: list[int]) -> NDArray[np.bool_]:

@@ -151,7 +151,7 @@ def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -
     if not isinstance(known.links, GrownCells):
         return 0.0
     old, more = known.links.disk.find(known.links.beside), known.links.more
-    both, weights = old > 0, np.broadcast_to(known.weights[:1], int(np.count_nonzero(old > 0)))
+    both, weights = old > 0, in_memory(known).weights[old > 0]
     if not both.any():
         return 0.0
     whole, *parts = (

@@ -44,7 +44,7 @@ class PackedLinks:
 
     @property
     def _at_links(self) -> "AtLinks":
-        return AtLinks(self.packed.indices, self.weight, self.draws)
+        return AtLinks(self.packed.indices, self.weight, self.draws, self.packed.has_weights)
 
     def tables(self, plan: Plan, forest: Forest) -> list[PackedTable]:
         """The blocks, for the only pass of a plan."""
@@ -98,7 +98,8 @@ class PackedLinks:
             for own, numbers in zip(found, (values, np.asarray(weights), logs)):
                 own.append(numbers)
         values, weights, logs = map(np.concatenate, found)
-        return Looked(values, weights if self.draws is not None else np.broadcast_to(self.weight, len(values)), logs)
+        alike = self.draws is None and not self.packed.has_weights
+        return Looked(values, np.broadcast_to(self.weight, len(values)) if alike else weights, logs)
 
     def _pieces(self) -> Iterator[tuple[list[AnyArray], Array, Array]]:
         """Row numbers by index, values and weights of some links at a time, none of two blocks."""
@@ -109,25 +110,31 @@ class PackedLinks:
                 there = slice(None) if entries.min() > 0 else entries > 0
                 some = [column[at : at + PIECE][there] for column in columns]
                 values = entries[there].astype(np.float64)
-                yield some, values, self._at_links(some, len(values))
+                own = tree.beside[0][at : at + PIECE][there] if tree.beside else None
+                yield some, values, self._at_links(some, len(values), own)
 
 
 @dataclass(frozen=True)
 class AtLinks:
-    """M at links: a number, times a draw for each where there are draws; indices: in the order that draws take."""
+    """M at links: a number, times a draw for each where there are draws, and the weights that they have themselves.
+
+    indices: in the order that draws take; own: whether they have any.
+    """
 
     indices: tuple[str, ...]
     weight: float
     draws: Draws | None
+    own: bool
 
-    def __call__(self, columns: Sequence[AnyArray], count: int) -> Array:
-        """At links by the row numbers of the indices."""
-        return np.broadcast_to(self.weight, count) if self.draws is None else self.draws(columns) * self.weight
+    def __call__(self, columns: Sequence[AnyArray], count: int, own: Array | None) -> Array:
+        """At links by the row numbers of the indices, and their own weights."""
+        M = np.broadcast_to(self.weight, count) if own is None else own * self.weight
+        return M if self.draws is None else self.draws(columns) * M
 
     @property
     def plain(self) -> bool:
         """Whether it is 1 everywhere."""
-        return self.weight == 1.0 and self.draws is None
+        return self.weight == 1.0 and self.draws is None and not self.own
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ class Dressed:
 
     def _entries(self, tree: FibreTree, columns: Sequence[AnyArray], values: Array) -> AnyArray:
         """M·X, or M, which of a listed 0 is none."""
-        M = np.ascontiguousarray(self.weights(columns, len(tree)))
+        M = np.ascontiguousarray(self.weights(columns, len(tree), tree.beside[0] if tree.beside else None))
         if self._valued:
             return self.likelihood.entries(values, M)
         M = np.where(values > 0, M, 0.0) if (values == 0).any() else M

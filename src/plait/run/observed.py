@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
+from plait.data.blocks.binding import has_own_weights
 from plait.data.blocks.grown import disk_of
 from plait.data.blocks.table import CellsOnDisk
+from plait.data.cells.draws import Weighing
 from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.rule import Box, Rule
@@ -47,8 +49,17 @@ def _is_of(table: Table, known: Known) -> bool:
     return table.cells is known.links or table.elsewhere
 
 
-def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: Known | None = None) -> tuple[Term, ...]:
-    """The terms of weights again."""
+def _listed(disk: CellsOnDisk, coefficient: float, rule: Rule | None) -> CellsOnDisk:
+    """What blocks on disk list, as a term of M has it."""
+    if rule is None or not has_own_weights(disk.packed):
+        return CellsOnDisk.of_packed(disk.packed, disk.groups, listed=True)
+    return disk.weighing(Weighing(rule.unlisted, rule.zero, 1.0 if coefficient > 0 else -1.0))
+
+
+def weight_terms(
+    name: str, said: list[dict[str, Any]], arrays: Arrays, known: Known | None = None, rule: Rule | None = None
+) -> tuple[Term, ...]:
+    """The terms of weights again; known, rule: of M, what it is about."""
     terms = []
     for t, entry in enumerate(said):
         vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
@@ -58,7 +69,7 @@ def weight_terms(name: str, said: list[dict[str, Any]], arrays: Arrays, known: K
             values = arrays[f"{name}/{t}/values"]
             if cells is None and known is not None:
                 disk = disk_of(known.links)
-                cells = known.links if disk is None else CellsOnDisk.of_packed(disk.packed, disk.groups, listed=True)
+                cells = known.links if disk is None else _listed(disk, entry["coefficient"], rule)
             assert cells is not None
             values = np.broadcast_to(values, len(cells)) if len(values) == 1 else values
             table = Table(tuple(entry["table"]), cells, values)
@@ -98,7 +109,7 @@ def restored(known: Known, name: str, indices: tuple[str, ...], said: Mapping[st
     seen = {index: arrays[f"{name}/seen/{index}"] for index in said["seen"]}
     hidden = {tuple(over): arrays[f"{name}/hidden/{n}"] for n, over in enumerate(said["hidden"])}
     rule = Rule(**{word: said[word] for word in NUMBERS}, seen=seen, hidden=hidden)
-    weights = Weights(indices, known.shape, weight_terms(name, said["weights"], arrays, known))
+    weights = Weights(indices, known.shape, weight_terms(name, said["weights"], arrays, known, rule))
     if isinstance(known.links, FoundElsewhere):  # blocks say what links weighed when they were packed
         known = replace(known, weights=np.broadcast_to(rule.weight, len(known)))
     return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))

@@ -72,8 +72,9 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
     observed = known.observed
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
         return _unlikely(fit, relation, _in_pieces(_listed(fit, relation, observed)), k, links=False)
-    # What blocks on disk list is among the other cells, too.
-    here = tuple(term for term in observed.terms if term.table is None or not term.table.elsewhere)
+    # Cells that blocks on disk add to are among the others, too.
+    adds = [term for term in observed.terms if term.table is not None and term.table.elsewhere and term.coefficient > 0]
+    here = tuple(term for term in observed.terms if term not in adds)
     return _searched(fit, equation, replace(observed, terms=here), k)
 
 
@@ -108,7 +109,8 @@ class _Zeros(Candidates):
         axes = [Axis((place,), np.arange(size)[:, None], whole=True) for place, size in enumerate(shape)]
         super().__init__(fit, relation, axes, False, Closed(observed.indices, shape, {}), ())
         self.observed = observed
-        self.axes = exposed([observed], self.axes)
+        opened = tuple(term for term in observed.terms if term.coefficient > 0)
+        self.axes = exposed([replace(observed, terms=opened)], self.axes)
 
     def __call__(self, rows: Rows) -> Flags:
         return super().__call__(rows) & (self.observed.at(rows) > 0)

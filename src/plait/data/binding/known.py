@@ -29,6 +29,7 @@ class Known:
     is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
     groups: places of indices whose order says nothing (`observing.undirected`); cells are in their canonical writing,
     and every question here may be asked in any. kind: whose table the data were, which is what `top` answers with.
+    Of links on disk, weights are those of the relation alone: `among` and `pieces` know what each of them weighs.
     rule, boxes: how cells of new entities would be observed, and M in boxes; none in runs of earlier versions.
     """
 
@@ -60,7 +61,8 @@ class Known:
     def _read(self) -> tuple[AnyArray, Array]:
         """Cells and values; those on disk are read as a whole."""
         if isinstance(self.links, FoundElsewhere):
-            return self.links.read()
+            found = self.links.read()
+            return found.cells, found.values
         cells = self.links.cells() if isinstance(self.links, Fibres) else self.links
         return cells, self.stored.astype(np.float64, copy=False)
 
@@ -81,8 +83,8 @@ class Known:
     def pieces(self, size: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
         """All of them, so many at a time: cells (m, order), values and weights (m,); of blocks as these have them."""
         if isinstance(self.links, FoundElsewhere):
-            for cells, values in self.links.pieces(size):
-                yield np.asarray(cells, np.int64), values, np.broadcast_to(self.weights[:1], len(values))
+            for cells, values, own in self.links.pieces(size):
+                yield np.asarray(cells, np.int64), values, own * self.weights[0]
             return
         weights = np.broadcast_to(np.asarray(self.weights, np.float64), len(self))
         for lo in range(0, len(self), size):
@@ -122,8 +124,8 @@ class Known:
         """Where links are on disk, those of them that are wanted, in memory; else all, as they are."""
         if not isinstance(self.links, FoundElsewhere):
             return self
-        cells, values = self.links.read(keep)
-        return replace(self, links=cells, stored=values, weights=self.weights[: len(values)])
+        cells, values, own = self.links.read(keep)
+        return replace(self, links=cells, stored=values, weights=own * self.weights[: len(values)])
 
     @cached_property
     def observed(self) -> Weights:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from plait.data.bound import BoundRelation, Data
-from plait.data.cells.draws import Drawn, Draws
+from plait.data.cells.draws import Draws, Weighing
 from plait.data.cells.fibres import FoundElsewhere
 from plait.data.cells.keys import columns_of
 from plait.data.observing.terms import Table, Term
@@ -37,9 +37,9 @@ def _reweighed(relation: BoundRelation, draws: Draws) -> BoundRelation:
 def _on_disk(relation: BoundRelation, links: FoundElsewhere, draws: Draws) -> BoundRelation:
     """The same where links are not in memory: what each weighs is drawn when it is read."""
     assert relation.rule is not None
-    base, weight = relation.rule.unlisted, relation.rule.weight
+    rule = relation.rule
     terms = [term for term in relation.weights.terms if term.table is None or not term.table.elsewhere]
-    for sign in (-1.0, 1.0) if base > 0 else (1.0,):
-        cells = links.weighing(Drawn(draws, base, sign))
-        terms.append(Term(sign * weight, {}, Table(relation.indices, cells, np.broadcast_to(1.0, len(cells)))))
+    for sign in (-1.0, 1.0) if rule.unlisted > 0 else (1.0,):
+        cells = links.weighing(Weighing(rule.unlisted, rule.zero, sign, draws))
+        terms.append(Term(sign * rule.weight, {}, Table(relation.indices, cells, np.broadcast_to(1.0, len(cells)))))
     return replace(relation, links=links.drawn(draws), weights=replace(relation.weights, terms=tuple(terms)))

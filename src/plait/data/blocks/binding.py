@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from plait.data.blocks.packed import Packed, PackedRelation
 from plait.data.blocks.reader import Reader, SameHashError
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
+from plait.data.cells.draws import Weighing
 from plait.data.cells.fibres import Fibres
+from plait.data.cells.ranges import PIECE
 from plait.data.cells.trees import narrow
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables, close
@@ -29,7 +31,6 @@ from plait.errors import DataError, SettingError
 from plait.forked import refuse_in_fork
 from plait.model.model import Equation, Model
 from plait.saying import Place
-from plait.types import AnyArray
 
 READING = 1 << 28  # bytes that reading a table in batches may take, about
 
@@ -121,18 +122,6 @@ class OnDisk:
                 where=place,
                 cure="Write the equation with these indices and axes, or pack again for this model.",
             )
-        if packed.has_weights:
-            raise DataError(
-                "the blocks have a weight for every cell, and only links of one weight are summed from a disk.",
-                where=place,
-                cure="Pack without a weight column, or fit in memory.",
-            )
-        if packed.zeros and not isinstance(packed.options["observed"], str):
-            raise DataError(
-                f"{packed.zeros:,} zeros are listed, and zeros that are not listed weigh {packed.options['observed']}.",
-                where=place,
-                cure="Leave listed zeros out and pack again.",
-            )
 
     def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
         """The relation as a fit needs it."""
@@ -140,7 +129,8 @@ class OnDisk:
         shape = tuple(len(names[index]) for index in indices)
         packed = self.packed.sized(shape)
         missing, aside = dict(packed.missing), dict(packed.hidden)
-        weights = _observed(packed, groups, together(missing, aside, names))
+        rule = _rule(packed, equation, together(missing, aside, names))
+        weights = _observed(packed, groups, rule, together(missing, aside, names))
         axes = [names[index].axis for index in indices]
         return BoundRelation(
             name=self.name,
@@ -161,22 +151,38 @@ class OnDisk:
             open_weight=packed.options["weight"] == AUTO,
             groups=groups,
             self_links=packed.self_links,
-            rule=_rule(packed, equation, together(missing, aside, names)),
+            rule=rule,
         )
 
 
-def _observed(packed: PackedRelation, groups: Groups, hidden: dict[tuple[str, ...], AnyArray]) -> Weights:
+def _observed(packed: PackedRelation, groups: Groups, rule: Rule, hidden: Tables) -> Weights:
     """M everywhere: what listed cells have besides others is a table on disk."""
-    indices, shape, unlisted = packed.indices, packed.shape, _unlisted(packed)
-    universe = packed.seen if packed.options["universe"] == "relation" else {}
-    cells = CellsOnDisk.of_packed(packed, groups, listed=True)
-    listed = Table(indices, cells, np.broadcast_to(1.0, len(cells)))
+    indices, shape, unlisted = packed.indices, packed.shape, rule.unlisted
+    universe = packed.seen if rule.universe == "relation" else {}
     terms: tuple[Term, ...] = ()
     if unlisted > 0:
         terms = (open_weights(indices, shape, universe, hidden) * (unlisted * packed.weight)).terms
-    if unlisted < 1:
+    tables = [Weighing(unlisted, rule.zero, sign) for sign in (-1.0, 1.0)] if has_own_weights(packed) else []
+    for table in tables:
+        cells = CellsOnDisk.of_packed(packed, groups).weighing(table)
+        if _is_anything(cells):
+            terms += (Term(table.sign * packed.weight, {}, Table(indices, cells, np.broadcast_to(1.0, len(cells)))),)
+    if unlisted < 1 and not tables:
+        cells = CellsOnDisk.of_packed(packed, groups, listed=True)
+        listed = Table(indices, cells, np.broadcast_to(1.0, len(cells)))
         terms += (Term((1.0 - unlisted) * packed.weight, {}, listed),)
     return Weights(indices, shape, terms)
+
+
+def has_own_weights(packed: PackedRelation) -> bool:
+    """Whether listed cells do not all weigh the same."""
+    return packed.has_weights or (packed.zeros > 0 and not isinstance(packed.options["observed"], str))
+
+
+def _is_anything(cells: CellsOnDisk) -> bool:
+    """Whether a table of weights has anything but zeros; a pass over the blocks at most."""
+    table, own = cast(Weighing, cells.table), cells.packed.has_weights
+    return any(table((), piece.values, piece.weights if own else None).any() for piece in cells.pieces(PIECE))
 
 
 def _unlisted(packed: PackedRelation) -> float:
@@ -206,8 +212,9 @@ def in_memory(relation: BoundRelation, names: Mapping[str, Labels]) -> BoundRela
     if not isinstance(relation.links, CellsOnDisk) or relation.rule is None:
         return relation
     packed, rule, indices = relation.links.packed, relation.rule, relation.indices
-    coords, values = CellsOnDisk.of_packed(packed, relation.groups, listed=True).read()
-    own = np.where(values > 0, 1.0, rule.zero) if packed.zeros else np.broadcast_to(1.0, len(values))
+    coords, values, own = CellsOnDisk.of_packed(packed, relation.groups, listed=True).read()
+    if not packed.has_weights and packed.zeros:
+        own = np.where(values > 0, 1.0, rule.zero)
     universe = packed.seen if rule.universe == "relation" else {}
     hidden = together(dict(packed.missing), dict(packed.hidden), names)
     listed = Fibres.of(indices, relation.shape, coords)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.blocks.table import CellsOnDisk
-from plait.data.cells.fibres import FoundElsewhere, Keep
+from plait.data.cells.fibres import FoundElsewhere, Keep, Read
 from plait.data.cells.keys import Lookup, coordinate_type
 from plait.data.cells.sorting import sort_cells
 from plait.types import AnyArray, Array
@@ -52,21 +52,28 @@ class GrownCells(FoundElsewhere):
 
     def cells(self) -> AnyArray:
         """All of them, (n, order)."""
-        return self.read()[0]
+        return self.read().cells
 
-    def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
-        """All or some into memory: cells (n, order) in lexicographic order, and their values."""
+    def read(self, keep: Keep | None = None) -> Read:
+        """All or some into memory, in lexicographic order."""
         own = np.ones(len(self.more), bool) if keep is None else keep(self.beside)
-        return summed([self.disk.read(keep), (self.beside[own], self.more[own])], self.sizes)
+        return summed([self.disk.read(keep), Read(self.beside[own], self.more[own], np.ones(own.sum()))], self.sizes)
 
-    def pieces(self, size: int) -> Iterator[tuple[AnyArray, Array]]:
-        """All cells (m, order) and their values, at most so many at a time: those on disk, then all others."""
-        for cells, values in self.disk.pieces(size):
-            at, there = self._lookup.find(cells)
-            yield cells, values + (np.where(there, self.more[at], 0.0) if len(self.more) else 0.0)
+    def pieces(self, size: int) -> Iterator[Read]:
+        """All cells, at most so many at a time: those on disk, then all others."""
+        for piece in self.disk.pieces(size):
+            at, there = self._lookup.find(piece.cells)
+            more = np.where(there, self.more[at], 0.0) if len(self.more) else 0.0
+            yield piece._replace(values=piece.values + more)
         new = np.flatnonzero(~self.disk.contain(self.beside))
         for lo in range(0, len(new), size):
-            yield self.beside[new[lo : lo + size]].astype(np.int64), self.more[new[lo : lo + size]]
+            some = new[lo : lo + size]
+            yield Read(self.beside[some].astype(np.int64), self.more[some], np.ones(len(some)))
+
+    def own_weights(self) -> Array:
+        """What the cells beside those on disk weigh, (m,): one that is there, too, has the weight that it has there."""
+        found = self.disk.packed.has_weights
+        return self.disk.own_weights(self.beside) if found else np.broadcast_to(1.0, len(self.more))
 
     @cached_property
     def _lookup(self) -> Lookup:
@@ -82,21 +89,23 @@ def with_more(links: FoundElsewhere, sizes: tuple[int, ...], cells: AnyArray, va
     """Links on disk, perhaps with some beside them, and more of them: cells (k, order), values (k,) over 0."""
     disk = disk_of(links)
     assert disk is not None
-    parts = [(links.beside, links.more)] if isinstance(links, GrownCells) else []
-    beside, more = summed([*parts, (cells, values)], sizes)
+    parts = [Read(links.beside, links.more, np.ones(len(links.more)))] if isinstance(links, GrownCells) else []
+    beside, more, _ = summed([*parts, Read(cells, values, np.ones(len(values)))], sizes)
     disk = disk.sized(sizes)
     count = len(disk) + int(np.count_nonzero(~disk.contain(beside)))
     return GrownCells(disk.indices, sizes, (), (), count, disk, beside, more)
 
 
-def summed(parts: list[tuple[AnyArray, Array]], sizes: tuple[int, ...]) -> tuple[AnyArray, Array]:
-    """Cells and values of several kinds in one order, each cell once: its values add up, in the order of the parts."""
+def summed(parts: list[Read], sizes: tuple[int, ...]) -> Read:
+    """Cells of several kinds in one order, each once: its values add up, and it weighs what it does in the first."""
     kind = coordinate_type(sizes)
-    cells = np.concatenate([own.astype(kind, copy=False) for own, _ in parts])
-    values = np.concatenate([own for _, own in parts])
+    cells = np.concatenate([part.cells.astype(kind, copy=False) for part in parts])
+    values, weights = (np.concatenate([getattr(part, word) for part in parts]) for word in ("values", "weights"))
     order, cells = sort_cells(cells, sizes)
-    values = values if order is None else values[order]
+    values, weights = (values, weights) if order is None else (values[order], weights[order])
     first = np.ones(len(cells), bool)
     first[1:] = (cells[1:] != cells[:-1]).any(axis=1)
     at = np.flatnonzero(first)
-    return (cells, values) if len(at) == len(cells) else (cells[at], np.add.reduceat(values, at))
+    if len(at) == len(cells):
+        return Read(cells, values, weights)
+    return Read(cells[at], np.add.reduceat(values, at), weights[at])

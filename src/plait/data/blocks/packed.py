@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,14 @@ from plait.errors import PlaitError, StoreError
 from plait.likelihood import Likelihood, Sums, from_words
 from plait.saying import FilePlace
 from plait.types import AnyArray, Array
+
+
+class Found(NamedTuple):
+    """Cells that were looked up: which are listed, their values (0 elsewhere), and their own weights (1 elsewhere)."""
+
+    listed: NDArray[np.bool_]
+    values: Array
+    weights: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,17 +114,21 @@ class PackedBlocks(Sequence[FibreTree]):
 
     # --- look-ups
 
-    def find(self, cells: AnyArray) -> tuple[Array, NDArray[np.bool_]]:
-        """The values of some cells (m, order), in tree order, and which are listed; reads the blocks it needs."""
+    def find(self, cells: AnyArray) -> "Found":
+        """Some cells (m, order), in tree order; reads the blocks it needs."""
         cells = np.asarray(cells, np.int64)
-        found, listed = np.zeros(len(cells)), np.zeros(len(cells), bool)
+        found = Found(np.zeros(len(cells), bool), np.zeros(len(cells)), np.ones(len(cells)))
         first, last = np.searchsorted(self._lasts, cells[:, 0]), np.searchsorted(self._firsts, cells[:, 0], "right")
         buffer = aligned(self.largest)
         for number in _needed(first, last):
             some = np.flatnonzero((first <= number) & (number < last))
-            places, there = find_in(self.read(number, buffer), cells[some])
-            found[some[there]], listed[some[there]] = places[there], True
-        return found, listed
+            tree = self.read(number, buffer)
+            places, there = find_cells(tree.rows, tree.starts, cells[some])
+            some, places = some[there], places[there]
+            found.listed[some], found.values[some] = True, tree.entries[places]
+            if tree.beside:
+                found.weights[some] = tree.beside[0][places]
+        return found
 
     def links_of(self, level: int, row: int) -> tuple[NDArray[np.int64], Array]:
         """The cells (n, order), in tree order, with a row at a level, and their values; not listed zeros."""
@@ -150,14 +162,6 @@ def _needed(first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int]:
     """The numbers in any of some ranges."""
     some = {(int(a), int(b)) for a, b in zip(first, last) if a < b}
     return sorted({number for a, b in some for number in range(a, b)})
-
-
-def find_in(tree: FibreTree, cells: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
-    """The values of cells (m, order) in tree order, and whether they are there: level by level, by halving."""
-    lows, there = find_cells(tree.rows, tree.starts, cells)
-    values = np.zeros(len(cells))
-    values[there] = tree.entries[lows[there]]
-    return values, there
 
 
 def _stream(
@@ -264,8 +268,8 @@ class PackedRelation:
         given = self.options["weight"]
         return 1.0 if isinstance(given, str) else float(given)
 
-    def find(self, cells: AnyArray) -> tuple[Array, NDArray[np.bool_]]:
-        """The values of some cells (m, order of indices), 0 where none is listed; and which are."""
+    def find(self, cells: AnyArray) -> "Found":
+        """Some cells (m, order of indices)."""
         return self.blocks.find(np.asarray(cells)[:, [self.indices.index(index) for index in self.order]])
 
     def links_of(self, index: str, row: int) -> tuple[NDArray[np.int64], Array]:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from plait.data.blocks.buffers import Buffers, shared
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
-from plait.data.cells.draws import Drawn, Draws
-from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
+from plait.data.cells.draws import Draws, Weighing
+from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep, Read
 from plait.data.cells.keys import columns_of, coordinate_type
 from plait.data.cells.leaves import Extent, Leaf
+from plait.data.cells.ranges import PIECE
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import FibreTree, Piece
 from plait.data.observing.undirected import Groups, canonical
@@ -99,16 +100,16 @@ class PackedTable:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Entries that are all one number, whatever the values; times a vector at the rows of some indices, and a draw.
+    """Entries that are all one number, whatever the values; times a vector at the rows of some indices.
 
-    indices: those of the cells, in the order in which draws take them.
+    indices: those of the cells, in the order in which draws take them; table: what else they are multiplied by.
     """
 
     number: float
     kind: np.dtype[Any]
     vectors: Mapping[str, Array]
     indices: tuple[str, ...]
-    table: Drawn | None
+    table: Weighing | None
 
     def __call__(self, tree: FibreTree) -> FibreTree:
         """The block with these entries."""
@@ -116,7 +117,8 @@ class Weighed:
         for index, vector in self.vectors.items():
             entries *= vector[tree.column(index, last)]
         if self.table is not None:
-            entries *= self.table([tree.column(index, last) for index in self.indices], tree.entries)
+            columns = [tree.column(index, last) for index in self.indices]
+            entries *= self.table(columns, tree.entries, tree.beside[0] if tree.beside else None)
         return replace(tree, entries=entries, beside=())
 
 
@@ -140,7 +142,7 @@ class CellsOnDisk(FoundElsewhere):
     groups: Groups
     listed: bool
     draws: Draws | None = None
-    table: Drawn | None = None
+    table: Weighing | None = None
 
     @classmethod
     def of_packed(cls, packed: PackedRelation, groups: Groups = (), *, listed: bool = False) -> "CellsOnDisk":
@@ -156,9 +158,9 @@ class CellsOnDisk(FoundElsewhere):
         """The same links, each of which weighs a draw."""
         return replace(self, draws=draws)
 
-    def weighing(self, drawn: Drawn) -> "CellsOnDisk":
-        """All that is listed, for a table of weights that depend on draws."""
-        return replace(self.of_packed(self.packed, self.groups, listed=True), table=drawn)
+    def weighing(self, table: Weighing) -> "CellsOnDisk":
+        """All that is listed, for a table of weights."""
+        return replace(self.of_packed(self.packed, self.groups, listed=True), table=table)
 
     @property
     def nbytes(self) -> int:
@@ -175,52 +177,61 @@ class CellsOnDisk(FoundElsewhere):
 
     def cells(self) -> AnyArray:
         """All of them, (n, order)."""
-        return self.read()[0]
+        return self.read().cells
 
     def find(self, cells: AnyArray) -> Array:
         """The values of some cells (m, order), 0 where there is none."""
-        return self.packed.find(canonical(cells, self.groups))[0]
+        return self.packed.find(canonical(cells, self.groups)).values
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
         """Which of some cells (m, order) are among these."""
-        values, listed = self.packed.find(canonical(cells, self.groups))
-        return listed if self.listed else values > 0
+        found = self.packed.find(canonical(cells, self.groups))
+        return found.listed if self.listed else found.values > 0
+
+    def own_weights(self, cells: AnyArray) -> Array:
+        """What some cells (m, order) weigh beside the weight of their relation; 1 where there is no link."""
+        found = self.packed.find(canonical(cells, self.groups))
+        return np.where(found.values > 0, found.weights, 1.0)
 
     def numbers(self, cells: AnyArray) -> Array:
-        """What a table of weights with these cells has at some cells (m, order): 1, or a draw; 0 elsewhere."""
+        """What a table of weights with these cells has at some cells (m, order); 0 elsewhere."""
         if self.table is None:
             return super().numbers(cells)
         cells = canonical(cells, self.groups)
-        values, listed = self.packed.find(cells)
-        return np.where(listed, self.table(columns_of(cells), values), 0.0)
+        found = self.packed.find(cells)
+        own = found.weights if self.packed.has_weights else None
+        return np.where(found.listed, self.table(columns_of(cells), found.values, own), 0.0)
 
     def total(self) -> float:
-        """What all values add up to; the manifest says it."""
+        """What all values add up to; the manifest says it, unless they were weighed one by one."""
+        if self.packed.has_weights:
+            return sum(float(piece.values.sum()) for piece in self.pieces(PIECE))
         return self.packed.sums.value / (self.packed.weight or 1.0)
 
-    def read(self, keep: Keep | None = None) -> tuple[AnyArray, Array]:
-        """All or some into memory: cells (n, order) in lexicographic order, and their values."""
+    def read(self, keep: Keep | None = None) -> Read:
+        """All or some into memory, in lexicographic order."""
         return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
 
-    def pieces(self, size: int) -> Iterator[tuple[AnyArray, Array]]:
-        """All cells (m, order) and their values, at most so many at a time, in the order of the blocks."""
+    def pieces(self, size: int) -> Iterator[Read]:
+        """All cells, at most so many at a time, in the order of the blocks."""
         places = [self.packed.order.index(index) for index in self.indices]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             for lo in range(0, len(tree), size):
                 entries = tree.entries[lo : lo + size]
                 at = np.arange(len(entries)) if self.listed else np.flatnonzero(entries > 0)
-                yield tree.cells(lo + at)[:, places], entries[at].astype(np.float64)
+                own = tree.beside[0][lo + at] if tree.beside else np.broadcast_to(1.0, len(at))
+                yield Read(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
 
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""
         none = np.zeros((0, len(self.indices)), np.int64)
-        return self._taken(lambda entries: entries == 0, None)[0] if self.packed.zeros else none
+        return self._taken(lambda entries: entries == 0, None).cells if self.packed.zeros else none
 
-    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> tuple[AnyArray, Array]:
-        """Some entries: their cells and values."""
+    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> Read:
+        """Some entries."""
         kind = coordinate_type(self.sizes)
         cells: list[AnyArray] = [np.zeros((0, len(self.indices)), kind)]
-        values = [np.zeros(0)]
+        values, weights = [np.zeros(0)], [np.zeros(0)]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             last = len(tree.order) - 1
             here = np.stack([tree.column(index, last) for index in self.indices], axis=1).astype(kind, copy=False)
@@ -229,7 +240,9 @@ class CellsOnDisk(FoundElsewhere):
                 there &= keep(here)
             cells.append(here[there])
             values.append(tree.entries[there].astype(np.float64))
-        found = np.concatenate(cells)
-        order, ordered = sort_cells(found, self.sizes)
-        joined = np.concatenate(values)
-        return ordered, joined if order is None else joined[order]
+            weights.extend(own[there] for own in tree.beside)
+        order, ordered = sort_cells(np.concatenate(cells), self.sizes)
+        joined, own = np.concatenate(values), np.concatenate(weights)
+        if not self.packed.has_weights:
+            own = np.broadcast_to(1.0, len(joined))
+        return Read(ordered, joined, own) if order is None else Read(ordered, joined[order], own[order])

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from plait.data.blocks.binding import OnDisk
-from plait.data.blocks.packed import Packed, PackedRelation, find_in
+from plait.data.blocks.packed import Packed, PackedRelation
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation
+from plait.data.cells.fibres import find_cells
 from plait.data.cells.trees import FibreTree
 from plait.data.traps.doubts import SEVERAL, axis_traps, events, listed_one_way, no_zeros
 from plait.data.traps.mirror import EXPECTED, MANY, SAMPLE, mostly_observed, one_way
@@ -67,6 +68,9 @@ def _mirrored(packed: PackedRelation, cells: AnyArray) -> bool:
     """Whether one of some cells, in tree order, is a link; blocks are read until one is."""
     for number, said in enumerate(packed.blocks.files):
         here = cells[(cells[:, 0] >= said["first"]) & (cells[:, 0] <= said["last"])]
-        if len(here) and find_in(packed.blocks[number], here)[0].any():
-            return True
+        if len(here):
+            tree = packed.blocks[number]
+            places, there = find_cells(tree.rows, tree.starts, here)
+            if (tree.entries[places[there]] > 0).any():
+                return True
     return False

@@ -34,17 +34,21 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What a table of weights has at listed cells whose links weigh a draw each, beside a base that all cells weigh.
+class Weighing:
+    """What a table of weights has at listed cells, beside a base that all cells weigh.
 
-    sign: +1 for what is added to the base, −1 for what is taken from it; 0 elsewhere. A listed 0 weighs 1.
+    sign: +1 for what is added to the base, −1 for what is taken from it; 0 elsewhere. zero: the weight of a listed 0,
+    where cells have none of their own; draws: what the weights of links are multiplied by.
     """
 
-    draws: Draws
     base: float
+    zero: float
     sign: float
+    draws: Draws | None = None
 
-    def __call__(self, columns: Sequence[AnyArray], values: AnyArray) -> Array:
-        """At cells with these values, (n,)."""
-        weights = np.where(values > 0, self.draws(columns), 1.0)
+    def __call__(self, columns: Sequence[AnyArray], values: AnyArray, own: AnyArray | None) -> Array:
+        """At cells with these values and, where there are any, weights of their own, (n,)."""
+        weights = np.where(values > 0, 1.0, self.zero) if own is None else np.asarray(own, np.float64)
+        if self.draws is not None:
+            weights = np.where(values > 0, self.draws(columns) * weights, weights)
         return np.maximum(self.sign * (weights - self.base), 0.0)

@@ -8,12 +8,12 @@ allow.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.draws import Drawn, Draws
+from plait.data.cells.draws import Draws, Weighing
 from plait.data.cells.keys import Lookup
 from plait.data.cells.ranges import MANY, on_threads, ranges
 from plait.data.cells.sorting import sort_cells
@@ -101,6 +101,14 @@ def find_cells(
     return np.where(there, lows, 0), there
 
 
+class Read(NamedTuple):
+    """Cells (n, order), their values (n,), and what they weigh beside the weight of their relation (n,)."""
+
+    cells: AnyArray
+    values: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
 Keep = Callable[[AnyArray], NDArray[np.bool_]]
 
 
@@ -116,31 +124,31 @@ class FoundElsewhere(Fibres):
         raise NotImplementedError
 
     def numbers(self, cells: AnyArray) -> NDArray[np.float64]:
-        """What a table of weights with these cells has at some cells (m, order): 1, or a draw; 0 elsewhere."""
+        """What a table of weights with these cells has at some cells (m, order); 0 elsewhere."""
         return np.asarray(self.contain(cells), np.float64)
 
     def drawn(self, draws: Draws) -> "FoundElsewhere":
         """The same links, each of which weighs a draw."""
         raise NotImplementedError
 
-    def weighing(self, drawn: Drawn) -> "FoundElsewhere":
-        """All that is listed, for a table of weights that depend on draws."""
+    def weighing(self, table: Weighing) -> "FoundElsewhere":
+        """All that is listed, for a table of weights."""
         raise NotImplementedError
 
     def total(self) -> float:
         """What all values add up to."""
         raise NotImplementedError
 
-    def pieces(self, size: int) -> Iterator[tuple[AnyArray, NDArray[np.float64]]]:
-        """All cells (m, order) and their values, at most so many at a time, in the order in which they are there."""
+    def pieces(self, size: int) -> Iterator["Read"]:
+        """All cells, at most so many at a time, in the order in which they are there."""
         raise NotImplementedError
 
     def sized(self, sizes: tuple[int, ...]) -> "FoundElsewhere":
         """The same among more entities, which come after all others."""
         raise NotImplementedError
 
-    def read(self, keep: Keep | None = None) -> tuple[AnyArray, NDArray[np.float64]]:
-        """All cells, (n, order) in lexicographic order, and their values; keep: which of some cells are wanted."""
+    def read(self, keep: Keep | None = None) -> "Read":
+        """All cells, in lexicographic order; keep: which of some cells are wanted."""
         raise NotImplementedError
 
 

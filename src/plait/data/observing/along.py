@@ -73,8 +73,8 @@ def _on_diagonal(table: Table, a: str, b: str, indices: Sequence[str], shape: Se
     names = list(table.indices)
     if isinstance(table.cells, FoundElsewhere) and a in names and b in names:
         first, second = names.index(a), names.index(b)
-        own = table.cells.read(lambda cells: cells[:, first] == cells[:, second])[0]
-        table = Table(table.indices, own, table.values[: len(own)])
+        own = table.cells.read(lambda cells: cells[:, first] == cells[:, second]).cells
+        table = Table(table.indices, own, table.cells.numbers(own) * table.values[: len(own)])
     if a in names and b in names:
         kept = np.flatnonzero(table.column(a) == table.column(b))
         names.remove(b)
