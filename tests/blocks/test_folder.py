@@ -138,11 +138,6 @@ def test_cells_are_found_on_disk(packed):
     found = relation.find(others)
     np.testing.assert_array_equal(found.values, [values.get(tuple(cell), 0) for cell in others.tolist()])
     np.testing.assert_array_equal(found.listed, [tuple(cell) in known for cell in others.tolist()])
-    for index, row in (("i", 3), ("j", 2)):
-        place = "ijk".index(index)
-        found, numbers = relation.links_of(index, row)
-        assert {tuple(cell) for cell in found.tolist()} == {cell for cell in known if cell[place] == row}
-        assert [values[tuple(cell)] for cell in found.tolist()] == numbers.tolist()
 
 
 # --- damage

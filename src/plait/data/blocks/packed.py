@@ -130,21 +130,6 @@ class PackedBlocks(Sequence[FibreTree]):
                 found.weights[some] = tree.beside[0][places]
         return found
 
-    def links_of(self, level: int, row: int) -> tuple[NDArray[np.int64], Array]:
-        """The cells (n, order), in tree order, with a row at a level, and their values; not listed zeros."""
-        buffer = aligned(self.largest)
-        numbers = range(len(self))
-        if level == 0:
-            numbers = range(*(int(np.searchsorted(ends, row, side)) for ends, side in self._around))
-        cells, values = [np.zeros((0, len(self.order)), np.int64)], [np.zeros(0)]
-        for number in numbers:
-            tree = self.read(number, buffer)
-            column = tree.column(self.order[level], len(self.order) - 1)
-            places = np.flatnonzero((column == row) & (tree.entries > 0))
-            cells.append(tree.cells(places))
-            values.append(tree.entries[places].astype(np.float64))
-        return np.concatenate(cells), np.concatenate(values)
-
     @cached_property
     def _firsts(self) -> NDArray[np.int64]:
         return np.array([entry["first"] for entry in self.files], np.int64)
@@ -152,10 +137,6 @@ class PackedBlocks(Sequence[FibreTree]):
     @cached_property
     def _lasts(self) -> NDArray[np.int64]:
         return np.array([entry["last"] for entry in self.files], np.int64)
-
-    @property
-    def _around(self) -> Any:
-        return (self._lasts, "left"), (self._firsts, "right")
 
 
 def _needed(first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int]:
@@ -271,11 +252,6 @@ class PackedRelation:
     def find(self, cells: AnyArray) -> "Found":
         """Some cells (m, order of indices)."""
         return self.blocks.find(np.asarray(cells)[:, [self.indices.index(index) for index in self.order]])
-
-    def links_of(self, index: str, row: int) -> tuple[NDArray[np.int64], Array]:
-        """The links of one entity: cells (n, order of indices), sorted as the blocks are, and their values."""
-        cells, values = self.blocks.links_of(self.order.index(index), row)
-        return cells[:, [self.order.index(one) for one in self.indices]], values
 
 
 @dataclass(frozen=True, eq=False)
