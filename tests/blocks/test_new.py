@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import plait
 from plait.cli import app
 from plait.data.blocks.table import CellsOnDisk
+from plait.fold import following
 from tests.blocks.test_fit import COUPLED, CP3, FRIENDS, HOW, WAYS, tags, visits
 from tests.cases import assert_same, bits
 from tests.finely import cut_finely
@@ -167,6 +168,23 @@ def test_cells_that_weigh_differently_and_are_drawn(tmp_path):
     memory, disk = both(tmp_path, OWN["light zeros that are listed"], restarts=2, bootstrap=True)
     for a, b in zip(memory.members, disk.members):
         assert_same(a, b)
+
+
+def test_of_many_links_on_disk_some_say_how_old_counts_follow(tmp_path, monkeypatch):
+    memory, disk = both(tmp_path, plait.Relation(visits(), likelihood="negbin"))
+    later = {"visits": LATER.filter(pl.col("user") > 0)}
+    exact = memory.update(later)
+    monkeypatch.setattr(following, "CHOSEN", 400)
+    for known, count in ((disk.known["visits"], 400), (disk.update(later).known["visits"], 400)):
+        (some, each), *beside = following.choose_known(
+            disk.model, "visits", known, {"user": 900, "act": 9, "place": 90}
+        )
+        assert len(some.cells) == count
+        assert len(some.cells) * each + sum(len(links.cells) * n for links, n in beside) == pytest.approx(len(known))
+        np.testing.assert_array_equal(known.values_at(some.cells), some.values)
+    found = disk.update(later)
+    assert found.bound == pytest.approx(exact.bound, rel=1e-4)
+    np.testing.assert_allclose(found.factors["P"].mean, exact.factors["P"].mean, rtol=0.05)
 
 
 def test_guests_beside_blocks_and_tables(tmp_path):

@@ -63,8 +63,17 @@ def learn_rows(
 
 def settled_links(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> Links:
     """The known links of a relation that factors have learnt."""
-    mine = ~_late(known.cells, [settled[model.axis(index)] for index in model.equation(name).indices])
-    return Links(known.cells[mine], known.values[mine], np.asarray(known.weights)[mine])
+    return _settled(model, name, known.among(lambda cells: np.ones(len(cells), bool)), settled)
+
+
+def settled_beside(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> Links:
+    """Those of them that are not on disk."""
+    return _settled(model, name, in_memory(known), settled)
+
+
+def _settled(model: Model, name: str, links: Known | Links, settled: Mapping[str, int]) -> Links:
+    mine = ~_late(links.cells, [settled[model.axis(index)] for index in model.equation(name).indices])
+    return Links(links.cells[mine], links.values[mine], np.asarray(links.weights)[mine])
 
 
 def in_memory(known: Known) -> Links:

@@ -24,9 +24,9 @@ from plait.errors import SettingError
 from plait.execute import Executor, Threads
 from plait.fold.blocks import Block, blocks_of
 from plait.fold.folding import check
-from plait.fold.following import OldCounts, choose_links
+from plait.fold.following import OldCounts, choose_known
 from plait.fold.growing import grown_exposures, grown_state, mark_of
-from plait.fold.learning import Links, in_memory, learn_rows, settled_links
+from plait.fold.learning import Links, in_memory, learn_rows
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
@@ -176,10 +176,10 @@ def _following(
     parts, each = [], []
     for equation in (e for e in fit.model.equations if fit.likelihood[e.relation].true_scale):
         name = equation.relation
-        links, count = choose_links(settled_links(fit.model, name, fit.known[name], settled))
         nothing = Weights.constant(equation.indices, known[name].shape, 0.0)
-        parts.append(_part(fit, equation, known[name], links, exposures, nothing))
-        each.append(count)
+        for links, count in choose_known(fit.model, name, fit.known[name], settled):
+            parts.append(_part(fit, equation, known[name], links, exposures, nothing))
+            each.append(count)
     chosen = Problem(
         problem.method, parts, problem.factors, problem.free, problem.priors, problem.executor, learnt=problem.learnt
     )

@@ -222,6 +222,22 @@ class CellsOnDisk(FoundElsewhere):
                 own = tree.beside[0][lo + at] if tree.beside else np.broadcast_to(1.0, len(at))
                 yield Read(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
 
+    def choose(self, count: int) -> Read:
+        """About so many links, evenly spread over the blocks, in lexicographic order."""
+        wanted = np.linspace(0, self.packed.entries - 1, count).astype(np.int64)
+        every, number = wanted[np.diff(wanted, prepend=-1) > 0], 0
+        cells, values, weights = [np.zeros((0, len(self.indices)), np.int64)], [np.zeros(0)], [np.zeros(0)]
+        places = [self.packed.order.index(index) for index in self.indices]
+        for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
+            at = every[(every >= number) & (every < number + len(tree))] - number
+            at, number = at[tree.entries[at] > 0], number + len(tree)
+            cells.append(tree.cells(at)[:, places])
+            values.append(tree.entries[at].astype(np.float64))
+            weights.append(np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at)))
+        order, ordered = sort_cells(np.concatenate(cells), self.sizes)
+        joined, own = np.concatenate(values), np.concatenate(weights)
+        return Read(ordered, joined, own) if order is None else Read(ordered, joined[order], own[order])
+
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""
         none = np.zeros((0, len(self.indices)), np.int64)
