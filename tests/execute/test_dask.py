@@ -1,13 +1,11 @@
 """Workers in processes of their own give the bits of threads, also where one is killed or joins in the middle."""
 
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import polars as pl
@@ -20,8 +18,9 @@ from plait.execute import Dask, Threads, cluster, passing
 from plait.execute.cluster import Cluster, differences
 from plait.execute.parts import TableSlice, TreePart
 from tests.bits import digest
+from tests.execute.local import in_the_middle, scale
 
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: make setup")
+pytest.importorskip("distributed", reason="distributed is not installed: make setup")
 pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed:ResourceWarning",  # sockets of workers that were killed
     "ignore:Port .* is already in use:UserWarning",
@@ -29,29 +28,6 @@ pytestmark = pytest.mark.filterwarnings(
 
 MODEL = plait.Model("X[i,j,k] = A[i,r] B[j,r] C[k,r]; Y[i,j] = A[i,r] B[j,r]")
 SETTINGS = {"rank": 4, "seed": 0, "sweeps": 6, "tol": 0.0, "start": "random", "progress": False}
-
-
-@pytest.fixture(scope="module")
-def workers():
-    """A cluster of one worker with one thread, to begin with."""
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
-    ) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def client(workers):
-    with distributed.Client(workers, set_as_default=False) as client:
-        yield client
-
-
-def scale(workers, client, count):
-    workers.scale(count)
-    end = time.monotonic() + 60
-    while len(client.nthreads()) != count:
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -75,20 +51,6 @@ def expected(data):
 def fit(data, client, **settings):
     with Dask(client, threads=1, here=0) as dask:
         return digest(plait.fit(MODEL, data, executor=dask, **SETTINGS | settings))
-
-
-def in_the_middle(monkeypatch, number, event):
-    """Let something happen once the tasks of a sum are sent, before they are answered."""
-    collect, calls = Cluster.collect, [0]
-
-    def interrupted(self, goals):
-        calls[0] += 1
-        if calls[0] == number:
-            event()
-        return collect(self, goals)
-
-    monkeypatch.setattr(Cluster, "collect", interrupted)
-    return calls
 
 
 # --- the same bits

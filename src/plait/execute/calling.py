@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -11,13 +11,14 @@ from plait.compile.kernels import Kernel
 from plait.compile.step import Step, least_rate
 from plait.data.cells.leaves import Leaf
 from plait.data.cells.trees import FibreTree
-from plait.execute.executor import Stats, none_rare, rare_of
+from plait.execute.executor import Gradient, Stats, none_rare, rare_of
 from plait.types import Array
 
 RARE = 1024  # positions of rare entries kept in the first try
 FLUSH = 1 << 18  # entries that are added up in floats before it goes on in doubles …
 ROWS = 4  # … and entries for each row of the gradients, else going on costs more than adding up
 
+T = TypeVar("T")
 Zeros = Callable[[tuple[int, ...], DTypeLike], Array]
 Rare = tuple[NDArray[np.int64], Array, Array]
 
@@ -172,11 +173,11 @@ class _Run:
         return value, rare
 
 
-def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
+def as_stats(total: LeafSum, whole: Sequence[Gradient | None]) -> Stats:
     """The sums of all leaves, with the gradients that were there as a whole."""
     for place, row, gradient in total.aside:
         target = whole[place]
-        assert target is not None
+        assert isinstance(target, np.ndarray)
         target[row : row + len(gradient)] += gradient
     value, events = total.value.tolist()
     return Stats(tuple(_merged(whole, total.gradients)), value, *total.rare, events)
@@ -190,7 +191,7 @@ def _both(some: Rare, more: Rare) -> Rare:
     return cells, entries, beside
 
 
-def _merged(whole: Sequence[Array | None], others: Sequence[Array]) -> list[Array]:
+def _merged(whole: Sequence[T | None], others: Sequence[T]) -> list[T]:
     """Gradients in the order of the wanted operands."""
     rest = iter(others)
     return [next(rest) if gradient is None else gradient for gradient in whole]

@@ -9,7 +9,8 @@ import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -60,7 +61,7 @@ class Cluster:
         self.patience = patience
         self.lost: BaseException | None = None  # why the latest result is missing
         self._known: set[str] = set()
-        self._name, self._tasks = uuid4().hex[:12], 0
+        self._name, self._tasks = uuid4().hex[:12], count(1)
         self._senders = ThreadPoolExecutor(8, thread_name_prefix="plait-send")
         self.direct = self._reaches()
 
@@ -159,28 +160,52 @@ class Cluster:
         """Whether what a future stands for is on some worker."""
         return future is not None and future.status == "finished"
 
+    def owners(self, futures: "Sequence[Future]") -> list[Sequence[str]]:
+        """The workers that have each of some things, by what the scheduler says, who learns of a loss first."""
+        if not futures:
+            return []
+        try:
+            found = self._ask(lambda: self.client.who_has(list(futures)))
+            return [found.get(future.key, ()) for future in futures]
+        except CancelledError:  # of one of them: that it is lost came here meanwhile
+            return [()] if len(futures) == 1 else [self.owners([future])[0] for future in futures]
+
     # --- computing
 
     def submit(
         self, function: Callable[..., Any], given: Sequence[tuple[Any, ...]], workers: Sequence[str | None]
     ) -> "list[Future]":
-        """Tasks, each on a worker if it is there; those of one worker are sent together."""
+        """Tasks, each on a worker if it is there; sent together, if they have as many arguments: a call costs most."""
+        from dask.base import annotate
+
+        alike: dict[tuple[int, bool], list[int]] = {}
+        for number, (arguments, worker) in enumerate(zip(given, workers)):
+            alike.setdefault((len(arguments), worker is None), []).append(number)
         found: dict[int, Future] = {}
-        for worker in dict.fromkeys(workers):
-            numbers = [n for n, one in enumerate(workers) if one == worker]
+        for (_, anywhere), numbers in alike.items():
             keys = [self._key(function) for _ in numbers]
-            where: dict[str, Any] = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-            tasks = self.client.map(function, *zip(*(given[n] for n in numbers)), key=keys, **where)
+            where = {key: [workers[number]] for key, number in zip(keys, numbers)}
+            with nullcontext() if anywhere else annotate(workers=where.__getitem__, allow_other_workers=True):
+                tasks = self.client.map(function, *zip(*(given[n] for n in numbers)), key=keys)
             found |= dict(zip(numbers, tasks))
         return [found[n] for n in range(len(given))]
 
     def _key(self, function: Callable[..., Any]) -> str:
         """A name that no task of any client had: Dask would answer with what that one found."""
-        self._tasks += 1
-        return f"plait-{function.__name__}-{self._name}-{self._tasks}"
+        return f"plait-{function.__name__}-{self._name}-{next(self._tasks)}"
 
     def collect(self, goals: "Mapping[K, Future]") -> Iterator[tuple[K, Any]]:
         """Results as they come; those that were lost with a worker are left out."""
+        for names in self._done(goals):
+            yield from self._results({name: goals[name] for name in names})
+
+    def wait(self, futures: "Sequence[Future]") -> None:
+        """Until none of them is under way any more: each is there, or lost."""
+        for _ in self._done(dict(enumerate(futures))):
+            pass
+
+    def _done(self, goals: "Mapping[K, Future]") -> Iterator[list[K]]:
+        """Names of tasks that are done, as they come."""
         done: queue.SimpleQueue[K] = queue.SimpleQueue()
         for name, future in goals.items():
             future.add_done_callback(lambda _, name=name: done.put(name))
@@ -192,7 +217,7 @@ class Cluster:
                 self.workers()  # there is one, or it is said that there is none
                 continue
             left.difference_update(names)
-            yield from self._results({name: goals[name] for name in names})
+            yield names
 
     def _results(self, goals: "Mapping[K, Future]") -> Iterator[tuple[K, Any]]:
         """The results of tasks that are done."""
@@ -208,6 +233,11 @@ class Cluster:
             if len(goals) > 1:
                 for name, future in goals.items():
                     yield from self._results({name: future})
+
+
+def is_alive(task: "Future") -> bool:
+    """Whether a task is done, or under way."""
+    return task.status in ("pending", "finished")
 
 
 def _all_of(done: "queue.SimpleQueue[K]") -> list[K]:

@@ -8,7 +8,11 @@ A sum on W workers takes
                 joined on the way
     waiting     a fixed time for each sum, and some for each of its tasks, which one scheduler hands out
 
-and row updates stay here. The constants are those of docs/decisions/0029-dask.md.
+and row updates stay here. Where workers own the rows with the root index, these do not travel. What does is a number a
+row, pieces at the ends of runs, every row's copy to a peer, and all rows home now and then; and there is a second round
+of tasks, which updates them, and four tasks a worker, for what is new here and for copies.
+
+The constants are those of docs/decisions/0029-dask.md.
 """
 
 import math
@@ -16,22 +20,29 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from plait.compile.step import Step
 from plait.data.cells.trees import Table
 from plait.execute.cluster import Cluster
-from plait.execute.dask import HERE
-from plait.execute.executor import Executor, Stats
+from plait.execute.dask import HERE, OWN
+from plait.execute.executor import Executor, Operand, Stats, here
+from plait.execute.owned import HOLD, least_bytes
 from plait.execute.passing import WIDE
 from plait.execute.placing import EACH
+from plait.execute.remote import lies_together
+from plait.execute.threads import PIECE
 from plait.likelihood import State
-from plait.types import Array
 
 PAYS = 0.8  # of the time on one machine: less is worth the trouble
 
 
 @dataclass(frozen=True)
 class Sum:
-    """One sum of a sweep; seconds: of all threads together. Bytes out and back, of rows with the root index or not."""
+    """One sum of a sweep; seconds: of all threads together. Bytes out and back, of rows with the root index or not.
+
+    owned: of those out, bytes of rows that workers would own.
+    """
 
     entries: int
     columns: int
@@ -41,6 +52,7 @@ class Sum:
     rooted_back: int
     shared_out: int
     shared_back: int
+    owned: int = 0
 
 
 @dataclass
@@ -68,19 +80,20 @@ class Watched:
         self.seconds += time.perf_counter() - began
         return found
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
+    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
         """The sum as the executor does it."""
         began = time.perf_counter()
         found = self.inner.sum(step, table, arrays, state)
         seconds = time.perf_counter() - began
         rooted = [step.order[0] in operand.visible for operand in step.operands]
         wanted = [rooted[position] for position in step.wanted]
-        out = [sum(a.nbytes for a, own in zip(arrays, rooted) if own is kind) for kind in (True, False)]
-        back = [sum(g.nbytes for g, own in zip(found.gradients, wanted) if own is kind) for kind in (True, False)]
+        out = [sum(_bytes(a) for a, own in zip(arrays, rooted) if own is kind) for kind in (True, False)]
+        back = [sum(here(g).nbytes for g, own in zip(found.gradients, wanted) if own is kind) for kind in (True, False)]
         columns = max((array.shape[1] for array in arrays), default=1)
         threads = max(min(self.threads, table.leaf_count), 1)
+        owned = sum(_owned(a) for a, own in zip(arrays, rooted) if own and lies_together(step))
         self.sums.append(
-            Sum(len(table), columns, table.leaf_count, seconds * threads, out[0], back[0], out[1], back[1])
+            Sum(len(table), columns, table.leaf_count, seconds * threads, out[0], back[0], out[1], back[1], owned)
         )
         return found
 
@@ -118,7 +131,7 @@ class Foretold:
     waiting: float
     rows: float
     here: float
-    rooted: float  # of sending: what rows with the root index take
+    owned: int  # bytes of rows that stay with workers
 
     @property
     def seconds(self) -> float:
@@ -139,26 +152,61 @@ def foretell(
     own_threads: of this machine. A sum that is too small to travel stays here.
     """
     parts = [_of_one(one, workers, threads, network, own_threads) for one in sums]
-    computing, sending, waiting, rooted = (math.fsum(part[n] for part in parts) for n in range(4))
+    computing, sending, waiting = (math.fsum(part[n] for part in parts) for n in range(3))
     here = math.fsum(_alone(one, own_threads) for one in sums) + rows
-    return Foretold(workers, threads, computing, sending, waiting, rows, here, rooted)
+    owned = sum(_owned_on(one, workers, threads) for one in sums if _travels(one))
+    there = rows * owned / max(sum(one.rooted_out + one.shared_out for one in sums), 1)
+    rows += there * (own_threads / (workers * threads) - 1.0)
+    return Foretold(workers, threads, computing, sending, waiting, rows, here, owned)
 
 
-def _of_one(one: Sum, workers: int, threads: int, network: Network, own: int) -> tuple[float, float, float, float]:
-    """Computing, sending, waiting of one sum, and what of sending is for rows with the root index."""
-    if one.entries * one.columns < HERE:
-        return _alone(one, own), 0.0, 0.0, 0.0
-    runs = min(EACH * workers * threads, one.leaves)
+def _of_one(one: Sum, workers: int, threads: int, network: Network, own: int) -> tuple[float, float, float]:
+    """Computing, sending, waiting of one sum."""
+    if not _travels(one):
+        return _alone(one, own), 0.0, 0.0
+    runs = _runs(one, workers, threads)
     steps = math.ceil(math.log2(workers)) if workers > 1 else 0
     back = one.shared_back * (runs if runs * one.shared_back <= WIDE else 1 + steps)
-    rooted = (one.rooted_out + one.rooted_back) / network.bandwidth
-    shared = (one.shared_out * (1 + steps) + back) / network.bandwidth
+    owned = _owned_on(one, workers, threads)
+    rooted = one.rooted_out + one.rooted_back - 2 * owned
+    shared = one.shared_out * (1 + steps) + back
+    more = _of_owned(owned, one.columns, runs, workers) if owned else 0.0
+    rounds, tasks = (2, 2 * runs + 4 * min(workers, runs)) if owned else (1, runs)
     return (
         one.seconds / min(workers * threads, one.leaves),
-        rooted + shared,
-        network.latency + runs * network.task,
-        rooted,
+        (rooted + shared + more) / network.bandwidth,
+        rounds * network.latency + tasks * network.task,
     )
+
+
+def _of_owned(owned: int, columns: int, runs: int, workers: int) -> float:
+    """Bytes that a sweep sends of rows that workers own, one link after another."""
+    edges, copies = 2 * 8 * PIECE * runs, 2 * owned / workers if workers > 1 else 0
+    return owned / columns + edges + copies + 2 * owned / HOLD
+
+
+def _runs(one: Sum, workers: int, threads: int) -> int:
+    return min(EACH * workers * threads, one.leaves)
+
+
+def _owned_on(one: Sum, workers: int, threads: int) -> int:
+    """Bytes of rows that workers own, if it pays for so many runs."""
+    return one.owned if one.owned >= least_bytes(OWN, _runs(one, workers, threads)) else 0
+
+
+def _owned(operand: Operand) -> int:
+    """Bytes of an operand that workers would own."""
+    size = _bytes(operand)
+    return size if not isinstance(operand, np.ndarray) and operand.movable and size >= OWN else 0
+
+
+def _travels(one: Sum) -> bool:
+    """Whether a sum is worth sending."""
+    return one.entries * one.columns >= HERE
+
+
+def _bytes(operand: Operand) -> int:
+    return math.prod(operand.shape) * operand.dtype.itemsize
 
 
 def _alone(one: Sum, threads: int) -> float:

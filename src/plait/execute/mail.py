@@ -15,10 +15,12 @@ Key = tuple[int, tuple[int, ...], str]
 
 
 @dataclass
-class _Letter:
+class Letter:
+    """An array that was sent: as it was then, where it is, and the number of the sum that had it last."""
+
     copy: Array
     future: Any
-    used: int  # the number of the sum that had it last
+    used: int
 
 
 class Mail:
@@ -26,7 +28,7 @@ class Mail:
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
-        self._letters: dict[Key, _Letter] = {}
+        self._letters: dict[Key, Letter] = {}
         self.sums = 0  # that there were
 
     def begin(self) -> None:
@@ -34,24 +36,30 @@ class Mail:
         self.sums += 1
         self._letters = {key: one for key, one in self._letters.items() if self.sums - one.used <= KEPT}
 
-    def send(self, wanted: Sequence[tuple[Array, str]]) -> list[Any]:
-        """A future for every array, of rows that lie together; it is sent to a worker unless it is somewhere already.
+    def send(self, wanted: Sequence[tuple[Array, str]]) -> list[Letter]:
+        """A letter for every array, of rows that lie together; it is sent to a worker unless it is somewhere already.
 
         Peers fetch it from there.
         """
         changed = {_key(array): (array, worker) for array, worker in wanted if not self._is_there(array)}
         futures = self.cluster.send(list(changed.values()))
         for (key, (array, _)), future in zip(changed.items(), futures):
-            self._letters[key] = _Letter(array.copy(), future, self.sums)
+            self._letters[key] = Letter(array.copy(), future, self.sums)
         letters = [self._letters[_key(array)] for array, _ in wanted]
         for letter in letters:
             letter.used = self.sums
-        return [letter.future for letter in letters]
+        return letters
 
-    def forget(self, *, lost: bool) -> None:
-        """Forget what is on no worker any more; or all of it."""
-        kept = self._letters.items() if lost else ()
-        self._letters = {key: letter for key, letter in kept if self.cluster.has(letter.future)}
+    def renew(self, letters: Sequence[tuple[Letter, str]]) -> None:
+        """Send those again that are on no worker any more, as they were."""
+        lost = {id(letter): (letter, worker) for letter, worker in letters if not self.cluster.has(letter.future)}
+        futures = self.cluster.send([(letter.copy, worker) for letter, worker in lost.values()])
+        for (letter, _), future in zip(lost.values(), futures):
+            letter.future = future
+
+    def forget(self) -> None:
+        """Let everything go."""
+        self._letters.clear()
 
     def _is_there(self, array: Array) -> bool:
         letter = self._letters.get(_key(array))

@@ -14,7 +14,7 @@ from plait.compile.step import Step
 from plait.data.cells.runs import Run
 from plait.data.cells.trees import Piece, Table
 from plait.execute.calling import Call, LeafSum, as_stats
-from plait.execute.executor import Stats
+from plait.execute.executor import Operand, Stats, here
 from plait.execute.joining import Joined
 from plait.execute.room import Room
 from plait.likelihood import Likelihood, State
@@ -22,6 +22,7 @@ from plait.machine import processors
 from plait.types import Array
 
 SMALL = 1 << 16  # entries or rows, times columns, below which starting a thread costs more than it saves
+LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
 PIECE = 1 << 16  # numbers in a range of rows: the same ranges whoever works on them, so that their sums are
 
 
@@ -64,14 +65,17 @@ class Threads:
         for other in others:
             other.result()
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
+    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
         """The sum of a step over all entries of a table.
 
         Leaves have root fibres of their own, so that operands with the root index share one gradient.
         """
         if not len(table):
             return Stats.zero(step, arrays)
-        call, joined = make_call(step, table, arrays, state), Joined(table.leaf_count, LeafSum.join)
+        call, joined = (
+            make_call(step, table, [here(array) for array in arrays], state),
+            Joined(table.leaf_count, LeafSum.join),
+        )
         # Of a run few rows are written to: the system has fresh zeros for nothing where nobody looks.
         whole = call.whole(np.zeros if isinstance(table, Run) else self._zeros)
 
@@ -103,10 +107,10 @@ class Threads:
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work over ranges of rows, and add up what it returns, in order."""
-        if count * columns < SMALL:
+        cuts = cut_rows(count, columns)
+        parts = len(cuts) - 1
+        if parts == 1:
             return work(0, count)
-        parts = min(-(-count * columns // PIECE), count)
-        cuts = [count * part // parts for part in range(parts + 1)]
         found = np.zeros(parts)
 
         def run(part: int) -> None:
@@ -114,6 +118,12 @@ class Threads:
 
         self._take(run, iter(range(parts)), min(self.threads, parts))
         return float(found.sum())
+
+
+def cut_rows(count: int, columns: int) -> list[int]:
+    """Where rows are cut into pieces: the same ones wherever they are, so that what is added up over them is, too."""
+    parts = 1 if count * columns < SMALL else min(-(-count * columns // PIECE), count)
+    return [count * part // parts for part in range(parts + 1)]
 
 
 def make_call(step: Step, table: Table, arrays: Sequence[Array], state: State | None) -> Call:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from plait.execute import Threads
 from plait.fitting.begin import Task
-from plait.infer.loop import Outcome, Watch, run
+from plait.infer.loop import Keep, Outcome, Watch, run
 from plait.infer.problem import Problem
 from plait.infer.state import Record, State
 from plait.infer.stop import Reason, Stop
@@ -75,17 +75,17 @@ class Runner:
             self.stopped = self.stopped or self.watch(record)
             return self.stopped
 
-    def _keeper(self, seed: int, copied: bool) -> Callable[[State], None]:
-        """What is called with every state of a member; copied: others may save it while this one goes on."""
+    def _keeper(self, seed: int, copied: bool) -> Keep:
+        """What may have every state of a member; copied: others may save it while this one goes on."""
         saver = self.saver
         if saver is None:
             return lambda state: None
 
-        def members(state: State) -> Sequence[Member]:
-            self.states[seed] = Member(seed, state.copy() if copied else state, None)
+        def members(state: Callable[[], State]) -> Sequence[Member]:
+            self.states[seed] = Member(seed, state().copy() if copied else state(), None)
             return [self.states[other] for other in self.task.seeds if other in self.states]
 
-        def keep(state: State) -> None:
+        def keep(state: Callable[[], State]) -> None:
             with self.lock:
                 saver.keep(lambda: members(state))
 

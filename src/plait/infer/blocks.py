@@ -17,6 +17,7 @@ from functools import reduce
 import numpy as np
 
 from plait.data.cells.runs import Run
+from plait.execute.executor import here
 from plait.infer.counts import Counted, Counts
 from plait.infer.cutting import Block, Cut, cut_relation
 from plait.infer.gamma import PriorTerms, Range, dot_log, sum_over_rows
@@ -165,12 +166,12 @@ class Blocks:
         for name in cut.names:
             factor, total = problem.factors[name], relation.totals[name]
             rows = cut.rows(name, block) if name in cut.own else (0, len(total))
-            here = slice(*rows)
-            counts = np.multiply(found.gradients[name][here], factor.geomean[here], dtype=np.float64)
+            own = slice(*rows)
+            counts = np.multiply(here(found.gradients[name])[own], factor.geomean[own], dtype=np.float64)
             if name in found.extras:
-                counts += found.extras[name][here]
+                counts += found.extras[name][own]
             if name in cut.own:
-                total[here] = counts
+                total[own] = counts
             else:
                 relation.replace(number, name, counts)
             kept -= dot_log(total if name in cut.own else counts, factor, executor, rows, scaled=True)

@@ -8,7 +8,8 @@ import numpy as np
 from plait.compile.plan import Plan
 from plait.data.cells.trees import Forest, Table
 from plait.execute import Executor
-from plait.infer.gamma import FactorState, add_up
+from plait.execute.executor import Gradient
+from plait.infer.gamma import FactorState, add_up, join
 from plait.infer.nonzeros import Links
 from plait.infer.rare import rare_counts
 from plait.likelihood import State
@@ -17,17 +18,15 @@ from plait.types import Array
 
 @dataclass(frozen=True)
 class Counted:
-    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for)."""
+    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for).
 
-    gradients: dict[str, Array]
+    Gradients of rows that workers own are with them.
+    """
+
+    gradients: dict[str, Gradient]
     extras: dict[str, Array]
     value: float
     events: float = 0.0
-
-
-def _joined(parts: Mapping[str, Sequence[Array]], executor: Executor) -> dict[str, Array]:
-    """By factor the sum over its occurrences."""
-    return {name: add_up(arrays, executor) for name, arrays in parts.items()}
 
 
 class Counts:
@@ -93,7 +92,7 @@ class Counts:
         """Sums over tables, one a pass; the value is on the rows' scale."""
         plan = self.plan
         operands = [factors[name] for name in plan.names]
-        gradients: dict[str, list[Array]] = {}
+        gradients: dict[str, list[Gradient]] = {}
         extras: dict[str, list[Array]] = {}
         value = np.zeros(2)
         for number, part in enumerate(plan.passes):
@@ -102,7 +101,7 @@ class Counts:
             if not serves and not scored:
                 continue
             step = plan.step(number, serves, bound=scored)
-            stats = executor.sum(step, tables[number], [factor.geomean for factor in operands], state)
+            stats = executor.sum(step, tables[number], operands, state)
             for position, gradient in zip(serves, stats.gradients):
                 gradients.setdefault(plan.names[position], []).append(gradient)
             value += (stats.value, stats.events) if scored else 0.0
@@ -111,7 +110,8 @@ class Counts:
                 for position in serves:
                     extras.setdefault(plan.names[position], []).append(counts[position])
                 value += more if scored else 0.0
-        return Counted(_joined(gradients, executor), _joined(extras, executor), *value.tolist())
+        joined = {name: join(parts, executor) for name, parts in gradients.items()}
+        return Counted(joined, {name: add_up(parts, executor) for name, parts in extras.items()}, *value.tolist())
 
     def constant(self, state: State) -> float:
         """The part of F that no factor changes."""

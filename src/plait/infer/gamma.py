@@ -5,7 +5,7 @@ maximum is the row's `shift`, added back in the bound and under Bernoulli. Paddi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,9 @@ from scipy.special import gammaln, psi, xlogy
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
+from plait.execute.executor import Gradient, here
+from plait.execute.threads import LIGHT
+from plait.infer.away import Movable, RowShape, change_points, change_vb, writable
 from plait.infer.rows import (
     density_rows,
     dot_logs,
@@ -31,14 +34,13 @@ from plait.infer.rows import (
 from plait.jit import WIDTH
 from plait.types import Array
 
-LIGHT = 1 << 18  # numbers that are added up before a second thread could begin
-
 
 @dataclass
-class FactorState:
+class FactorState(Movable):
     """One factor while a fit runs; arrays are as stored and updated in place, by this module only.
 
     parameters: what it is made from, C and D of a posterior (VB), or Z of a point (EM, MAP, given), whose E = L = Z.
+    Where workers own its rows, these come here when they are looked at.
     """
 
     layout: Layout
@@ -140,13 +142,18 @@ def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
 
     def work(lo: int, hi: int) -> float:
         first, second, *others = (array[lo:hi] if len(array) > 1 else array for array in arrays)
-        here = np.add(first, second, out=total[lo:hi])
+        sums = np.add(first, second, out=total[lo:hi])
         for other in others:
-            here += other
+            sums += other
         return 0.0
 
     _spread(work, total.shape, executor)
     return total
+
+
+def join(gradients: Sequence[Gradient], executor: Executor) -> Gradient:
+    """The sum of gradients, here; one that is alone stays where it is."""
+    return gradients[0] if len(gradients) == 1 else add_up([here(gradient) for gradient in gradients], executor)
 
 
 def latent(layout: Layout, row: Array) -> Array:
@@ -157,7 +164,7 @@ def latent(layout: Layout, row: Array) -> Array:
 
 def dot_mean(factor: FactorState, other: Array, executor: Executor) -> float:
     """Σ of all products of E with an array of rows × (columns or 1)."""
-    other = _writable(other)
+    other = writable(other)
 
     def work(lo: int, hi: int) -> float:
         return float(dot_rows(0, hi - lo, factor.rows_of("mean", lo, hi), other[lo:hi]))
@@ -192,6 +199,7 @@ def _made(layout: Layout, *parameters: Array) -> FactorState:
 
 def rescale(factor: FactorState, scale: float) -> None:
     """Multiply a factor by a constant, in place."""
+    factor.come_home()
     factor.parameters[-1][...] *= scale
     _follow(factor)
     factor.version += 1
@@ -208,7 +216,7 @@ def become_posterior(factor: FactorState, concentration: Array, scale: Array) ->
 
 def _follow(factor: FactorState) -> None:
     """Let all else follow the parameters."""
-    rows, (real, pad, scaled) = factor.layout.rows, _row(factor.layout)
+    rows, (real, pad, scaled) = factor.layout.rows, RowShape.of(factor.layout)
     arrays = *factor.parameters, *factor.derived
     if factor.is_point:
         settle_points(0, rows, real, pad, scaled, *arrays)
@@ -219,7 +227,7 @@ def _follow(factor: FactorState) -> None:
 def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:
     """A posterior as an update left it: log L is given, for its last bits are those of that update."""
     geomean, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
-    settle_rows(0, layout.rows, *_row(layout), log_geomean, geomean, shift)
+    settle_rows(0, layout.rows, *RowShape.of(layout), log_geomean, geomean, shift)
     return FactorState(layout, (concentration, scale), log_geomean, geomean, shift)
 
 
@@ -234,31 +242,41 @@ class RowEvidence:
     twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
     """
 
-    gradient: Array
+    gradient: Gradient
     extra: Array | None
     exposure: Array  # (rows or 1) × (columns or 1)
     twice: Array | None = None
 
+    def stays_away(self, factor: FactorState, prior: "PriorTerms") -> bool:
+        """Whether workers have the gradient, and need nothing else that differs from row to row; else all come home."""
+        alike = all(len(array) == 1 for array in (self.exposure, *prior))
+        factor.movable = factor.movable and alike and self.extra is None and self.twice is None
+        return factor.movable and not isinstance(self.gradient, np.ndarray)
+
     def joined(self, factor: FactorState, A: Array, rate: Array, executor: Executor) -> "RowEvidence":
-        """The same with one exposure, by which the plain update is that of a factor which stands twice."""
+        """The same for an update here, with one exposure, by which the plain one is that of a factor standing twice."""
+        factor.come_home()
+        gradient = here(self.gradient)
         if self.twice is None:
-            return self
+            return replace(self, gradient=gradient)
         whole, extra = np.zeros(factor.geomean.shape), _NONE if self.extra is None else self.extra
-        exposure, twice = _writable(self.exposure), _writable(self.twice)
-        arrays = self.gradient, extra, exposure, twice, _writable(A), rate, factor.mean, factor.geomean, whole
+        exposure, twice = writable(self.exposure), writable(self.twice)
+        arrays = gradient, extra, exposure, twice, writable(A), rate, factor.mean, factor.geomean, whole
 
         def work(lo: int, hi: int) -> float:
             rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
             return 0.0
 
         executor.rows(work, *factor.geomean.shape)
-        return RowEvidence(self.gradient, self.extra, whole)
+        return RowEvidence(gradient, self.extra, whole)
 
 
 def update_vb(
     factor: FactorState, evidence: RowEvidence, prior: "PriorTerms", executor: Executor, rows: "Range | None" = None
 ) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place, of all rows or of some; returns their −KL(posterior ‖ prior)."""
+    if evidence.stays_away(factor, prior):
+        return factor.change_there(evidence.gradient, change_vb, evidence.exposure, *prior)
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = *inputs, *factor.parameters, *factor.derived
 
@@ -273,6 +291,8 @@ def update_map(
     factor: FactorState, evidence: RowEvidence, prior: "PriorTerms", executor: Executor, rows: "Range | None" = None
 ) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
+    if evidence.stays_away(factor, prior):
+        return factor.change_there(evidence.gradient, change_points, evidence.exposure, *prior)
     evidence = evidence.joined(factor, prior[0] - 1.0, prior[1], executor)
     arrays = *_inputs(factor, evidence, prior[:2]), *factor.parameters, *factor.derived
     density = _density(factor, prior)
@@ -288,6 +308,9 @@ def update_map(
 def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, rows: "Range | None" = None) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
     flat = prior_terms(*_FLAT)[:2]
+    if evidence.stays_away(factor, flat):
+        factor.change_there(evidence.gradient, change_points, evidence.exposure, *flat)
+        return
     inputs = _inputs(factor, evidence.joined(factor, _NONE, flat[1], executor), flat)
     arrays = *inputs, *factor.parameters, *factor.derived
 
@@ -300,9 +323,9 @@ def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, ro
 
 
 def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
-    """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
+    """Let a factor follow its C and D, which were changed in place, here; returns −KL(posterior ‖ prior)."""
     prior = prior_terms(A, B, executor)
-    arrays = *_row(factor.layout), *prior, *factor.parameters, *factor.derived
+    arrays = *RowShape.of(factor.layout), *prior, *factor.parameters, *factor.derived
 
     def work(lo: int, hi: int) -> float:
         return float(rows_place(lo, hi, *arrays))
@@ -315,7 +338,7 @@ def place_em(factor: FactorState, executor: Executor) -> None:
     """Let a factor follow its Z, which were changed in place."""
 
     def work(lo: int, hi: int) -> float:
-        settle_points(lo, hi, *_row(factor.layout), factor.mean, *factor.derived)
+        settle_points(lo, hi, *RowShape.of(factor.layout), factor.mean, *factor.derived)
         return 0.0
 
     factor.version += 1
@@ -403,23 +426,12 @@ def _density(factor: FactorState, prior: Sequence[Array]) -> Callable[[int, int]
 def _inputs(factor: FactorState, evidence: RowEvidence, prior: Sequence[Array]) -> tuple[Any, ...]:
     """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
     extra = _NONE if evidence.extra is None else evidence.extra
-    return *_row(factor.layout), evidence.gradient, extra, _writable(evidence.exposure), *prior
-
-
-def _row(layout: Layout) -> tuple[int, int, bool]:
-    """The shape of a row, and whether L is kept divided by its maximum."""
-    return layout.real, layout.pad, layout.scaled
-
-
-def _writable(array: Array) -> Array:
-    """A contiguous array that numba knows by the same type as all others."""
-    array = np.ascontiguousarray(array)
-    return array if array.flags.writeable else array.copy()
+    return *RowShape.of(factor.layout), evidence.gradient, extra, writable(evidence.exposure), *prior
 
 
 def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:
     """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
-    A, B = _writable(A), _writable(B)
+    A, B = writable(A), writable(B)
     rate = np.empty(np.broadcast_shapes(A.shape, B.shape))
     log_rate, log_gamma = np.empty_like(rate), np.empty_like(A)
 

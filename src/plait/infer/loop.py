@@ -1,10 +1,12 @@
 """The only loop: begin, look, stop or take the steps to the next state. What the steps are is in `steps`."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
+from plait.execute.owned import RowsLost
 from plait.infer.accelerate import Momentum
 from plait.infer.hyper import settled
 from plait.infer.problem import Problem
@@ -49,6 +51,11 @@ class Settings:
     late: frozenset[str] = frozenset()  # scales of evidence: they join, and priors stay, …
     join: int = 0  # … from this sweep on (docs/decisions/0020-sums.md)
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether rows may be left with workers: nothing looks at all of them in each sweep."""
+        return not self.accelerate and not self.prune and self.order != "blocks"
+
 
 class Outcome(NamedTuple):
     """How the loop ended: the final state, and why."""
@@ -58,7 +65,7 @@ class Outcome(NamedTuple):
 
 
 Watch = Callable[[Record], Stop | None]  # sees every record, and may stop the fit
-Keep = Callable[[State], None]  # sees every state, before its stop is decided
+Keep = Callable[[Callable[[], State]], None]  # may have every state, before its stop is decided
 
 
 def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: State | None = None) -> Outcome:
@@ -68,20 +75,29 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
     """
     momentum = Momentum(begun.trail if begun else Trail()) if settings.accelerate else None
     place, steps = _begin(problem, settings, momentum, begun), _course(settings, momentum)
+    seen, said = -math.inf, cast(Stop | None, None)
     while True:
         place.began = time.perf_counter()
-        state = place.state()
-        keep(state)
-        stop = watch(state.history[-1]) or _stop(state, settings, bool(place.problem.free))
-        if stop:
-            return Outcome(state, stop)
-        for step in steps:
-            step(place)
+        try:
+            place.hold()
+            if place.sweep > seen:  # else it was, before rows were lost
+                keep(place.state)
+                said, seen = watch(place.history[-1]), place.sweep
+            stop = (said if place.sweep == seen else None) or _stop(place, settings)
+            if stop:
+                return Outcome(place.state(), stop)
+            for step in steps:
+                step(place)
+        except RowsLost as error:
+            place.go_back(error)
+            place.count()
 
 
 def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begun: State | None) -> Moment:
     """The place of a problem at its start, or of one that goes on."""
     began = time.perf_counter()
+    if settings.leaves_rows:
+        problem.release()
     if begun is None:
         problem.measure()
         place = Moment(problem, (), began=began, cutting=settings.order == "blocks")
@@ -118,9 +134,9 @@ def _course(settings: Settings, momentum: Momentum | None) -> list[Move]:
     return [*steps, recording(settings.warm_up)]
 
 
-def _stop(state: State, settings: Settings, free: bool) -> Stop | None:
-    sweep, _, change, *_ = state.history[-1]
-    if not free:
+def _stop(place: Moment, settings: Settings) -> Stop | None:
+    sweep, _, change, *_ = place.history[-1]
+    if not place.problem.free:
         return Stop(Reason.NOTHING, "nothing to update: every factor is given.")
     if sweep < 0:
         return None
@@ -128,7 +144,7 @@ def _stop(state: State, settings: Settings, free: bool) -> Stop | None:
         settled(settings.ties, settings.adapt_after) + 1 if settings.ties else 0,
         settings.join + 1 if settings.late else 0,
     )
-    if not early and abs(change) < settings.tol and not state.trail.leapt:  # a leap may gain little by going too far
+    if not early and abs(change) < settings.tol and not place.trail.leapt:  # a leap may gain little by going too far
         sentence = f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
         return Stop(Reason.CONVERGED, sentence)
     if sweep >= settings.sweeps:

@@ -17,6 +17,7 @@ from plait.data.blocks.table import PackedTable
 from plait.data.cells.trees import FibreTree, Forest, Table
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
+from plait.execute.executor import Gradient
 from plait.infer.counts import Counted, Counts
 from plait.infer.exposure import ExposureSums
 from plait.infer.gamma import (
@@ -26,6 +27,7 @@ from plait.infer.gamma import (
     RowEvidence,
     add_up,
     divergence,
+    join,
     log_density,
     place_em,
     place_map,
@@ -242,10 +244,12 @@ class Problem:
     executor: Executor
     forest: Forest = field(default_factory=Forest)
     learnt: dict[str, dict[str, float]] = field(default_factory=dict)  # by relation the state of its likelihood
+    relations: list[RelationSums] = field(default_factory=list)  # made of the parts, unless they are known
 
     def __post_init__(self) -> None:
         layouts = {name: factor.layout for name, factor in self.factors.items()}
-        self.relations = [RelationSums(part, layouts, self.executor, self.forest) for part in self.parts]
+        if not self.relations:
+            self.relations = [RelationSums(part, layouts, self.executor, self.forest) for part in self.parts]
         self.learnt = {r.part.name: self.learnt.get(r.part.name) or r.start() for r in self.relations}
         self.terms = [term for relation in self.relations for term in relation.terms]
         self.rates = [0.0] * len(self.terms)  # G of every term, as of the end of the last sweep
@@ -333,6 +337,28 @@ class Problem:
         rates, divergences, exposed = list(self.rates), dict(self.divergences), dict(self.exposed)
         return State(factors, priors, rates, divergences, exposed, history, pause, trail, dict(self.learnt))
 
+    def release(self) -> None:
+        """Let workers own the rows of free factors that stand in one place only, whose updates need no other rows."""
+        uses = Counter(m.factor for relation in self.relations for term in relation.members for m in term)
+        passes = {name: len(r.counts.plan.passes) for r in self.relations if r.counts for name in r.names}
+        for name in self.free:
+            factor = self.factors[name]
+            factor.movable = uses[name] == 1 and passes.get(name) == 1 and factor.layout.pairs is None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether workers own rows of any factor."""
+        return any(factor.away is not None for factor in self.factors.values())
+
+    def go_back(self, state: State) -> None:
+        """Put everything back to a state of this problem."""
+        for name, kept in state.factors.items():
+            old, self.factors[name] = self.factors[name], kept.factor()
+            self.factors[name].version, self.factors[name].movable = old.version + 1, old.movable
+        self.priors, self.learnt = dict(state.priors), dict(state.learnt)
+        self._ahead.clear()
+        self.recall(state)
+
     def recall(self, state: State) -> None:
         """Set what was computed on the way to a state; its factors and priors are this problem's already."""
         self.rates, self.divergences, self.exposed = list(state.rates), dict(state.divergences), dict(state.exposed)
@@ -373,7 +399,7 @@ class Problem:
         """One coordinate update: the factor's new posterior, its KL, and G of the terms it is the last of."""
         exposures = {n: self._exposure(n, name) for n, term in enumerate(self.terms) if name in term.uses}
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
-        gradient = add_up([c.gradients[name] for c in own], self.executor)
+        gradient = join([c.gradients[name] for c in own], self.executor)
         extras = [c.extras[name] for c in own if name in c.extras]
         self.divergences[name] = self.settle(
             name, self._evidence(name, gradient, np.sum(extras, axis=0) if extras else None, exposures)
@@ -419,7 +445,9 @@ class Problem:
         known = self._ahead.pop(n, None) if self._first[n] == name else None
         return self.terms[n].exposed(name, self.factors) if known is None else known
 
-    def _evidence(self, name: str, gradient: Array, extra: Array | None, exposures: Mapping[int, Array]) -> RowEvidence:
+    def _evidence(
+        self, name: str, gradient: Gradient, extra: Array | None, exposures: Mapping[int, Array]
+    ) -> RowEvidence:
         """Gradient, counts beside it and all exposures of one factor, added up."""
         own = {n: exposure for n, exposure in exposures.items() if not self.terms[n].member(name).shared}
         once, twice = (

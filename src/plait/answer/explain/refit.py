@@ -133,7 +133,8 @@ def _settle(
         problem = begin_vb(problem, np.dtype(fit.settings["dtype"]))
     means: list[float] = []
 
-    def keep(state: State) -> None:
+    def keep(look: Callable[[], State]) -> None:
+        state = look()
         told(state.history[-1].sweep)
         if state.history[-1].sweep % EVERY == 0:
             means.append(_mean(fit, relation, cell, state))
