@@ -9,20 +9,14 @@ from scipy import special
 
 from plait.compile.layout import Layout
 from plait.execute import Threads
-from plait.infer.gamma import (
+from plait.infer.gamma import add_up, dot_mean, point, posterior, prior_terms, resumed, sum_over_rows
+from plait.infer.updates import (
     RowEvidence,
-    add_up,
     divergence,
-    dot_mean,
     log_density,
     place_em,
     place_map,
     place_vb,
-    point,
-    posterior,
-    prior_terms,
-    resumed,
-    sum_over_rows,
     update_em,
     update_map,
     update_vb,

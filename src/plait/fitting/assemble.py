@@ -16,8 +16,9 @@ from plait.fitting.checks import check_factor_names
 from plait.fitting.remembered import refuse_array
 from plait.infer.gamma import FactorState, point, posterior
 from plait.infer.prior import Prior
-from plait.infer.problem import Method, Part, Problem
+from plait.infer.problem import Method, Problem
 from plait.infer.rare import ImpossibleLinkError
+from plait.infer.relation import Part
 from plait.infer.start import TINIEST, as_stored, match_totals, parameters_around, random_factor
 from plait.model import Model
 from plait.result import Fit

@@ -20,8 +20,9 @@ from plait.fold.reading import Growth
 from plait.infer.gamma import FactorState, point, posterior
 from plait.infer.nonzeros import Nonzeros
 from plait.infer.prior import Prior
-from plait.infer.problem import Method, Part, Problem
+from plait.infer.problem import Method, Problem
 from plait.infer.rare import ImpossibleLinkError
+from plait.infer.relation import Part
 from plait.infer.start import TINIEST
 from plait.infer.state import State
 from plait.model.model import Equation, Occurrence

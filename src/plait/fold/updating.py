@@ -32,7 +32,8 @@ from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
 from plait.infer.nonzeros import Nonzeros
 from plait.infer.packed_links import PackedLinks
-from plait.infer.problem import Method, Part, Problem
+from plait.infer.problem import Method, Problem
+from plait.infer.relation import Part
 from plait.infer.state import Kept, Record, State, Trail
 from plait.infer.stop import Reason, Stop
 from plait.likelihood import Likelihood

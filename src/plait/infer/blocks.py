@@ -21,7 +21,8 @@ from plait.execute.executor import here
 from plait.infer.counts import Counted, Counts
 from plait.infer.cutting import Block, Cut, cut_relation
 from plait.infer.gamma import PriorTerms, Range, dot_log, sum_over_rows
-from plait.infer.problem import Problem, RelationSums
+from plait.infer.problem import Problem
+from plait.infer.relation import RelationSums
 from plait.infer.state import Visits
 from plait.types import Array
 

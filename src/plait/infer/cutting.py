@@ -11,7 +11,8 @@ from plait.data.cells.trees import Table
 from plait.execute import Executor, Reference, Threads
 from plait.infer.counts import Counts
 from plait.infer.gamma import Range
-from plait.infer.problem import Problem, RelationSums
+from plait.infer.problem import Problem
+from plait.infer.relation import RelationSums
 
 MOST = 16  # blocks: beyond, few passes are saved
 LEAVES = 2  # of a block at least, so that threads have something to share

@@ -17,7 +17,8 @@ from plait.errors import DataError
 from plait.execute import Executor
 from plait.infer.nonzeros import Links, Nonzeros
 from plait.infer.packed_links import PackedLinks
-from plait.infer.problem import Method, Part, Problem, Uses
+from plait.infer.problem import Method, Problem
+from plait.infer.relation import Part, Uses
 from plait.infer.state import State
 from plait.model import Summand
 from plait.saying import Place

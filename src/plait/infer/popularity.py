@@ -17,7 +17,8 @@ from plait.infer.gamma import FactorState
 from plait.infer.hyper import SMALLEST, solve_concentration
 from plait.infer.nonzeros import Nonzeros
 from plait.infer.prior import Prior
-from plait.infer.problem import Method, Problem, RelationSums
+from plait.infer.problem import Method, Problem
+from plait.infer.relation import RelationSums
 from plait.infer.state import State
 from plait.types import Array
 

@@ -10,7 +10,8 @@ from plait.execute.executor import here
 from plait.infer.counts import Counted
 from plait.infer.gamma import FactorState, posterior
 from plait.infer.prior import Prior
-from plait.infer.problem import Problem, Rate
+from plait.infer.problem import Problem
+from plait.infer.relation import Rate
 from plait.types import Array
 
 FEW = 0.5  # a component with fewer expected counts is a candidate
