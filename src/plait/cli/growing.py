@@ -102,7 +102,8 @@ def _learn(
         emit({"run": str(output), "new": new, "rows": links, "bound": found.bound, "iterations": iterations})
         return
     entities = ", ".join(f"{count:,} of {axis}" for axis, count in new.items() if count) or "none"
-    out(f"{sum(links.values()):,} rows {word}; new entities: {entities}.")
+    count = sum(links.values())
+    out(f"{count:,} row{'' if count == 1 else 's'} {word}; new entities: {entities}.")
     out(f"Saved in {output}; bound {found.bound:,.6g}.")
 
 
