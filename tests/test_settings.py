@@ -287,7 +287,7 @@ def test_a_factor_too_large_for_memory_is_refused_before_it_is_allocated(monkeyp
         plait.SettingError, "X[i,j] = A[i,r] B[j,r]", {"X": links}, rank=200, labels={"i": range(2_000_000)}
     )
     assert message == (
-        "factor A is too large: 2,000,000 × 200 needs about 25.6 GB, 25.6 GB with the others; "
+        "factor A is too large: 2,000,000 × 200 needs about 19.2 GB, 19.2 GB with the others; "
         "this machine has 1.0 GB.\n"
         "Use a smaller rank, or a model in which no factor has so many visible indices."
     )

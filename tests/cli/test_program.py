@@ -101,7 +101,7 @@ def test_a_second_ctrl_c_names_the_last_checkpoint(scratch, monkeypatch):
 
     def once(problem, loop, watch, keep, begun):
         record = plait.infer.state.Record(0, 0.0, float("inf"), 0.0, {"r": 2})
-        keep(problem.state([record], 0, plait.infer.state.Trail()))
+        keep(lambda: problem.state([record], 0, plait.infer.state.Trail()))
         interrupted()
 
     monkeypatch.setattr(members, "run", once)
