@@ -57,6 +57,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", [CP3, SUM], ids=["product", "sum"])
 def test_a_fit_from_disk_has_the_bits_of_one_in_memory(tmp_path, model, way):
@@ -70,6 +71,7 @@ def test_a_fit_from_disk_has_the_bits_of_one_in_memory(tmp_path, model, way):
     assert disk.bound == memory.bound
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["counts", "links", "amounts", "listed", "weighed zeros"])
 def test_bootstrapped_members_see_the_draws_of_memory(tmp_path, way):
     table, how = plait.Relation(visits(value=way != "links"), **WAYS[way]), HOW | {"restarts": 2, "bootstrap": True}

@@ -53,6 +53,7 @@ def assert_alike(disk, memory, *, to_the_bit=True):
     assert_same(memory, disk)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", WAYS)
 def test_fold_ins_and_updates_are_those_of_a_fit_in_memory(tmp_path, way):
     memory, disk = both(tmp_path, plait.Relation(visits(value=way != "links"), **WAYS[way]))
@@ -147,6 +148,7 @@ OWN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", OWN)
 def test_cells_that_weigh_differently(tmp_path, way):
     memory, disk = both(tmp_path, OWN[way])
