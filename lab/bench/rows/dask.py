@@ -280,9 +280,12 @@ def _kills(machines: Machines, kills: int, own: int) -> Figures:
     draw, killed = random.Random(0), [0]
     timers: list[threading.Timer] = []
 
+    one_at_a_time = threading.Lock()
+
     def kill() -> None:
-        machines.kill(draw.randrange(len(machines.workers)))
-        machines.add()
+        with one_at_a_time:
+            machines.kill(draw.randrange(len(machines.workers)))
+            machines.add()
 
     def watch(record) -> None:
         if record.sweep % 2 and killed[0] < kills:
