@@ -3,8 +3,6 @@
 `python -m lab.bench blocks` has those to each way's own end.
 """
 
-import time
-import warnings
 from math import inf
 from statistics import median
 from typing import Any, NamedTuple
@@ -12,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import plait
-from lab.bench.rows.blocks import NEAR, SEEDS, WAYS, cases, cut_finely
+from lab.bench.rows.blocks import NEAR, SEEDS, WAYS, cases, cut_finely, follow
 from lab.harness.table import show
 
 SWEEPS = 300
@@ -77,15 +75,5 @@ def _gain(plain: float, other: float) -> float:
 
 
 def _course(model: plait.Model, data: Any, rank: Any, seed: int, sweeps: int, how: dict[str, Any]) -> Course:
-    seen: list[tuple[bool, float, float]] = []
-
-    def watch(record: Any) -> bool:
-        seen.append((record.warm_up, record.bound, time.process_time() - begin))
-        return True
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", plait.PlaitWarning)
-        begin = time.process_time()
-        plait.fit(model, data, rank=rank, seed=seed, sweeps=sweeps, tol=0.0, progress=watch, **how)
-    own = np.array([(bound, n, seconds) for n, (warm_up, bound, seconds) in enumerate(seen) if not warm_up])
+    _, own = follow(model, data, rank, seed, sweeps, how)
     return Course(own[:, 0], own[:, 1], own[:, 2])

@@ -81,6 +81,15 @@ def _measured(case: Case, sweeps: int, done: Done) -> Figures:
 
 
 def _course(model: plait.Model, data: Any, rank: Any, seed: int, sweeps: int, how: dict[str, Any]) -> Course:
+    fit, own = follow(model, data, rank, seed, sweeps, how)
+    blocks = max((len(visits.kept) for visits in fit.state.visits.values()), default=1)
+    return Course(own[:, 0], own[:, 2], blocks)
+
+
+def follow(
+    model: plait.Model, data: Any, rank: Any, seed: int, sweeps: int, how: dict[str, Any]
+) -> tuple[plait.Fit, np.ndarray]:
+    """A fit, and of each own sweep: the bound, its number with those of the warm-up, processor seconds until then."""
     seen: list[tuple[bool, float, float]] = []
 
     def watch(record: Any) -> bool:
@@ -91,9 +100,7 @@ def _course(model: plait.Model, data: Any, rank: Any, seed: int, sweeps: int, ho
         warnings.simplefilter("ignore", plait.PlaitWarning)
         begin = time.process_time()
         fit = plait.fit(model, data, rank=rank, seed=seed, sweeps=sweeps, tol=0.0, progress=watch, **how)
-    own = np.array([(bound, seconds) for warm_up, bound, seconds in seen if not warm_up])
-    blocks = max((len(visits.kept) for visits in fit.state.visits.values()), default=1)
-    return Course(own[:, 0], own[:, 1], blocks)
+    return fit, np.array([(bound, n, seconds) for n, (warm_up, bound, seconds) in enumerate(seen) if not warm_up])
 
 
 @contextmanager
