@@ -135,9 +135,10 @@ def models() -> Iterator[tuple[str, Callable[[], str]]]:
             fixed["N"] = fixed["N"] + fixed["N"].T
         for likelihood in ("poisson", "bernoulli"):
             for method, options in METHODS.items():
+                said = {"rank": ranks, "fixed": fixed or None} | options
 
-                def case(model: Any = model, likelihood: str = likelihood, options: Any = options) -> str:
-                    return digest(fit(model, arrays_of(model, likelihood), rank=ranks, fixed=fixed or None, **options))
+                def case(model: Any = model, likelihood: str = likelihood, said: dict[str, Any] = said) -> str:
+                    return digest(fit(model, arrays_of(model, likelihood), **said))
 
                 yield f"{name} | {likelihood} | {method}", case
 
@@ -262,7 +263,7 @@ def compare(revision: str, only: str) -> int:
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", folder], check=True, cwd=here)
     differ = [line for pair in zip(then, now, strict=True) if pair[0] != pair[1] for line in pair]
-    print("\n".join(differ + [f"{len(differ) // 2} of {len(now)} differ"]))
+    print(*differ, f"{len(differ) // 2} of {len(now)} differ", sep="\n")
     return int(bool(differ))
 
 
