@@ -332,7 +332,7 @@ def prior_of(problem: Problem, factor: str, shape: tuple[int, ...]) -> tuple[Arr
     )
 
 
-def updates(problem: Problem, state: State, method: Method, order: Order) -> Iterator[tuple[str, State]]:
+def updates(problem: Problem, state: State, method: Method, order: Order = "one-pass") -> Iterator[tuple[str, State]]:
     """The sweep, one factor at a time: (factor just updated, the whole state after it)."""
     state = dict(state)
     fixed_counts = counts(problem, _logs(problem, state, method)) if order == "one-pass" else None
@@ -366,7 +366,7 @@ def _quadratic(C: Array, b: Array, q: Array, e: Array) -> Array:
     return np.where(q > 0, np.where((e > 0) & (C > 0), both, 0.0), plain)
 
 
-def sweep(problem: Problem, state: State, method: Method, order: Order) -> State:
+def sweep(problem: Problem, state: State, method: Method, order: Order = "one-pass") -> State:
     """The state after one sweep over all factors that are not given."""
     for _, after in updates(problem, state, method, order):
         state = after
@@ -648,89 +648,6 @@ def start(problem: Problem, sizes: Mapping[str, int], rng: np.random.Generator, 
             for factor in problem.free
         }
     return {factor: rng.uniform(0.3, 2.0, shapes[factor]) for factor in problem.free}
-
-
-# --- blocks ---------------------------------------------------------------------------------------------------------
-
-# relation -> the factors whose rows belong to its blocks, and the rows of the root index of every block
-Cuts = Mapping[str, tuple[str, Iterable[str], list[tuple[int, int]]]]
-
-
-class Visiting:
-    """Incremental updates by blocks, by the book: a block is a range of rows of a relation's root index.
-
-    ``cuts``: relation -> its root index, the factors whose rows belong to blocks, the rows of every block.
-    """
-
-    def __init__(self, problem: Problem, state: State, method: Method, cuts: Cuts) -> None:
-        self.problem, self.state, self.method, self.cuts = problem, dict(state), method, cuts
-        self.parts: dict[tuple[str, int], dict[str, Array]] = {}  # counts of every block at its last visit
-        self.kept: dict[tuple[str, int], float] = {}  # F_b - sum counts_b log L, both at its visit
-        for relation, (_, _, blocks) in cuts.items():
-            for number in range(len(blocks)):
-                self.count(relation, number)
-
-    @property
-    def logs(self) -> dict[str, Array]:
-        return _logs(self.problem, self.state, self.method)
-
-    def count(self, relation: str, number: int) -> None:
-        """The counts of a block with the newest L."""
-        root, _, blocks = self.cuts[relation]
-        axis, (lo, hi) = relations_of(self.problem.equations)[relation].index(root), blocks[number]
-        inside = np.zeros(np.shape(self.problem.X[relation]))
-        np.moveaxis(inside, axis, 0)[lo:hi] = 1.0
-        some = Problem(
-            **vars(self.problem) | {"M": {**self.problem.M, relation: self.problem.weights(relation) * inside}}
-        )
-        logs = self.logs
-        counts = {f: n for f, n in relation_counts(some, logs)[relation].items() if f in self.problem.free}
-        self.parts[relation, number] = counts
-        self.kept[relation, number] = float(cell_terms(some, logs)[relation].sum()) - _dot_logs(counts, logs)
-
-    def total(self, factor: str) -> Array:
-        return np.asarray(sum(counts[factor] for counts in self.parts.values() if factor in counts))
-
-    def sweep(self) -> Iterator[State]:
-        """The state after every visit."""
-        for relation, (root, own, blocks) in self.cuts.items():
-            factors = [f for f in self.problem.free if any(f in c for (r, _), c in self.parts.items() if r == relation)]
-            for number, rows in enumerate(blocks):
-                self.count(relation, number)
-                for factor in sorted(factors, key=lambda f: f not in own):
-                    self.update(factor, relation, root, rows if factor in own else None)
-                yield dict(self.state)
-
-    def update(self, factor: str, relation: str, root: str, rows: tuple[int, int] | None) -> None:
-        """A factor from the counts of all blocks, or some rows of it."""
-        E = means(self.problem, self.state) if self.method == "vb" else {**self.state, **self.problem.given}
-        new, old = _updated(self.problem, factor, self.total(factor), E, self.method), self.state[factor]
-        if rows is None:
-            self.state[factor] = new
-            return
-        written = [its for nu, _, os in self.problem.equations for name, its in os if (nu, name) == (relation, factor)]
-        axis = written[0].index(root)
-        pairs = zip(new, old) if self.method == "vb" else [(new, old)]
-        mixed = []
-        for fresh, stale in pairs:
-            both = np.array(np.broadcast_to(stale, np.shape(fresh)))
-            np.moveaxis(both, axis, 0)[slice(*rows)] = np.moveaxis(np.asarray(fresh), axis, 0)[slice(*rows)]
-            mixed.append(both)
-        self.state[factor] = (mixed[0], mixed[1]) if self.method == "vb" else mixed[0]
-
-    def objective(self) -> float:
-        """The bound (EM: of the log-likelihood, MAP: of the log joint) with every block's q(S) as of its visit."""
-        logs, fresh = self.logs, float(sum(t.sum() for t in cell_terms(self.problem, self.logs).values()))
-        totals = {factor: self.total(factor) for factor in self.problem.free}
-        stale = sum(self.kept.values()) + _dot_logs(totals, logs)
-        return objective(self.problem, self.state, self.method) - fresh + stale
-
-
-def _dot_logs(counts: Mapping[str, Array], logs: Mapping[str, Array]) -> float:
-    """sum counts log L, 0 where there is no count."""
-    return float(
-        sum(np.where(n > 0, n * np.where(n > 0, logs[factor], 0.0), 0.0).sum() for factor, n in counts.items())
-    )
 
 
 def sd_of_shares(mean, variance):

@@ -200,11 +200,11 @@ def shared_mean(model, name, exposure, own):
     return moved.transpose([order.index(index) for index in factor.indices])
 
 
-def sweep(model, state, method, prior, X, M, likelihood, order):
+def sweep(model, state, method, prior, X, M, likelihood):
     """One sweep of the restricted family: pairs that no link has share the mean exposure of theirs."""
     state, fixed = dict(state), None
     for name in model.factors:
-        if fixed is None or order == "per-factor":
+        if fixed is None:
             L, weights = geomeans(state, method), {}
             for equation in model.equations:
                 x, low = X[equation.relation], rates(equation, L)

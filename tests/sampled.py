@@ -4,8 +4,8 @@ A test says by `@pytest.mark.sampled(40)` that forty of its cases are enough fro
 every value of every parameter is among them if the number allows, then as many pairs of values as it allows; always the
 same ones. Who asks for few cases by name (`-k`, `file::test[case]`) gets them all: what is asked for is sampled.
 
-Compiling takes most of the time, and a kernel is made for a model, a likelihood and an order of update. So the samples
-of all tests begin with the same models, and each model has in all of them the same likelihood and order where it can.
+Compiling takes most of the time, and a kernel is made for a model and a likelihood. So the samples of all tests begin
+with the same models, and each model has the same likelihood in all of them where it can.
 """
 
 import itertools
@@ -25,7 +25,7 @@ FIRST = (
     "pairwise", "given_in_terms", "symmetric_coupled", "rescal_bias", "coupled_sum",
     "alone", "memory", "both_terms",
 )  # fmt: skip
-COMPILED = {"likelihood": ("poisson", "bernoulli"), "order": ("one-pass", "per-factor")}
+COMPILED = {"likelihood": ("poisson", "bernoulli")}
 
 
 def chosen(cases: Sequence[Case], count: int, dear: Sequence[tuple[int, int]] | None = None) -> list[int]:

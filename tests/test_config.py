@@ -127,14 +127,14 @@ def test_labels_are_lists_or_columns_of_files(config, tmp_path):
 
 def test_settings_are_the_arguments_of_plait_fit(config):
     found = config(
-        MODEL + X + '[rank]\nr = 4\n[fit]\nmethod = "vb"\norder = "per-factor"\nsweeps = 3\ntol = 1e-3\nseed = 7\n'
+        MODEL + X + '[rank]\nr = 4\n[fit]\nmethod = "vb"\nsweeps = 3\ntol = 1e-3\nseed = 7\n'
         'threads = 1\nprune = true\naccelerate = true\ndtype = "float32"\nadapt = { A = "component", B = false }\n'
         "[fit.prior]\nA = { concentration = 0.3 }\nB = { concentration = 2, mean = 1.5 }\n"
     ).settings
     prior = {name: (float(gamma.concentration), float(gamma.mean)) for name, gamma in found.pop("prior").items()}
     assert prior == {"A": (0.3, 10.0), "B": (2.0, 1.5)}
     assert found == {
-        "rank": {"r": 4}, "method": "vb", "order": "per-factor", "sweeps": 3, "tol": 1e-3, "seed": 7, "threads": 1,
+        "rank": {"r": 4}, "method": "vb", "sweeps": 3, "tol": 1e-3, "seed": 7, "threads": 1,
         "prune": True, "accelerate": True, "dtype": "float32", "adapt": {"A": "component", "B": None},
     }  # fmt: skip
     arguments = inspect.signature(plait.fit).parameters
@@ -225,7 +225,7 @@ REFUSED = {
         "model.toml: [fit] adapt must be a word, false, a list of indices, or a table of these by factor, got 3."
     ),
     f"{MODEL}{X}[fit]\nsweep = 3\n": (
-        "model.toml: [fit] has no key 'sweep'.\nDid you mean 'sweeps'? Keys are method, prior, adapt, order, sweeps, "
+        "model.toml: [fit] has no key 'sweep'.\nDid you mean 'sweeps'? Keys are method, prior, adapt, sweeps, "
         "tol, seed, threads, dtype, prune, accelerate, start, restarts, keep, bootstrap."
     ),
     f"{MODEL}{X}[fit.prior]\nmeen = 3\n": (

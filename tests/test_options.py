@@ -93,13 +93,11 @@ def test_an_option_of_the_command_line_wins_over_the_config(tmp_path):
         str(run),
         "--method",
         "em",
-        "--order",
-        "per-factor",
         "--tol",
         "0",
     ]
     result = CliRunner().invoke(app, told)
     assert result.exit_code == 0, result.output
     fit = plait.load(run)
-    assert (fit.method, fit.settings["order"], fit.settings["tol"]) == ("em", "per-factor", 0.0)
+    assert (fit.method, fit.settings["tol"]) == ("em", 0.0)
     assert (fit.settings["sweeps"], fit.seed) == (4, 0)

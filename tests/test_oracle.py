@@ -132,7 +132,7 @@ def test_every_sweep_raises_the_objective_in_one_pass_order(name, likelihood, me
     state = oracle.start(problem, ALL_SIZES, rng, method)
     value = oracle.objective(problem, state, method)
     for _ in range(4):
-        state = oracle.sweep(problem, state, method, "one-pass")
+        state = oracle.sweep(problem, state, method)
         new = oracle.objective(problem, state, method)
         assert new >= value or new >= value - slack(problem, state, method)
         value = new
@@ -152,7 +152,7 @@ def test_updates_and_sweeps_of_sums_raise_the_objective(name, likelihood, method
         value = new
     state, value = begin, oracle.objective(problem, begin, method)
     for _ in range(3):
-        state = oracle.sweep(problem, state, method, "one-pass")
+        state = oracle.sweep(problem, state, method)
         new = oracle.objective(problem, state, method)
         assert new >= value - slack(problem, state, method)
         value = new
@@ -162,7 +162,7 @@ def test_updates_and_sweeps_of_sums_raise_the_objective(name, likelihood, method
 def test_map_refuses_a_concentration_below_one():
     problem, rng = make("matrix", concentration=0.9)
     with pytest.raises(ValueError, match="at least 1"):
-        oracle.sweep(problem, oracle.start(problem, ALL_SIZES, rng, "map"), "map", "one-pass")
+        oracle.sweep(problem, oracle.start(problem, ALL_SIZES, rng, "map"), "map")
 
 
 # --- gradients, conservation ----------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_hidden_cells_never_influence_a_sweep(method):
     other = Problem(problem.equations, X, problem.prior, problem.M)
     state = oracle.start(problem, ALL_SIZES, rng, method)
     assert oracle.objective(problem, state, method) == oracle.objective(other, state, method)
-    a, b = (oracle.sweep(p, state, method, "one-pass") for p in (problem, other))
+    a, b = (oracle.sweep(p, state, method) for p in (problem, other))
     for factor in problem.free:
         np.testing.assert_array_equal(a[factor], b[factor])
 
@@ -226,7 +226,7 @@ def test_hidden_cells_never_influence_a_sweep(method):
 def test_a_coupled_vb_sweep_equals_the_einsum_written_by_hand():
     problem, rng = make("coupled_cp_matrix", real_weights=True)
     state = oracle.start(problem, ALL_SIZES, rng, "vb")
-    after = oracle.sweep(problem, state, "vb", "one-pass")
+    after = oracle.sweep(problem, state, "vb")
     L = {f: np.exp(psi(C)) * D for f, (C, D) in state.items()}
     E = {f: C * D for f, (C, D) in state.items()}
     (M1, X1), (M2, X2) = ((problem.M[nu], np.nan_to_num(problem.X[nu])) for nu in ("X1", "X2"))
@@ -246,7 +246,7 @@ def test_a_coupled_vb_sweep_equals_the_einsum_written_by_hand():
 @pytest.mark.parametrize(("x", "A", "B"), [(0, 0.5, 10.0), (1, 3.0, 0.2), (7, 0.05, 1.0), (250, 1.0, 10.0)])
 def test_the_bound_of_one_scalar_factor_and_one_count_is_a_log_negative_binomial(x, A, B):
     problem = Problem(oracle.from_text("X[] = c[]"), {"X": np.array(float(x))}, {"c": (A, B)})
-    state = oracle.sweep(problem, {"c": (np.array(1.0), np.array(1.0))}, "vb", "one-pass")
+    state = oracle.sweep(problem, {"c": (np.array(1.0), np.array(1.0))}, "vb")
     exact = nbinom.logpmf(x, A, (A / B) / (A / B + 1))
     np.testing.assert_allclose(oracle.bound(problem, state), exact, rtol=1e-12)
     np.testing.assert_allclose(sampling.gamma_poisson_log_evidence([x], [1.0], A, B), exact, rtol=1e-12)
@@ -322,7 +322,7 @@ def test_the_bound_is_below_the_brute_force_log_evidence(name, likelihood):
     evidence = sampling.log_evidence(problem, sizes, nodes=nodes)
     state = oracle.start(problem, sizes, np.random.default_rng(0), "vb")
     for _ in range(200):
-        state = oracle.sweep(problem, state, "vb", "one-pass")
+        state = oracle.sweep(problem, state, "vb")
     value = oracle.bound(problem, state)
     assert value <= evidence + 1e-6
     if likelihood == "poisson":
@@ -364,7 +364,7 @@ def test_gibbs_draws_agree_with_the_exact_posterior_of_a_one_factor_model():
     problem = oracle.instance(oracle.from_text("X[i,j] = a[i] V[i,j]"), SIZES, rng, given=("V",))
     start = oracle.start(problem, SIZES, rng, "em")
     draws = sampling.gibbs(problem, start, 2500, rng, burn=0)["a"]
-    C, D = oracle.sweep(problem, oracle.start(problem, SIZES, rng, "vb"), "vb", "one-pass")["a"]
+    C, D = oracle.sweep(problem, oracle.start(problem, SIZES, rng, "vb"), "vb")["a"]
     np.testing.assert_allclose(draws.mean(axis=0), C * D, rtol=0.1)
     np.testing.assert_allclose(draws.std(axis=0), np.sqrt(C) * D, rtol=0.1)
 
@@ -429,7 +429,7 @@ def test_an_exposure_and_a_given_factor_are_the_same_thing(name, likelihood):
     assert not folded.given
     state = oracle.start(problem, ALL_SIZES, rng, "vb")
     np.testing.assert_allclose(oracle.bound(problem, state), oracle.bound(folded, state), rtol=1e-12)
-    a, b = (oracle.sweep(p, state, "vb", "one-pass") for p in (problem, folded))
+    a, b = (oracle.sweep(p, state, "vb") for p in (problem, folded))
     for factor in problem.free:
         np.testing.assert_allclose(np.array(a[factor]), np.array(b[factor]), rtol=1e-11)
 
@@ -453,14 +453,13 @@ def test_a_value_where_the_exposure_is_zero_is_refused():
         oracle.bound(impossible, state)
 
 
-@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
-def test_em_keeps_a_row_that_nothing_observes(order):
+def test_em_keeps_a_row_that_nothing_observes():
     problem, rng = make("cp3")
     M = problem.M["X"].copy()
     M[2] = 0.0
     hidden = Problem(problem.equations, problem.X, problem.prior, {"X": M})
     state = oracle.start(problem, ALL_SIZES, rng, "em")
-    after = oracle.sweep(hidden, state, "em", order)
+    after = oracle.sweep(hidden, state, "em")
     np.testing.assert_array_equal(after["A"][2], state["A"][2])
     assert np.all(after["A"][[0, 1, 3, 4]] != state["A"][[0, 1, 3, 4]])
 
@@ -482,7 +481,7 @@ def test_tiny_concentrations_lose_no_counts(name, likelihood):
         assert totals[0] >= np.nansum(problem.M[relation] * problem.X[relation]) * (1 - 1e-11)
     value = oracle.bound(problem, state)
     assert np.isfinite(value)
-    after = oracle.sweep(problem, state, "vb", "one-pass")
+    after = oracle.sweep(problem, state, "vb")
     assert oracle.bound(problem, after) >= value
 
 

@@ -48,11 +48,6 @@ WRONG = {
         "method must be one of 'vb', 'em', 'map', got 'vbb'.\nDid you mean 'vb'?",
     ),
     "method far off": (TEXT, {"rank": 2, "method": "mcmc"}, "method must be one of 'vb', 'em', 'map', got 'mcmc'."),
-    "order": (
-        TEXT,
-        {"rank": 2, "order": "per factor"},
-        "order must be one of 'one-pass', 'per-factor', 'blocks', got 'per factor'.\nDid you mean 'per-factor'?",
-    ),
     "dtype": (TEXT, {"rank": 2, "dtype": "float16"}, "dtype must be 'float64' or 'float32', got 'float16'."),
     "floats for EM": (
         TEXT,

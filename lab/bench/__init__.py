@@ -7,5 +7,5 @@ peers/       all contenders with one face, a file each
 team         contenders side by side, a process each (worker), an iteration in turn
 rows/        what is measured: sweep, quality, front, growth
 report/      the page and its plots, from the results alone
-orders, starts, predict, top, counts   tables for the terminal, behind decisions
+starts, predict, top, counts   tables for the terminal, behind decisions
 """

@@ -25,7 +25,6 @@ TABLES = (
     "explore",
     "gaps",
     "intervals",
-    "orders",
     "pack",
     "pages",
     "predict",
@@ -36,7 +35,6 @@ TABLES = (
     "top",
     "tyings",
     "unseen",
-    "waits",
     "worths",
 )
 

@@ -37,7 +37,6 @@ class Decided:
     given: Given | None = None
     held: str | None = None
     method: str = "vb"
-    order: str = "one-pass"
     dtype: str = "float64"
     threads: int = 1
     concentration: float = 0.7
@@ -75,7 +74,6 @@ def decide(number: int) -> Decided:
         decided,
         ways=ways,
         method=method,
-        order=str(own.choice(["one-pass", "per-factor"])),
         dtype="float32" if floats else "float64",
         threads=threads,
         concentration=float(A),
@@ -189,7 +187,7 @@ class Audited(cases.Case):
     def settings(self) -> dict[str, Any]:
         """What every fit of the case is called with."""
         d = self.decided
-        common: dict[str, Any] = {"rank": self.rank, "fixed": self.fixed, "method": d.method, "order": d.order}
+        common: dict[str, Any] = {"rank": self.rank, "fixed": self.fixed, "method": d.method}
         common |= {"tol": 0.0, "seed": d.number, "dtype": d.dtype, "accelerate": d.accelerate}
         common |= {"threads": d.threads} if d.threads else {"executor": plait.execute.Reference()}
         if d.method != "em":

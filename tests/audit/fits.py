@@ -104,7 +104,7 @@ def one_sweep_on(case: Audited, fit: plait.Fit) -> None:
 
 
 def swept(case: Audited, state: object) -> object:
-    return oracle.sweep(case.problem, state, case.decided.method, case.decided.order)  # type: ignore[arg-type]
+    return oracle.sweep(case.problem, state, case.decided.method)  # type: ignore[arg-type]
 
 
 def close(actual: np.ndarray, expected: np.ndarray, rtol: float, message: str) -> None:

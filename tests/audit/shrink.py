@@ -24,7 +24,6 @@ def failure(decided: Decided) -> str | None:
 def simpler(decided: Decided) -> Iterator[Decided]:
     """The same case with one decision replaced by a plainer one."""
     plain = {
-        "order": "one-pass",
         "dtype": "float64",
         "threads": 0,
         "concentration": 1.0,

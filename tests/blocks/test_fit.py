@@ -132,7 +132,6 @@ METHODS = [
     {"method": "em"},
     {"method": "map", "prior": plait.Gamma(1.5, 1.0)},
     {"dtype": "float32"},
-    {"order": "per-factor"},
     {"accelerate": True, "sweeps": 26},
     {"restarts": 2},
     {"prune": True, "adapt": "component", "sweeps": 15},

@@ -115,7 +115,7 @@ def test_the_scheduler_remembers_no_more_tasks_after_many_sweeps(workers, client
         {"method": "em"},
         {"method": "map", "prior": plait.Gamma(1.5, 1.0)},
         {"dtype": "float32", "sweeps": 4},
-        {"order": "per-factor", "sweeps": 4},
+        {"sweeps": 4},
     ],
     ids=lambda settings: next(iter(settings.values())),
 )
@@ -135,7 +135,6 @@ def test_only_shared_rows_travel(settings, data):
     [
         {"accelerate": True},
         {"prune": True, "adapt": "component"},
-        {"order": "blocks"},
         {"adapt": {"A": "entity"}},
     ],
     ids=lambda settings: next(iter(settings)),

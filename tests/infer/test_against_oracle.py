@@ -46,20 +46,20 @@ def starts(state):
     return {name: Start(*value) if isinstance(value, tuple) else value for name, value in state.items()}
 
 
-def compare(model, bound, problem, state, method, order, fixed, sweeps=(1, 5), executor=None):
+def compare(model, bound, problem, state, method, fixed, sweeps=(1, 5), executor=None):
     """The fit equals the oracle's sweeps: every factor, and the objective."""
     rank = {index: RANKS[index] for index in model.ranks} or None
     settings = {} if method == "em" else {"prior": plait.Gamma(CONCENTRATION[method], 1.3)}
     reference, done = state, 0
     for count in sweeps:
         for _ in range(count - done):
-            reference = oracle.sweep(problem, reference, method, order)
+            reference = oracle.sweep(problem, reference, method)
         done = count
         fit = plait.fit(
-            model, bound, rank=rank, method=method, adapt=None, order=order, sweeps=count, tol=0.0,
+            model, bound, rank=rank, method=method, adapt=None, sweeps=count, tol=0.0,
             fixed=fixed, init=starts(state), executor=executor, threads=1 if executor is None else None, **settings,
         )  # fmt: skip
-        where = f"{method}, {order}, {count} sweeps"
+        where = f"{method}, {count} sweeps"
         for factor in problem.free:
             if method == "vb":
                 close(fit.factors[factor].concentration, reference[factor][0], f"C of {factor}, {where}")
@@ -103,7 +103,7 @@ def equals_oracle(name, way, likelihood, *, exposed):
     for method in ("em", "map", "vb"):
         problem = with_prior(drawn, method)
         state = oracle.start(problem, SIZES | RANKS, rng, method)
-        compare(model, bound, problem, state, method, "per-factor" if method == "em" else "one-pass", fixed)
+        compare(model, bound, problem, state, method, fixed)
 
 
 @pytest.mark.sampled(23)
@@ -112,13 +112,12 @@ def equals_oracle(name, way, likelihood, *, exposed):
 @pytest.mark.parametrize("name", SUMS | DOUBLED)
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
 def test_fit_of_a_sum_or_of_a_factor_twice_equals_dense_oracle(name, way, likelihood):
-    """By dense sums, for kernels equal those (tests/compile); the orders of update take turns."""
+    """By dense sums, for kernels equal those (tests/compile)."""
     case = make(name, way, likelihood)
-    orders = ("one-pass", "per-factor") if (len(name) + len(way) + len(likelihood)) % 2 else ("per-factor", "one-pass")
-    for method, order in zip(("em", "map", "vb"), (*orders, orders[0])):
+    for method in ("em", "map", "vb"):
         problem = with_prior(case.problem, method)
         state = case.start(1, method)
-        compare(case.model, case.data, problem, state, method, order, case.fixed, (3,), Reference())
+        compare(case.model, case.data, problem, state, method, case.fixed, (3,), Reference())
 
 
 @pytest.mark.sampled(3)
@@ -127,21 +126,7 @@ def test_fit_of_a_sum_or_of_a_factor_twice_equals_dense_oracle(name, way, likeli
 @pytest.mark.filterwarnings("ignore::plait.PlaitWarning")
 def test_compiled_fit_of_a_sum_equals_dense_oracle(name, likelihood):
     case = make(name, "missing_cells", likelihood)
-    compare(case.model, case.data, with_prior(case.problem, "vb"), case.start(2), "vb", "one-pass", case.fixed)
-
-
-@pytest.mark.sampled(5)
-@BOTH_LIKELIHOODS
-@pytest.mark.parametrize("name", ["matrix", "cp3", "tucker", "train", "two_visible", "coupled_paper", "friends"])
-def test_the_other_order_equals_dense_oracle(name, likelihood):
-    model = plait.Model(MODELS[name])
-    rng = np.random.default_rng(zlib.crc32(f"order {name} {likelihood}".encode()))
-    data, drawn = problem_of(model, "missing_cells", likelihood, rng, exposed=False)
-    bound = model.bind(data, labels={axis: range(SIZES[axis]) for axis in model.axes})
-    for method in ("em", "map", "vb"):
-        problem = with_prior(drawn, method)
-        state = oracle.start(problem, SIZES | RANKS, rng, method)
-        compare(model, bound, problem, state, method, "one-pass" if method == "em" else "per-factor", None)
+    compare(case.model, case.data, with_prior(case.problem, "vb"), case.start(2), "vb", case.fixed)
 
 
 @pytest.mark.sampled(4)
@@ -161,4 +146,4 @@ def test_a_given_factor_with_latent_indices_is_used_and_never_updated(name, like
     for method in ("em", "vb"):
         problem = with_prior(drawn, method)
         state = oracle.start(problem, SIZES | RANKS, rng, method)
-        compare(model, bound, problem, state, method, "one-pass", {chosen: drawn.given[chosen]})
+        compare(model, bound, problem, state, method, {chosen: drawn.given[chosen]})

@@ -186,7 +186,7 @@ def test_an_index_that_only_a_given_factor_has_is_summed_over(text, way):
         fixed=problem.given, prior=plait.Gamma(0.8, 1.2), adapt=None, init=starts(state), sweeps=3, tol=0.0,
     )  # fmt: skip
     for _ in range(3):
-        state = oracle.sweep(problem, state, "vb", "one-pass")
+        state = oracle.sweep(problem, state, "vb")
     for name in problem.free:
         np.testing.assert_allclose(fit.factors[name].concentration, state[name][0], rtol=1e-10, err_msg=name)
         np.testing.assert_allclose(fit.factors[name].scale, state[name][1], rtol=1e-10, err_msg=name)

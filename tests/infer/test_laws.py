@@ -28,7 +28,6 @@ TIES = {
 }
 EVERY = pytest.mark.parametrize("name", CHOSEN)
 BOTH_LIKELIHOODS = pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-BOTH_ORDERS = pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 
 
 def rises(case, fit):
@@ -59,36 +58,33 @@ def working_set(monkeypatch):
 
 
 @pytest.mark.sampled(8)
-@BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY
-def test_bound_rises_in_every_sweep(name, likelihood, order):
+def test_bound_rises_in_every_sweep(name, likelihood):
     for number, method in enumerate(("em", "map", "vb")):
         case = make(name, way_of(name, 2 * number), likelihood)
         settings = {} if method == "em" else {"adapt": None}
-        rises(case, case.fit(method, order=order, sweeps=25, **settings))
+        rises(case, case.fit(method, sweeps=25, **settings))
 
 
 @pytest.mark.sampled(5)
-@BOTH_ORDERS
 @pytest.mark.parametrize("tie", TIES)
 @EVERY
-def test_bound_rises_while_priors_adapt(name, tie, order):
+def test_bound_rises_while_priors_adapt(name, tie):
     latent = plait.Model(MODELS[name]).indices
     adapt = TIES[tie] if tie != "indices" else tuple(index for index in TIES[tie] if index in latent)
     likelihood = "bernoulli" if list(TIES).index(tie) % 2 else "poisson"
     case = make(name, way_of(name, list(TIES).index(tie)), likelihood)
-    rises(case, case.fit(adapt=adapt, order=order, sweeps=HOLD + 15 if tie == "rank-one" else 30))
+    rises(case, case.fit(adapt=adapt, sweeps=HOLD + 15 if tie == "rank-one" else 30))
 
 
 @pytest.mark.sampled(7)
-@BOTH_ORDERS
 @pytest.mark.parametrize("way", WAYS)
-def test_bound_rises_under_every_weight_with_an_exposure(way, order):
+def test_bound_rises_under_every_weight_with_an_exposure(way):
     for likelihood in ("poisson", "bernoulli"):
         case = make("cp3", way, likelihood, exposed=True)
         for method in ("em", "map", "vb"):
-            rises(case, case.fit(method, order=order, sweeps=20))
+            rises(case, case.fit(method, sweeps=20))
 
 
 @pytest.mark.parametrize("tie", ["factor", "entity", "rank-one"])
@@ -107,7 +103,7 @@ def test_bound_rises_when_the_priors_concentration_differs_between_entries(tie):
 @EVERY
 def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, number, working_set):
     case = make(name, way_of(name, 2 * number + 1), ("poisson", "bernoulli")[number % 2], exposed=number == 2)
-    fit = case.fit(method, sweeps=12, order=("one-pass", "per-factor", "one-pass")[number])
+    fit = case.fit(method, sweeps=12)
     problem = working_set[0]
     rates, divergences = list(problem.rates), dict(problem.divergences)
     problem.measure()

@@ -44,30 +44,28 @@ def test_the_bound_is_that_over_all_pairs_whatever_is_observed(name, way):
 
 
 @pytest.mark.sampled(10)
-@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("method", ["vb", "em", "map"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_sweep_is_that_of_a_factor_whose_pairs_without_links_share_their_mean_exposure(name, method, order):
+def test_a_sweep_is_that_of_a_factor_whose_pairs_without_links_share_their_mean_exposure(name, method):
     for way, likelihood in (("all", "poisson"), ("missing_cells", "bernoulli")):
         model, data, X, M = draw(name, way, likelihood)
-        before, after = (fit_of(model, data, method, order=order, sweeps=n) for n in (2, 3))
-        wanted = sweep(model, state_of(before), method, before.prior, X, M, likelihood, order)
+        before, after = (fit_of(model, data, method, sweeps=n) for n in (2, 3))
+        wanted = sweep(model, state_of(before), method, before.prior, X, M, likelihood)
         for factor, arrays in state_of(after).items():
             for array, one in zip(arrays, wanted[factor]):
                 np.testing.assert_allclose(array, one, rtol=1e-7, atol=1e-200, err_msg=f"{factor} {way}")
 
 
 @pytest.mark.sampled(13)
-@pytest.mark.parametrize("order", ["one-pass", "per-factor"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_no_sweep_lowers_the_bound(name, order):
+def test_no_sweep_lowers_the_bound(name):
     for method, way, likelihood in (
         ("vb", "pairs", "bernoulli"),
         ("em", "all", "poisson"),
         ("map", "listed", "poisson"),
     ):
         model, data, X, M = draw(name, way, likelihood)
-        fit = fit_of(model, data, method, order=order, sweeps=30)
+        fit = fit_of(model, data, method, sweeps=30)
         scale = dense_objective(fit, X, M, likelihood)[1]
         assert (np.diff([record.bound for record in fit.history]) >= -1e-9 * scale).all(), (method, way)
 
@@ -118,7 +116,7 @@ def test_pairs_without_links_are_at_the_prior_s_concentration_and_at_0_under_em(
 @pytest.mark.parametrize("name", ["alone", "memory", "two", "coupled"])
 def test_adapted_priors_raise_the_bound_which_stays_that_over_all_pairs(name, adapt):
     model, data, X, M = draw(name)
-    plain, adapted = (fit_of(model, data, sweeps=30, adapt=choice, order="per-factor") for choice in (None, adapt))
+    plain, adapted = (fit_of(model, data, sweeps=30, adapt=choice) for choice in (None, adapt))
     assert adapted.bound > plain.bound
     check_bound(adapted, X, M)
     bounds = np.array([record.bound for record in adapted.history])

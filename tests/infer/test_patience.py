@@ -61,15 +61,14 @@ def much():
     return drawn(40.0)
 
 
-@pytest.mark.parametrize("order", ["one-pass", "blocks"])
-def test_of_much_data_the_warm_up_is_short_and_priors_adapt_early(much, order):
-    hasty, plain = fitted(much, accelerate=True, order=order), fitted(much, order=order)
+def test_of_much_data_the_warm_up_is_short_and_priors_adapt_early(much):
+    hasty, plain = fitted(much, accelerate=True), fitted(much)
     assert [record.sweep for record in plain.history] == list(range(-WARM_UP, 61))
     before = [record.sweep for record in hasty.history if record.warm_up]
     assert before == list(range(-WARM_UP, -WARM_UP + len(before)))
     assert len(before) < WARM_UP - 5
     assert [record.sweep for record in hasty.history if not record.warm_up] == list(range(61))
-    early = fitted(much, accelerate=True, order=order, sweeps=ADAPT_WARM // 2)
+    early = fitted(much, accelerate=True, sweeps=ADAPT_WARM // 2)
     assert early.prior["A"].mean != 10.0
     bounds = [record.bound for record in hasty.history if not record.warm_up]
     assert np.diff(bounds).min() >= -1e-9 * abs(bounds[0])

@@ -15,7 +15,7 @@ from plait.infer.hyper import HOLD
 from tests import oracle, sampling
 from tests.cases import Start, bits, make, own_bounds, starts, state_of
 from tests.infer.test_extremes import finite, rare
-from tests.infer.test_laws import BOTH_LIKELIHOODS, BOTH_ORDERS, rises, working_set
+from tests.infer.test_laws import BOTH_LIKELIHOODS, rises, working_set
 from tests.models import DOUBLED, SUMS
 from tests.observed import WAYS
 
@@ -38,21 +38,20 @@ def way_of(name, number=0):
 
 
 @pytest.mark.sampled(23)
-@BOTH_ORDERS
 @BOTH_LIKELIHOODS
 @EVERY
-def test_bound_rises_in_every_sweep(name, likelihood, order):
+def test_bound_rises_in_every_sweep(name, likelihood):
     for number, method in enumerate(("em", "map", "vb")):
         case = make(name, way_of(name, 2 * number), likelihood)
         adapt = {} if method == "em" else {"adapt": None}
-        rises(case, case.fit(method, order=order, sweeps=12, **adapt, **DENSE))
+        rises(case, case.fit(method, sweeps=12, **adapt, **DENSE))
 
 
 @pytest.mark.parametrize("tie", ["factor", "component", "entity", "rank-one"])
 @pytest.mark.parametrize("name", ["pairwise", "shared_factor", "symmetric_coupled", "rescal_bias"])
 def test_bound_rises_while_priors_adapt_and_leaps_are_taken(name, tie):
     case = make(name, way_of(name, len(tie)))
-    settings = {"sweeps": HOLD + 15 if tie == "rank-one" else 25, "order": ("one-pass", "per-factor")[len(tie) % 2]}
+    settings = {"sweeps": HOLD + 15 if tie == "rank-one" else 25}
     for accelerate in (False, True):
         rises(case, case.fit(adapt=tie, accelerate=accelerate, **settings, **DENSE))
 
@@ -63,7 +62,7 @@ def test_bound_rises_while_priors_adapt_and_leaps_are_taken(name, tie):
 def test_incremental_bound_equals_measuring_afresh_and_the_oracle(name, method, working_set):
     number = len(method) + len(name)
     case = make(name, way_of(name, number), ("poisson", "bernoulli")[number % 2])
-    fit = case.fit(method, sweeps=12, order=("one-pass", "per-factor")[number % 2], **DENSE)
+    fit = case.fit(method, sweeps=12, **DENSE)
     problem = working_set[0]
     rates, divergences = list(problem.rates), dict(problem.divergences)
     problem.measure()
@@ -181,7 +180,7 @@ def test_one_cp_of_rank_6_is_two_terms_of_rank_3(likelihood):
         for names, part in (("ABC", slice(0, 3)), ("DEF", slice(3, 6)))
         for old, new in zip("ABC", names)
     }
-    settings = {"prior": plait.Gamma(0.7, 1.3), "adapt": None, "order": "one-pass", "sweeps": 20, "tol": 0.0}
+    settings = {"prior": plait.Gamma(0.7, 1.3), "adapt": None, "sweeps": 20, "tol": 0.0}
     one = plait.fit(case.model, case.data, rank=6, init=whole, threads=1, **settings)
     # In the order A D B E C F, a sweep updates what the sweep of the single product does.
     model = plait.Model("X[i,j,k] = A[i,r] B[j,r] C[k,r] + D[i,r] E[j,r] F[k,r]")
@@ -300,7 +299,7 @@ def test_entries_of_a_sum_that_underflow_equal_the_oracle(name, likelihood, rare
     }
     settings = {"prior": plait.Gamma(1e-3, 1.0), "adapt": None, "init": starts(state), **DENSE}
     for sweeps in (1, 2):
-        state = oracle.sweep(problem, state, "vb", "one-pass")
+        state = oracle.sweep(problem, state, "vb")
         fit = finite(case.fit(sweeps=sweeps, **settings))
         assert fit.bound == pytest.approx(oracle.bound(problem, state), rel=1e-9)
         for factor in problem.free:

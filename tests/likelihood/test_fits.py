@@ -126,7 +126,7 @@ def test_bounds_posteriors_and_the_parameter_are_those_of_a_dense_vb(likelihood)
         ("negbin", {}),
         ("amounts", {}),
         ("negbin", {"method": "em"}),
-        ("amounts", {"order": "per-factor", "start": "random"}),
+        ("amounts", {"start": "random"}),
         ("negbin", {"accelerate": True}),
         ("amounts", {"method": "map", "prior": plait.Gamma(concentration=1.5, mean=1.0)}),
     ],

@@ -223,7 +223,7 @@ def test_a_test_of_known_links_is_warned_of(tmp_path):
         {"rank": 2, "seed": 3, "sweeps": 20},
         {"rank": 2, "seed": 0, "sweeps": 9, "adapt": None, "start": "random", "accelerate": True, "tol": 0.0},
         {"rank": {"r": 2}, "seed": 1, "sweeps": 5, "adapt": {"U": "component"}, "restarts": 2, "keep": "best"},
-        {"rank": 2, "seed": 0, "sweeps": 5, "method": "em", "order": "per-factor"},
+        {"rank": 2, "seed": 0, "sweeps": 5, "method": "em"},
     ],
 )
 def test_the_lines_that_make_a_run_again_do(tmp_path, monkeypatch, settings):

@@ -1,19 +1,16 @@
-"""The part of large data: blocks on disk, a cluster, new entities and links, updates after every block of links."""
+"""The part of large data: blocks on disk, a cluster, new entities and links."""
 
 from collections.abc import Iterator, Mapping
-from statistics import median
 from typing import Any
 
 from lab.bench.report import words
 from lab.harness.results import Found
 from lab.harness.table import Table, percent
 
-WAYS = ("one-pass", "accelerated", "blocks", "blocks, accelerated")
-
 
 def tables(found: Found) -> Iterator[Table]:
     """One for each part, forecasts apart."""
-    parts = (_disk, _memory, _speeds, _travelling, _losses, _forecasts, _newcomers, _fold_ins, _updates, _orders)
+    parts = (_disk, _memory, _speeds, _travelling, _losses, _forecasts, _newcomers, _fold_ins, _updates)
     for make in parts:
         table = make(found)
         if table.rows:
@@ -31,16 +28,6 @@ def disk_over_memory(figures: Mapping[str, Any]) -> tuple[float, float] | None:
 def two_over_one(figures: Mapping[str, Any], kind: str = "processors") -> float:
     """How much faster two workers are."""
     return float(figures["workers=1"][kind] / figures["workers=2"][kind])
-
-
-def gains(found: Found) -> dict[str, float]:
-    """By way, seconds of one-pass ÷ its own: the median over data and seeds."""
-    ratios: dict[str, list[float]] = {way: [] for way in WAYS[1:]}
-    for _, figures in found.part("blocks"):
-        for way in ratios:
-            pairs = zip(figures["ways"]["one-pass"]["seconds"], figures["ways"][way]["seconds"])
-            ratios[way] += [plain / own for plain, own in pairs]
-    return {way: median(own) for way, own in ratios.items() if own}
 
 
 def _disk(found: Found) -> Table:
@@ -182,19 +169,3 @@ def _updates(found: Found) -> Table:
     ]
     note = "Share of the held-out gain of 20 warm sweeps over all links that some iterations over the new fifth have."
     return Table("Updates", headings, made, note)
-
-
-def _orders(found: Found) -> Table:
-    made = []
-    for about, f in found.part("blocks"):
-        cells = []
-        for way in WAYS:
-            own = {name: median(values) for name, values in f["ways"][way].items()}
-            cells.append(f"{own['sweeps']:.0f}, {words.seconds(own['seconds'])}, −{1e4 * own['below']:.0f}")
-        made.append([about["data"], str(f["blocks"]), *cells])
-    over = ", ".join(f"{way} {gain:.2f}" for way, gain in gains(found).items())
-    note = (
-        "Own sweeps and processor seconds to within 1e-4 of the own end; how far that is below the best of the four, "
-        f"in 1e-4. One-pass ÷ each, seconds, median: {over}."
-    )
-    return Table("Updates after every block of links", ["data", "blocks", *WAYS], made, note)

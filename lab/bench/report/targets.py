@@ -205,10 +205,6 @@ def _large(found: Found) -> Iterator[Target]:
     yield judge("packing ≤ 120 ns of processors a row", packs, 120.0, words.significant, complete=whole)
     yield from _clusters(found)
     yield from _late(found)
-    gained = large.gains(found)
-    for way, limit in (("blocks", 1.5), ("blocks, accelerated", 3.0)):
-        named = [("", gained.get(way))]
-        yield judge(f"order in {way}: ≥ {limit:g} × fewer seconds", named, limit, words.times, least=True)
 
 
 def _gigabytes(count: float) -> str:

@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from plait.compile.kernels import compiled
 from plait.compile.step import Step
-from plait.data.cells.runs import Run
 from plait.data.cells.trees import Piece, Table
 from plait.execute.calling import Call, LeafSum, as_stats
 from plait.execute.executor import Operand, Stats, here
@@ -76,8 +75,7 @@ class Threads:
             make_call(step, table, [here(array) for array in arrays], state),
             Joined(table.leaf_count, LeafSum.join),
         )
-        # Of a run few rows are written to: the system has fresh zeros for nothing where nobody looks.
-        whole = call.whole(np.zeros if isinstance(table, Run) else self._zeros)
+        whole = call.whole(self._zeros)
 
         def work(piece: Piece) -> None:
             joined.add(piece.number, call.leaf(piece.tree, piece.leaf, whole, self._cleared))

@@ -27,7 +27,7 @@ from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
 from plait.fitting.remembered import check_joins, check_ties
 from plait.fitting.traps import given_traps, link_traps, rank_traps
 from plait.infer.gamma import FactorState
-from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Order, Settings
+from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, WARM_UP, Settings
 from plait.infer.parts import go_on, parts_of
 from plait.infer.prior import Prior
 from plait.infer.problem import Method, Problem
@@ -89,10 +89,10 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
     alone = given.method == "vb" and (given.init is None or begun_in(given.init))
     late = checks.late_factors(model, named, free) if alone else frozenset[str]()
     loop = Settings(
-        cast(Order, given.order), given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
+        given.sweeps, given.tol, ties, given.prune, given.accelerate, warm_up, adapt_after,
         dtype.name, late, min(JOIN, given.sweeps // 2) if late else 0,
     )  # fmt: skip
-    held = sizes.arrays_held(given.method, given.accelerate, given.restarts, given.order)
+    held = sizes.arrays_held(given.method, given.accelerate, given.restarts)
     sizes.check_memory(layouts, free, dtype, held)
     if warn:
         _warn(bound, {} if given.prune else ranks, named)

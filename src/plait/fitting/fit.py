@@ -35,7 +35,6 @@ def fit(
     method: str = Options.method,
     prior: Gamma | Mapping[str, Gamma] = DEFAULT_PRIOR,
     adapt: Tie | Mapping[str, Tie | None] | None = Options.adapt,
-    order: str = Options.order,
     sweeps: int = Options.sweeps,
     tol: float = Options.tol,
     seed: int | None = None,
@@ -58,29 +57,29 @@ def fit(
     """Fit a model to data and return the posterior.
 
     model: a `plait.Model` or its text. data: by relation, a table, an array or a `plait.Relation`; or what
-    `model.bind(data)` gave. rank: the size of every latent index, or a dict by index; left out or "auto", what predicts
-    best, found by links put aside from the data or, where these are many, by rule; "bound" (VB only), how many groups
-    there are, by the bound. method: "vb" (variational Bayes), "em" (maximum likelihood) or "map". prior: a
-    `plait.Gamma`, or a dict by factor; the default has concentration 0.5, and 0.02 for factors with several latent
-    indices. adapt (VB only): what has a prior of its own, "auto" ("rank-one" for factors that several relations share,
-    "factor" for others), None, "factor", "component", "entity", "rank-one" (entity × component means), a tuple of index
-    names, or a dict by factor. order: "one-pass", "per-factor" or "blocks", with updates after every block of links.
-    sweeps: at most so many. tol: fewer sweeps once one changes the bound by less than this part of its size. seed:
-    where a random start begins; None draws one, kept as `fit.seed`. fixed: given factors by name: an array; a posterior
-    of another fit (`fit.factors["U"]`), with its uncertainty in VB and by its mean elsewhere; or, where all indices are
-    visible, an exposure (`plait.Exposure`, a table or an array). labels: entities beyond those seen, by axis. init:
-    where to start: a Fit, or arrays (or posteriors) by factor; or the folder of a run that was interrupted, which then
-    goes on as if it had not been. threads: of the sweeps (reading and sorting take all processors); as many as the
-    machine has, unless given. executor: another place to compute (`plait.execute`). prune (VB only): remove components
-    that explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long as the bound does not fall,
+    `model.bind(data)` gave. rank: the size of every latent index, or a dict by index; left out or "auto", what
+    predicts best, found by links put aside from the data or, where these are many, by rule; "bound" (VB only), how
+    many groups there are, by the bound. method: "vb" (variational Bayes), "em" (maximum likelihood) or "map".
+    prior: a `plait.Gamma`, or a dict by factor; the default has concentration 0.5, and 0.02 for factors with
+    several latent indices. adapt (VB only): what has a prior of its own, "auto" ("rank-one" for factors that
+    several relations share, "factor" for others), None, "factor", "component", "entity", "rank-one" (entity ×
+    component means), a tuple of index names, or a dict by factor. sweeps: the maximum number. tol: stop once a
+    sweep changes the bound by less than this part of its size. seed: where a random start begins; None draws one,
+    kept as `fit.seed`. fixed: given factors by name: an array; a posterior of another fit (`fit.factors["U"]`),
+    with its uncertainty in VB and by its mean elsewhere; or, where all indices are visible, an exposure
+    (`plait.Exposure`, a table or an array). labels: entities beyond those seen, by axis. init: where to start: a
+    Fit, or arrays (or posteriors) by factor; or the folder of a run that was interrupted, which then goes on as if
+    it had not been. threads: of the sweeps (reading and sorting take all processors); as many as the machine has,
+    unless given. executor: another place to compute (`plait.execute`). prune (VB only): remove components that
+    explain nothing. accelerate: after 20 sweeps, go on beyond the end of each as long as the bound does not fall,
     and wait for nothing that has come to rest: often half the sweeps, but the optimum may be another one. start (VB
-    without init): "em" (unless prune), 50 sweeps of maximum likelihood before its own, or "random", none.
-    progress: None (a bar on a terminal and in a notebook), True, False, a callable, or a `plait.Progress`, which also
-    says what Ctrl-C does: by default the fit so far is returned, with an `InterruptedWarning`, and a second one raises.
-    checkpoint: a folder to save the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32", which
-    stores factors in half the memory and adds counts up in floats: right to about 1e-5, the bound to about 1e-7 of its
-    size (a smaller tol means little); not for EM, whose entries fall below what floats hold. What a Fit hands out are
-    doubles.
+    without init): "em" (unless prune), 50 sweeps of maximum likelihood before its own, or "random", none. progress:
+    None (a bar on a terminal and in a notebook), True, False, a callable, or a `plait.Progress`, which also says
+    what Ctrl-C does: by default the fit so far is returned, with an `InterruptedWarning`, and a second one raises.
+    checkpoint: a folder to save the run in every minute, or a `plait.Checkpoint`. dtype: "float64", or "float32",
+    which stores factors in half the memory and adds counts up in floats: right to about 1e-5, the bound to about
+    1e-7 of its size (a smaller tol means little); not for EM, whose entries fall below what floats hold. What a Fit
+    hands out are doubles.
 
     restarts: fit so many times, from seeds of which `seed` is the first. keep: with several, "average" (the default)
     answers from the mixture of all of them (`fit.members`) and shows the factors of the one with the best bound; "best"
@@ -91,7 +90,7 @@ def fit(
     {id: title}. Ids that the data do not have are ignored. They change nothing else; `Fit.titled` takes them later.
     """
     options = Options(
-        rank, method, prior, adapt, order, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
+        rank, method, prior, adapt, sweeps, tol, seed, fixed, labels, init, threads, dtype, executor, prune,
         accelerate, start, restarts, keep, bootstrap, titles,
     )  # fmt: skip
     saving, report = as_checkpoint(checkpoint), as_progress(progress)

@@ -138,8 +138,6 @@ class Options:
     prior: Any = said(DEFAULT_PRIOR, PRIOR, "Concentration and mean of the factors' Gamma priors.", command=False,
                       kept=False)  # fmt: skip
     adapt: Any = said(AUTO, TIE, "What has a prior of its own: auto, factor, component, entity, rank-one (VB only).")
-    order: Any = said("one-pass", word("one-pass", "per-factor", "blocks"), "Links are passed once a sweep, or once a "
-                      "factor; or once a sweep with updates after every block of them.")  # fmt: skip
     sweeps: Any = said(200, whole(0), "At most so many sweeps in all, after the warm-up.")
     tol: Any = said(1e-6, NUMBER, "Fewer once the bound changes by less than this part of its size.")
     seed: Any = said(None, whole(0, none=True), "Where the random start begins.", kept=False)

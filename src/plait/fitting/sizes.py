@@ -30,19 +30,13 @@ def layouts(
     return result
 
 
-def arrays_held(method: str, accelerate: bool, restarts: int = 1, order: str = "one-pass") -> int:
+def arrays_held(method: str, accelerate: bool, restarts: int = 1) -> int:
     """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time.
 
-    In blocks it has counts, and their sums over relations; those of single blocks take no more than the links.
     Members that have run leave C, D and log L (of a point Z).
     """
     own = 2 if method == "vb" else 1
-    return (
-        ARRAYS
-        + (own if accelerate else 0)
-        + (2 if order == "blocks" else 0)
-        + (restarts - 1) * (3 if method == "vb" else 1)
-    )
+    return ARRAYS + (own if accelerate else 0) + (restarts - 1) * (3 if method == "vb" else 1)
 
 
 def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.dtype[Any], arrays: int) -> None:

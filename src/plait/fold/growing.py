@@ -47,7 +47,7 @@ def grown_state(fit: Fitted, growth: Growth, solution: Solution, record: Record 
                 exposed[name], flags, state.factors[name].layout, factors[name].layout, own
             ).astype(bool)
     history = list(state.history) + ([record] if record is not None else [])
-    return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, trail=Trail(), visits={})
+    return replace(state, factors=factors, priors=priors, exposed=exposed, history=history, trail=Trail())
 
 
 def layout_of(fit: Fitted, growth: Growth, name: str, pieces: Mapping[Piece, Any]) -> Layout:

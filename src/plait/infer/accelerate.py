@@ -8,10 +8,6 @@ before came to x₀, entry by entry, and so that nothing can become negative,
 n being the leaps in a row (Nesterov's momentum on the logarithms, the power by its Padé approximant). Any y is a
 posterior, so its bound is one: the leap stands if that is not below the bound before the sweep, else it is undone and n
 is halved. An accepted leap costs the rows only, for its counts are those that the next sweep needs.
-
-In the order "blocks" the leap comes before a sweep and is judged after it. Shared factors are made anew from counts at
-every visit, so these must leap too: those of blocks that the sweep has not come to yet count y/x₁ times. In the end
-all blocks are visited, nothing is foretold, and the bound is one.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +20,6 @@ from plait.infer.patience import settled
 from plait.infer.problem import Problem
 from plait.infer.rows import extrapolate
 from plait.infer.state import Record, Trail
-from plait.types import Array
 
 # Plain sweeps, or those until a fit has settled after its warm-up: while components still sort themselves out, haste
 # leads to poorer optima …
@@ -39,11 +34,6 @@ def _work(*arguments: Any) -> Callable[[int, int], float]:
         return 0.0
 
     return work
-
-
-def _times(now: Array, before: Array) -> Array:
-    """now / before, 1 where both are 0."""
-    return np.divide(now, before, out=np.ones(now.shape), where=before > 0)
 
 
 class Momentum:
@@ -85,29 +75,6 @@ class Momentum:
         self._return(problem)
         problem.rates, problem.divergences = rates, divergences
         return problem.count()
-
-    def begin(self, problem: Problem, history: Sequence[Record], tol: float, sweeps: int) -> dict[str, Array]:
-        """Leap before a sweep over blocks; by factor, how many times its counts are expected. None: it stays plain."""
-        self.leapt = not self._rests(history, tol, sweeps)
-        if self.leapt:
-            self._leap(problem)
-            return {name: _times(problem.parameters(name)[0], kept[0]) for name, kept in self.before.items()}
-        if history[-1].sweep >= WARM_UP or settled(history):
-            self._remember(problem)
-            self.streak = max(self.streak, 1)
-        return {}
-
-    def stands(self, problem: Problem, bound: float, last: Record) -> bool:
-        """Whether a sweep over blocks stands; else the problem is put back to where it began."""
-        if not self.leapt:
-            return True
-        if bound >= last.bound:
-            self.streak += 1
-            return True
-        self.streak, self.leapt = self.streak // 2, False
-        self._return(problem)
-        problem.measure()
-        return False
 
     def _rests(self, history: Sequence[Record], tol: float, sweeps: int) -> bool:
         """Whether a sweep stays plain."""

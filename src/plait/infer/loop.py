@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from plait.execute.owned import RowsLost
 from plait.infer.accelerate import Momentum
@@ -25,9 +25,6 @@ from plait.infer.steps import (
     sweeping,
 )
 from plait.infer.stop import Reason, Stop
-from plait.types import Array
-
-Order = Literal["one-pass", "per-factor", "blocks"]
 
 ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
 WARM_UP = 50  # sweeps of EM from which VB begins (docs/decisions/0004-start.md)
@@ -39,7 +36,6 @@ ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: sooner, they lear
 class Settings:
     """What the loop needs to know."""
 
-    order: Order
     sweeps: int
     tol: float
     ties: Mapping[str, str | Sequence[str]]  # adapted factors
@@ -54,7 +50,7 @@ class Settings:
     @property
     def leaves_rows(self) -> bool:
         """Whether rows may be left with workers: nothing looks at all of them in each sweep."""
-        return not self.accelerate and not self.prune and self.order != "blocks"
+        return not self.accelerate and not self.prune
 
 
 class Outcome(NamedTuple):
@@ -100,16 +96,13 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
         problem.release()
     if begun is None:
         problem.measure()
-        place = Moment(problem, (), began=began, cutting=settings.order == "blocks")
+        place = Moment(problem, (), began=began)
         place.count()
         recording(settings.warm_up)(place)
     else:
         problem.recall(begun)
-        place = Moment(
-            problem, (), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt),
-            cutting=settings.order == "blocks",
-        )  # fmt: skip
-        place.recall(begun)
+        place = Moment(problem, (), list(begun.history), begun.pause, Trail(leapt=begun.trail.leapt))
+        place.count()
     if momentum:
         place.trail = momentum.trail
     return place
@@ -117,11 +110,7 @@ def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begu
 
 def _course(settings: Settings, momentum: Momentum | None) -> list[Move]:
     """The steps from one state to the next, in order."""
-
-    def leap(place: Moment) -> Mapping[str, Array]:
-        return momentum.begin(place.problem, place.history, settings.tol, settings.sweeps) if momentum else {}
-
-    sweep = sweeping(settings.order, settings.late, settings.join, leap)
+    sweep = sweeping(settings.late, settings.join)
     steps: list[Move] = [learning, sweep, ending_warm_up(settings.dtype, hasty=settings.accelerate)]
     if settings.late:
         steps.insert(0, joining(settings.late, settings.join))

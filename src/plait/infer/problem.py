@@ -209,11 +209,6 @@ class Problem:
             if self._last[n] == name:  # all other factors of the term are as new as this one
                 self._measure(n, name, exposure)
 
-    def update_from(self, name: str, counts: Array, prior: PriorTerms, rows: Range | None = None) -> float:
-        """New posteriors of all rows of a factor, or of some, from its counts; returns their part of the bound."""
-        exposures = {n: term.exposed(name, self.factors) for n, term in enumerate(self.terms) if name in term.uses}
-        return self.settle(name, self._evidence(name, np.zeros((1, 1)), counts, exposures), prior, rows)
-
     def prior_terms(self, name: str) -> PriorTerms:
         """What updates need to know of a factor's prior."""
         return () if self.method == "em" else prior_terms(*self.spread(name), self.executor)

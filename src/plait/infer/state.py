@@ -77,30 +77,13 @@ class Trail(NamedTuple):
     before: Mapping[str, Sequence[Array]] = {}
 
 
-class Visits(NamedTuple):
-    """What the last visits of a relation's blocks left (see `plait.infer.blocks`), where that is the order of updates.
-
-    parts: counts by factor that blocks share, (blocks, rows, columns) as stored; rows: of the others, (rows, columns).
-    """
-
-    kept: Array
-    events: Array
-    parts: Mapping[str, Array]
-    rows: Mapping[str, Array]
-
-    def copy(self) -> "Visits":
-        """The same in arrays of its own."""
-        parts, rows = ({name: array.copy() for name, array in some.items()} for some in (self.parts, self.rows))
-        return Visits(self.kept.copy(), self.events.copy(), parts, rows)
-
-
 @dataclass(frozen=True)
 class State:
     """A loop between two sweeps. The arrays are those of the fit itself: valid until its next update.
 
     rates: G of every relation; divergences: −KL of every free factor; exposed: rows that any observed cell depends on;
     pause: sweeps until components are tried for removal again; learnt: by relation its likelihood's own numbers; gauge:
-    the log-scales that a fit shows its factors with, once it is one; visits: by relation what its blocks left.
+    the log-scales that a fit shows its factors with, once it is one.
     """
 
     factors: Mapping[str, Kept]
@@ -113,15 +96,13 @@ class State:
     trail: Trail
     learnt: Mapping[str, dict[str, float]] = field(default_factory=dict)
     gauge: Mapping[str, float] | None = None
-    visits: Mapping[str, Visits] = field(default_factory=dict)
 
     def copy(self) -> "State":
         """The same in arrays of its own, which no update changes."""
         factors = {name: Kept(kept.layout, *map(_copied, kept[1:])) for name, kept in self.factors.items()}
         before = {name: [array.copy() for array in arrays] for name, arrays in self.trail.before.items()}
         trail = self.trail._replace(before=before)
-        visits = {name: visits.copy() for name, visits in self.visits.items()}
-        return replace(self, factors=factors, history=list(self.history), trail=trail, visits=visits)
+        return replace(self, factors=factors, history=list(self.history), trail=trail)
 
 
 def _copied(array: Array | None) -> Array | None:

@@ -7,7 +7,7 @@ so a course that is taken up in its midst goes on as if it had not been left.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,14 +15,12 @@ from plait.errors import FitError
 from plait.execute.owned import HOLD, RowsLost
 from plait.infer import patience
 from plait.infer.accelerate import Momentum
-from plait.infer.blocks import Blocks
 from plait.infer.counts import Counted
 from plait.infer.hyper import adapt, settled
 from plait.infer.problem import Problem
 from plait.infer.prune import prune
 from plait.infer.start import begin_vb, match_totals
 from plait.infer.state import Record, State, Trail
-from plait.types import Array
 
 TRIES = 5  # to go on from the same state
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
@@ -39,8 +37,6 @@ class Moment:
     pause: int = 0
     trail: Trail = field(default_factory=Trail)
     began: float = field(default_factory=time.perf_counter)
-    cutting: bool = False  # whether links are visited in blocks, …
-    blocks: Blocks | None = None  # … where there are several
     held: "Held | None" = None  # where to go back to, while rows are with workers who may be lost
 
     @property
@@ -50,26 +46,12 @@ class Moment:
 
     def state(self) -> State:
         """All that the loop needs to go on from here."""
-        state = self.problem.state(self.history, self.pause, self.trail)
-        return state if self.blocks is None else replace(state, visits=self.blocks.visits())
+        return self.problem.state(self.history, self.pause, self.trail)
 
     def count(self) -> None:
         """The counts of the state, all afresh."""
         self.counted = ()  # so that their arrays can be used again
-        self.blocks = Blocks.of(self.problem) if self.cutting else None
-        if self.blocks is None:
-            self.counted = self.problem.count()
-        else:
-            self.blocks.fill()
-            self.counted = self.blocks.counted()
-
-    def recall(self, state: State) -> None:
-        """The counts of a state that the loop goes on from: with blocks, those of its last visits."""
-        self.blocks = Blocks.of(self.problem) if self.cutting else None
-        if self.blocks is not None and self.blocks.recall(state.visits):
-            self.counted = self.blocks.counted()
-        else:
-            self.count()
+        self.counted = self.problem.count()
 
     def hold(self) -> None:
         """Remember where to go back to, now and then, while workers own rows."""
@@ -108,7 +90,6 @@ class Held:
 
 
 Move = Callable[[Moment], None]
-Times = Mapping[str, Array]
 
 
 def adapting(
@@ -143,20 +124,12 @@ def _looks(sweep: int) -> bool:
     return rest == 0 and tens.bit_count() == 1
 
 
-def sweeping(
-    order: str, late: frozenset[str] = frozenset(), join: int = 0, leap: Callable[[Moment], Times] | None = None
-) -> Move:
-    """Every free factor updated once, or once a block; late ones only from some sweep on.
-
-    leap: what comes before a sweep over blocks.
-    """
+def sweeping(late: frozenset[str] = frozenset(), join: int = 0) -> Move:
+    """Update every free factor once; late ones from sweep `join` on."""
 
     def step(place: Moment) -> None:
         waiting = late if place.sweep < join else frozenset[str]()
-        if place.blocks is None:
-            sweep_once(place.problem, place.counted, order, waiting)
-        else:
-            place.blocks.sweep(waiting, leap(place) if leap else None)
+        sweep_once(place.problem, place.counted, waiting)
 
     return step
 
@@ -173,12 +146,11 @@ def joining(late: frozenset[str], join: int) -> Move:
     return step
 
 
-def sweep_once(problem: Problem, counted: Sequence[Counted], order: str, waiting: frozenset[str] = frozenset()) -> None:
-    """Update every free factor that does not wait once; per factor, with counts taken anew before each."""
-    for position, name in enumerate(name for name in problem.free if name not in waiting):
-        if position and order == "per-factor":
-            counted = [problem.count_one(relation, (name,), bound=False) for relation in problem.relations]
-        problem.update(name, counted)
+def sweep_once(problem: Problem, counted: Sequence[Counted], waiting: frozenset[str] = frozenset()) -> None:
+    """Update every free factor that does not wait, from the counts of one pass."""
+    for name in problem.free:
+        if name not in waiting:
+            problem.update(name, counted)
 
 
 def ending_warm_up(dtype: str, *, hasty: bool = False) -> Move:
@@ -193,27 +165,17 @@ def ending_warm_up(dtype: str, *, hasty: bool = False) -> Move:
 
 
 def count(place: Moment) -> None:
-    """The counts of the new state; of blocks they are known, unless it is that of another problem."""
+    """Count at the new state."""
     place.trail = Trail()
-    if place.blocks is not None and place.blocks.problem is place.problem:
-        place.counted = place.blocks.counted()
-    else:
-        place.count()
+    place.count()
 
 
 def leaping(momentum: Momentum, tol: float, sweeps: int) -> Move:
-    """The counts of the new state, or of one beyond it; of blocks, after a leap that went too far, of the old one."""
+    """Count at the new state, or at one beyond it."""
 
     def step(place: Moment) -> None:
         place.counted = ()
-        if place.blocks is None:
-            place.counted = momentum.count(place.problem, place.history, tol, sweeps)
-        elif place.blocks.problem is place.problem:
-            place.counted = place.blocks.counted()
-            if not momentum.stands(place.problem, place.problem.bound(place.counted), place.history[-1]):
-                place.count()
-        else:
-            place.count()
+        place.counted = momentum.count(place.problem, place.history, tol, sweeps)
         place.trail = momentum.trail
 
     return step
@@ -230,8 +192,6 @@ def pruning(after: int, momentum: Momentum | None) -> Move:
             place.pause = PRUNE_PAUSE
         else:
             place.problem, place.counted = smaller
-            if place.cutting:
-                place.count()
             if momentum:
                 momentum.forget()
                 place.trail = momentum.trail

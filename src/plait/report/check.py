@@ -5,8 +5,6 @@ from typing import Any
 
 from plait.data.bound import Data
 from plait.fitting.begin import Task
-from plait.infer.cutting import cut_relation
-from plait.infer.problem import Problem
 from plait.report.cost import Cost
 from plait.report.run import rank_words, weight_words
 from plait.report.understood import Values, alone, as_document, diagonals, relations_table
@@ -64,8 +62,6 @@ def _lines(task: Task, cost: Cost) -> dict[str, str]:
         lines["peak"] = f"about {write_bytes(cost.peak)} of memory for the whole of `plait fit`, with all that it loads"
     if cost.seconds is not None:
         lines["time"] = _time(task, cost.seconds)
-    if task.loop.order == "blocks":
-        lines["blocks"] = _blocks(task.problem)
     return lines
 
 
@@ -76,12 +72,3 @@ def _time(task: Task, seconds: float) -> str:
         f"at most {write_seconds((sweeps + before) * seconds)} for {sweeps:,} sweeps"
         f"{f' and {before} of warm-up' if before else ''}"
     )
-
-
-def _blocks(problem: Problem) -> str:
-    """How the links of every relation are cut into blocks, or why they are not."""
-    cuts = {r.part.name: cut_relation(r, problem) for r in problem.relations if r.counts is not None}
-    whole = {name: f"one, for {cut.why}" for name, cut in cuts.items() if cut.why}
-    several = {name: f"{len(cut.blocks)} of about {cut.blocks[0].entries:,} links" for name, cut in cuts.items()}
-    words = "; ".join(f"{name}: {words}" for name, words in (several | whole).items())
-    return words if len(whole) < len(cuts) else f"none, links are passed once a sweep ({words})"

@@ -13,7 +13,6 @@ from plait.data.cells.sorting import is_uniform
 from plait.execute.cost import Watched
 from plait.fitting.begin import Task
 from plait.fitting.sizes import ARRAYS, arrays_held
-from plait.infer.blocks import Blocks as Visited
 from plait.infer.problem import Problem
 from plait.infer.start import begin_vb
 from plait.infer.steps import sweep_once
@@ -45,9 +44,9 @@ class Cost:
         trees = _trees(problem, data)
         if task.loop.leaves_rows:
             problem.release()
-        seconds = _seconds(problem, task.loop.order) if measure else None
+        seconds = _seconds(problem) if measure else None
         work = 0 if seconds is not None else max(buffers, default=0)
-        more = arrays_held(problem.method, task.loop.accelerate, order=task.loop.order) - ARRAYS
+        more = arrays_held(problem.method, task.loop.accelerate) - ARRAYS
         again = more * _sizes(problem, problem.free)
         peak = _peak(work + again)
         return cls(held, trees, ARRAYS * factors + again, max(buffers, default=0), peak, seconds)
@@ -114,18 +113,12 @@ def _peak(more: int) -> int | None:
     return None if found is None else max(found[1], found[0] + more)
 
 
-def _seconds(problem: "Problem", order: Any) -> float:
+def _seconds(problem: "Problem") -> float:
     problem.measure()
-    blocks, began = Visited.of(problem) if order == "blocks" else None, 0.0
-    if blocks is not None:
-        blocks.fill()
+    began = 0.0
     for _ in range(2):
         if isinstance(problem.executor, Watched):
             problem.executor.forget()
         began = time.perf_counter()
-        if blocks is None:
-            sweep_once(problem, problem.count(), order)
-        else:
-            blocks.sweep()
-            blocks.counted()
+        sweep_once(problem, problem.count())
     return time.perf_counter() - began

@@ -28,7 +28,7 @@ from plait.data.observing.weights import Weights
 from plait.errors import PlaitError, SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
-from plait.infer.state import Kept, Record, State, Trail, Visits
+from plait.infer.state import Kept, Record, State, Trail
 from plait.infer.stop import Stop
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
@@ -243,24 +243,8 @@ def _state(
     learnt = loop.get("learnt", {})  # runs of earlier versions have likelihoods without numbers of their own
     return State(
         factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt,
-        loop.get("gauge"), _visits(factors, arrays),
+        loop.get("gauge"),
     )  # fmt: skip
-
-
-def _visits(factors: Mapping[str, Kept], arrays: Arrays) -> dict[str, Visits]:
-    """What the last visits of blocks left, by relation; runs of other orders and of earlier versions have none."""
-    found = {}
-    for key in arrays:
-        if key.startswith("visits/") and key.endswith("/kept"):
-            place = key.removesuffix("/kept")
-            own, shared = (
-                {name: arrays[there] for name in factors if (there := f"{place}/{word}/{name}") in arrays}
-                for word in ("rows", "parts")
-            )
-            rows = {name: factors[name].layout.pack(inside) for name, inside in own.items()}
-            parts = {name: np.stack(list(map(factors[name].layout.pack, all_of))) for name, all_of in shared.items()}
-            found[place.removeprefix("visits/")] = Visits(arrays[key], arrays[f"{place}/events"], parts, rows)
-    return found
 
 
 def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any]) -> Trail:

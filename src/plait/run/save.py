@@ -191,13 +191,6 @@ def _state_arrays(state: State) -> dict[str, NDArray[Any]]:
     for name, before in state.trail.before.items():
         layout = state.factors[name].layout
         arrays |= {f"{name}/before/{n}": layout.unpack(stored) for n, stored in enumerate(before)}
-    for relation, visits in state.visits.items():
-        arrays |= {f"visits/{relation}/kept": visits.kept, f"visits/{relation}/events": visits.events}
-        for name, rows in visits.rows.items():
-            arrays[f"visits/{relation}/rows/{name}"] = state.factors[name].layout.unpack(rows)
-        for name, parts in visits.parts.items():
-            unpack = state.factors[name].layout.unpack
-            arrays[f"visits/{relation}/parts/{name}"] = np.stack([unpack(counts) for counts in parts])
     return arrays | {f"{name}/exposed": rows for name, rows in state.exposed.items()}
 
 

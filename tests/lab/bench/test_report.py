@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.bench.__main__ import main
-from lab.bench.report import growth, large, page, quality, sweep, targets, words, write
+from lab.bench.report import growth, page, quality, sweep, targets, words, write
 from lab.bench.rows import PARTS, rows
 from lab.harness import results
 from lab.harness.command import NAME
@@ -218,14 +218,6 @@ def test_other_bits_after_lost_workers_are_a_failure():
         "100 killed: OTHERS",
         "**no**",
     ]
-
-
-def test_what_blocks_gain_is_the_median_over_data_and_seeds():
-    ways = {"one-pass": [2.0, 3.0], "accelerated": [1.0, 1.0], "blocks": [1.0, 2.0], "blocks, accelerated": [4.0, 1.0]}
-    figures = {w: {"sweeps": [1, 1], "seconds": s, "below": [0.0, 0.0]} for w, s in ways.items()}
-    line = {"part": "blocks", "data": "a"}, {"blocks": 8, "ways": figures}
-    assert large.gains(found(line)) == {"accelerated": 2.5, "blocks": 1.75, "blocks, accelerated": 1.75}
-    assert judged(found(line))["order in blocks: ≥ 1.5 × fewer seconds"] == ["1.75 ×", "yes"]
 
 
 @pytest.mark.parametrize("quick", [True, False])

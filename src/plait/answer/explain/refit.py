@@ -145,7 +145,7 @@ def _settle(
         still = abs(means[-1] - means[-2]) <= STILL * means[-1]
         return Stop(Reason.CONVERGED, "converged: the mean stands still.") if still else None
 
-    return run(problem, Settings(fit.settings["order"], MOST, 0.0, {}), watch, keep).state
+    return run(problem, Settings(MOST, 0.0, {}), watch, keep).state
 
 
 def _mean(fit: Fitted, relation: str, cell: Rows, state: State) -> float:
