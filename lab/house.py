@@ -58,6 +58,7 @@ def importers(modules: dict[str, str]) -> Counter[str]:
 
 
 def main(checkout: Path) -> None:
+    """Print the table."""
     source = checkout / "src" / "plait"
     texts = {path: path.read_text() for path in sorted(source.rglob("*.py"))}
     modules = {
