@@ -1,0 +1,182 @@
+"""Manifests: JSON files that name the files of a folder, with a checksum of their own.
+
+A folder may be damaged, or made by others to do harm. So nothing in a manifest is used before its checksum and its
+schema are checked, and no file outside of its folder is opened.
+"""
+
+import hashlib
+import json
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from plait.errors import StoreError
+from plait.saying import FilePlace
+
+CHECKSUM = "checksum"
+MAX_BYTES = 1 << 27  # a manifest of 10⁶ files of 130 bytes each
+AGAIN = "Fetch a copy of the folder, or make it again."
+
+
+def dumps(header: Mapping[str, Any], indent: int | None = None) -> bytes:
+    """Return a header as JSON with a checksum of all its content as the last entry."""
+    text = json.dumps({**header, CHECKSUM: _checksum(header)}, indent=indent, ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def read_bytes(path: Path, hint: str = AGAIN) -> bytes:
+    """Read a small regular file; anything else of this name (a link, a pipe) is refused."""
+    inside(path.parent, path.name, hint=hint)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise StoreError(f"the manifest cannot be read: {error.strerror}.", where=FilePlace(path), cure=hint) from error
+    return content
+
+
+def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AGAIN) -> dict[str, Any]:
+    """Parse a manifest and compare its checksum.
+
+    Parameters
+    ----------
+    content : bytes
+        The file.
+    path : Path
+        Where it is, for error messages.
+    checksum_since : int, default 0
+        The first ``version`` that has a checksum. An older manifest may lack it.
+    hint : str
+        What to do with a damaged folder.
+
+    Returns
+    -------
+    dict
+        The content without the checksum.
+
+    Raises
+    ------
+    StoreError
+        If the content is no JSON object, has a key twice, or differs from its checksum.
+    """
+    try:
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
+        found = json.loads(content.decode(), object_pairs_hook=_once)
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+        stated, version = found.pop(CHECKSUM, None), found.get("version")
+        is_old = isinstance(version, int) and version < checksum_since
+        if stated != _checksum(found) and not (stated is None and is_old):
+            raise ValueError("it differs from its checksum" if stated is not None else "it has no checksum")
+        return found
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise damaged(path, reason, hint) from None
+
+
+def inside(folder: Path, name: Any, *, hint: str = AGAIN) -> Path:
+    """Return the path of a file directly in a folder; refuse other paths, symbolic links and special files.
+
+    A file that is missing is not refused.
+    """
+    plain = isinstance(name, str) and name not in ("", "..") and "\0" not in name
+    if not plain or any(kind(name).name != name for kind in (PurePosixPath, PureWindowsPath)):
+        raise damaged(folder, f"{name!r:.200} is not the name of a file in this folder", hint)
+    path = folder / str(name)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        raise StoreError(f"this file cannot be read: {error.strerror}.", where=FilePlace(path), cure=hint) from error
+    if not stat.S_ISREG(mode):
+        kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+        raise StoreError(f"this is {kind}; a folder's files must lie in the folder.", where=FilePlace(path), cure=hint)
+    return path
+
+
+def check(found: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
+    """Compare a parsed manifest with a schema.
+
+    A schema is a type (``int`` does not take booleans, ``float`` takes finite numbers, ``object`` takes all); a
+    function from a value to a boolean; a tuple of alternatives, each a schema, a string or None; a list of one schema
+    for all items; a dict ``{str: schema}`` for all values; or a dict by key, in which the names of optional keys end
+    in "?". Keys that a schema does not name are allowed.
+    """
+    if fault := _fault(found, schema, ""):
+        raise damaged(path, fault, hint)
+
+
+def damaged(path: Path, what: str, hint: str = AGAIN) -> StoreError:
+    """Return the error about a manifest."""
+    return StoreError(f"the manifest is damaged: {what}.", where=FilePlace(path), cure=hint)
+
+
+def natural(value: Any) -> bool:
+    """Whether a value is an integer from 0 that fits 63 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def hex64(value: Any) -> bool:
+    """Whether a value is a SHA-256 as text."""
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+# A file that a manifest names.
+FILE = {"file": str, "bytes": natural, "sha256": hex64}
+
+
+def _checksum(header: Mapping[str, Any]) -> str:
+    """The SHA-256 of the content as compact ASCII JSON, its keys in their order."""
+    return hashlib.sha256(json.dumps(header, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _fault(found: Any, schema: Any, at: str) -> str:
+    """What is wrong, with the place of it; empty if nothing is."""
+    if isinstance(schema, tuple):
+        return "" if any(not _fault(found, one, at) for one in schema) else _wrong(found, at)
+    if isinstance(schema, list):
+        if not isinstance(found, list):
+            return _wrong(found, at)
+        return next((fault for n, item in enumerate(found) if (fault := _fault(item, schema[0], f"{at}[{n}]"))), "")
+    if isinstance(schema, dict):
+        return _fault_of_dict(found, schema, at)
+    return "" if _fits(found, schema) else _wrong(found, at)
+
+
+def _fault_of_dict(found: Any, schema: Mapping[Any, Any], at: str) -> str:
+    if not isinstance(found, dict):
+        return _wrong(found, at)
+    if str in schema:
+        items = [(key, schema[str]) for key in found]
+    else:
+        named = {key.removesuffix("?"): one for key, one in schema.items()}
+        missing = [key for key in schema if not key.endswith("?") and key not in found]
+        if missing:
+            return f"{at or 'it'} has no {missing[0]!r}"
+        items = [(key, one) for key, one in named.items() if key in found]
+    return next((fault for key, one in items if (fault := _fault(found[key], one, f"{at}.{key}".lstrip(".")))), "")
+
+
+def _fits(found: Any, schema: type | Callable[[Any], bool] | str | None) -> bool:
+    if schema is None or isinstance(schema, str):
+        return bool(found == schema and type(found) is type(schema))
+    if schema is float:
+        return type(found) in (int, float) and abs(found) <= sys.float_info.max
+    if isinstance(schema, type):
+        return isinstance(found, schema) and (schema in (bool, object) or type(found) is not bool)
+    return schema(found)
+
+
+def _wrong(found: Any, at: str) -> str:
+    return f"{at or 'it'} cannot be {found!r:.60}"
