@@ -47,7 +47,8 @@ def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AG
     path : Path
         Where it is, for error messages.
     checksum_since : int, default 0
-        The first ``version`` that has a checksum. An older manifest may lack it.
+        The first ``version`` that has a checksum; 0: all have. A manifest of another version may lack it, which
+        callers check after the format.
     hint : str
         What to do with a damaged folder.
 
@@ -68,8 +69,8 @@ def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AG
         if not isinstance(found, dict):
             raise ValueError("it is no JSON object")
         stated, version = found.pop(CHECKSUM, None), found.get("version")
-        is_old = isinstance(version, int) and version < checksum_since
-        if stated != _checksum(found) and not (stated is None and is_old):
+        needed = checksum_since == 0 or (isinstance(version, int) and version >= checksum_since)
+        if stated != _checksum(found) and (needed or stated is not None):
             raise ValueError("it differs from its checksum" if stated is not None else "it has no checksum")
         return found
     except (ValueError, RecursionError) as error:

@@ -71,6 +71,17 @@ def test_a_fit_from_disk_has_the_bits_of_one_in_memory(tmp_path, model, way):
     assert disk.bound == memory.bound
 
 
+@pytest.mark.parametrize("order", ["user, act, place", "place, user, act"])
+def test_a_chosen_shape_has_the_bits_of_memory_whatever_the_order_of_indices(tmp_path, order):
+    table = visits(seed=1).with_columns(value=pl.Series(np.random.default_rng(1).gamma(3.0, 1.7, len(visits(seed=1)))))
+    model = f"visits[{order}] = U[user, r] A[act, r] P[place, r]"
+    relation, how = plait.Relation(table, likelihood="amounts"), HOW | {"sweeps": 24}
+    plait.pack(model, {"visits": relation}, tmp_path / "v.blocks")
+    memory, disk = (plait.fit(model, data, **how) for data in ({"visits": relation}, tmp_path / "v.blocks"))
+    assert bits(disk) == bits(memory)
+    assert (disk.bound, disk.learnt) == (memory.bound, memory.learnt)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["counts", "links", "amounts", "listed", "weighed zeros"])
 def test_bootstrapped_members_see_the_draws_of_memory(tmp_path, way):

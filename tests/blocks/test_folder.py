@@ -23,6 +23,7 @@ from plait.data.blocks.buffers import BUFFERS, Buffers
 from plait.data.blocks.file import ALIGNED, aligned
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import PackedTable
+from plait.manifests import dumps
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 
@@ -157,11 +158,13 @@ def test_a_truncated_block(packed):
         packed.relations["v"].blocks[0]
 
 
-def test_a_changed_byte_is_found_on_demand(packed):
+def test_a_changed_byte_is_found_when_it_is_read(packed):
+    packed.relations["v"].blocks[0]
     content = bytearray(block(packed).read_bytes())
     content[-1] ^= 1
     block(packed).write_bytes(content)
-    Packed.open(packed.path)
+    with pytest.raises(plait.StoreError, match="its checksum is another one"):
+        Packed.open(packed.path).relations["v"].blocks[0]
     with pytest.raises(plait.StoreError, match="its checksum is another one"):
         packed.verify()
 
@@ -182,12 +185,12 @@ def test_changed_labels_are_found_at_once(packed):
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    ("{", "the manifest is damaged"), ('{"format": "plait-run"}', "not the manifest of blocks"),
-    ('{"format": "plait-blocks", "version": 99, "plait": "9.0"}', "format version 99"),
-    ('{"format": "plait-blocks", "version": 1}', "the manifest is damaged"),
+    (b"{", "the manifest is damaged"), (b'{"format": "plait-run"}', "not the manifest of blocks"),
+    (dumps({"format": "plait-blocks", "version": 99, "plait": "9.0"}), "format version 99"),
+    (b'{"format": "plait-blocks", "version": 1}', "the manifest is damaged"),
 ])  # fmt: skip
 def test_a_strange_manifest(packed, content, words):
-    (packed.path / "manifest.json").write_text(content)
+    (packed.path / "manifest.json").write_bytes(content)
     with pytest.raises(plait.StoreError, match=words):
         Packed.open(packed.path)
 

@@ -57,9 +57,12 @@ def pack(folder, given=None, model=MODEL, memory=MEMORY, labels=None):
 
 
 def content(folder):
-    """All files of a folder; the token of a pack is the one thing in which two of the same may differ."""
-    token = json.loads((Path(folder) / "manifest.json").read_text())["token"]
+    """All files of a folder; only the token of a pack, and with it the manifest's checksum, may differ."""
+    manifest = json.loads((Path(folder) / "manifest.json").read_text())
+    token, checksum = manifest["token"], manifest.pop("checksum")
+    assert len(checksum) == 64
     found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*")}
+    found["manifest.json"] = json.dumps(manifest).encode()
     return {name.replace(token, "T"): one.replace(token.encode(), b"T") for name, one in found.items()}
 
 
@@ -180,11 +183,21 @@ def test_of_anything_else_nothing_is_taken_over(tables, monkeypatch, change):
     assert not spill.exists()
 
 
+def change_digit(path):
+    """A number of rows, which no file's size gives away."""
+    text = path.read_text()
+    at = text.index('"rows": ') + len('"rows": ')
+    path.write_text(f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}")
+
+
 DAMAGES = {
     "a part is shorter": lambda spill: os.truncate(next(spill.glob("relation0-*")), 8),
     "a part is gone": lambda spill: next(spill.glob("relation0-*")).unlink(),
     "no journal": lambda spill: (spill / "journal.json").unlink(),
     "half a journal": lambda spill: os.truncate(spill / "journal.json", 100),
+    "a deep journal": lambda spill: (spill / "journal.json").write_text("[" * 200_000),
+    "another digit in a journal": lambda spill: change_digit(spill / "journal.json"),
+    "a spill elsewhere": lambda spill: spill.symlink_to(spill.rename("elsewhere").absolute()),
     "names are spoilt": lambda spill: (path := spill / "names0-0.arrow").write_bytes(bytes(path.stat().st_size)),
 }
 

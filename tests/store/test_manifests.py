@@ -50,9 +50,8 @@ def test_what_is_no_manifest_is_refused(content: bytes) -> None:
 
 def test_only_old_versions_may_lack_the_checksum() -> None:
     assert loads(b'{"version": 1}', PATH, checksum_since=2) == {"version": 1}
-    for version in ("2", '"1"', "null", "1.5"):
-        with pytest.raises(StoreError, match="checksum"):
-            loads(b'{"version": %s}' % version.encode(), PATH, checksum_since=2)
+    with pytest.raises(StoreError, match="it has no checksum"):
+        loads(b'{"version": 2}', PATH, checksum_since=2)
     with pytest.raises(StoreError, match="checksum"):
         loads(json.dumps({"version": 1, "checksum": "0" * 64}).encode(), PATH, checksum_since=2)
 

@@ -56,8 +56,8 @@ class Links(Protocol):
     def log_exposed(self, plan: Plan) -> float:
         """Σ M·X log V over the links, of the only term."""
 
-    def look(self, plan: Plan, factors: Sequence[FactorState]) -> Looked:
-        """All links in memory."""
+    def look(self, plan: Plan, table: Table, factors: Sequence[FactorState]) -> Looked:
+        """All links in memory, in the order of the table of the first pass."""
 
 
 class Nonzeros(NamedTuple):
@@ -140,12 +140,13 @@ class Nonzeros(NamedTuple):
         entries = plan.likelihood.entries(_as_floats(self.values), self.weights)
         return float(entries @ np.log(cast(Array, self.exposures[0])))
 
-    def look(self, plan: Plan, factors: Sequence[FactorState]) -> Looked:
-        """All links in memory."""
-        links = self._fibres(plan)
-        columns = {index: links.column(index) for index in plan.indices}
-        logs = log_rates(plan, columns, self.exposures, factors)
-        return Looked(np.asarray(self.values, np.float64), self.weights, logs)
+    def look(self, plan: Plan, table: Table, factors: Sequence[FactorState]) -> Looked:
+        """All links in memory, in the order of the table of the first pass."""
+        tree, every = cast(FibreTree, table), slice(0, self.links)
+        columns = {index: tree.column(index, len(tree.order) - 1) for index in plan.indices}
+        exposures = [None if V is None else _ordered(V, tree, every) for V in self.exposures]
+        logs = log_rates(plan, columns, exposures, factors)
+        return Looked(self._values(plan.likelihood, tree, every), _ordered(self.weights, tree, every), logs)
 
 
 def is_valued(likelihood: Likelihood) -> bool:

@@ -88,7 +88,7 @@ class PackedLinks:
             total += float(plan.likelihood.entries(values, weights) @ np.log(V.at(np.stack(columns, axis=1))))
         return total
 
-    def look(self, plan: Plan, factors: Sequence[FactorState]) -> Looked:
+    def look(self, plan: Plan, table: Table, factors: Sequence[FactorState]) -> Looked:
         """All links in memory: some 24 bytes each."""
         found: list[list[Array]] = [[np.zeros(0)], [np.zeros(0)], [np.zeros(0)]]
         for columns, values, weights in self._pieces():

@@ -146,7 +146,7 @@ class RelationSums:
             nonzeros = cast(Nonzeros, self.part.nonzeros)
             return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, self._log_known())
         plan = self.counts.plan
-        looked = self.part.nonzeros.look(plan, [factors[name] for name in plan.names])
+        looked = self.part.nonzeros.look(plan, self.counts.trees[0], [factors[name] for name in plan.names])
         return self.part.likelihood.choose(state, *looked)
 
     def start(self) -> dict[str, float]:

@@ -67,8 +67,9 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     for n, equation in enumerate(model.equations):
         shape = tuple(len(labels[i]) for i in equation.indices)
         file = f"known-{n}-{equation.relation}"
-        if blocks := header.get("relations", {}).get(equation.relation, {}).get("blocks"):
-            links = _on_disk(Path(blocks), place, equation, shape)
+        outline = header.get("relations", {}).get(equation.relation, {})
+        if blocks := outline.get("blocks"):
+            links = _on_disk(Path(blocks), outline.get("blocks_sha256"), place, equation, shape)
             if file in header["files"]:
                 links = _beside(links, _known(intact(place, header, file), equation, shape))
         else:
@@ -161,16 +162,29 @@ def _known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Kn
     return Known(shape, Fibres.of(equation.indices, shape, cells), values, weights, groups=groups_of(equation))
 
 
-def _on_disk(blocks: Path, place: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
-    """Known links in the blocks that the fit was made from: where they were, or beside the run."""
-    found = next((path for path in (blocks, place.parent / blocks.name) if path.is_dir()), None)
-    if found is None:
+def _on_disk(blocks: Path, wanted: str | None, place: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
+    """Known links in the blocks that the fit was made from: where they were, or beside the run.
+
+    wanted: their fingerprint; runs of earlier versions have none.
+    """
+    there = [path for path in (blocks, place.parent / blocks.name) if path.is_dir()]
+    if not there:
         raise StoreError(
             f"the blocks that this run was made from are not there: {blocks}.",
             where=FilePlace(place),
             cure=f"Put the folder {blocks.name} back, or beside the run.",
         )
-    packed, groups = Packed.open(found).relations[equation.relation].sized(shape), groups_of(equation)
+    opened = [Packed.open(path).relations.get(equation.relation) for path in there]
+    found = next((one for one in opened if one and wanted in (None, one.fingerprint)), None)
+    if found is None:
+        other = opened[0].fingerprint if opened[0] else f"that of no {equation.relation}"
+        raise StoreError(
+            f"the blocks in {there[0]} are not those that this run was made from: their fingerprint is {other}, "
+            f"not {wanted}.",
+            where=FilePlace(place),
+            cure=f"Put the folder {blocks.name} of that time back, or beside the run, or fit again.",
+        )
+    packed, groups = found.sized(shape), groups_of(equation)
     weights = np.broadcast_to(packed.weight, packed.links)
     return Known(shape, CellsOnDisk.of_packed(packed, groups), np.zeros(0), weights, groups=groups)
 

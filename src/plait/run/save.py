@@ -129,7 +129,9 @@ def _course(member: Member) -> dict[str, Any]:
 def _remembered(known: Known) -> dict[str, Any]:
     """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
     disk = disk_of(known.links)
-    blocks = {} if disk is None else {"blocks": str(disk.packed.blocks.place.resolve())}
+    blocks = {}
+    if disk is not None:
+        blocks = {"blocks": str(disk.packed.blocks.place.resolve()), "blocks_sha256": disk.packed.fingerprint}
     return {
         **blocks,
         "columns": dict(known.columns),

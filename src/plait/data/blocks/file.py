@@ -52,20 +52,27 @@ def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes
 
 
 def from_bytes(content: Bytes) -> dict[str, AnyArray]:
-    """The arrays of a file as views of its bytes; ValueError where it is none."""
+    """The arrays of a file as views of its bytes, each at a multiple of 64; ValueError where it is none."""
     if len(content) < 8:
         raise ValueError("too short")
     first = 8 + int(content[:8].view("<u8")[0])
     if first > len(content):
         raise ValueError("too short for its header")
-    header = json.loads(content[8:first].tobytes().decode())
+    try:
+        header = json.loads(content[8:first].tobytes().decode())
+        items = [(name, TYPES[one["dtype"]], *one["shape"], *one["data_offsets"]) for name, one in header.items()]
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its header is none of safetensors ({type(error).__name__})") from None
     found: dict[str, AnyArray] = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
+    for name, kind, *numbers in items:
+        if len(numbers) != 3 or any(type(number) is not int for number in numbers):
+            raise ValueError(f"{name} has no size or no place")
+        size, begin, end = numbers
         if not 0 <= begin <= end <= len(content) - first:
             raise ValueError(f"{name} lies outside of the file")
-        if not name.startswith("pad"):
-            found[name] = content[first + begin : first + end].view(TYPES[entry["dtype"]])
-            if [len(found[name])] != entry["shape"]:
-                raise ValueError(f"{name} has another size")
+        if name.startswith("pad"):
+            continue
+        if end - begin != size * kind.itemsize or (first + begin) % ALIGNED:
+            raise ValueError(f"{name} has another size or place")
+        found[name] = content[first + begin : first + end].view(kind)
     return found

@@ -15,6 +15,7 @@ import re
 import secrets
 import shutil
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,61 @@ from plait.data.blocks.file import Bytes
 from plait.data.blocks.journal import Journal
 from plait.errors import PlaitError, StoreError
 from plait.machine import path_fault
+from plait.manifests import FILE, check, dumps, inside, loads, natural, read_bytes
 from plait.saying import FilePlace
 
 MANIFEST, LOCK = "manifest.json", "pack.lock"
-FORMAT, VERSION = "plait-blocks", 1
+FORMAT, VERSION = "plait-blocks", 2  # 2: the manifest has a checksum
 OURS = re.compile(r"[0-9a-f]{8}-.+\.(safetensors|parquet|json)|[0-9a-f]{8}-spill|pack\.lock(\.[0-9a-f]{8})?")
 NOT_OURS = "Name a folder that plait.pack made, or a new one."
-AGAIN = "Fetch a copy of the folder, or pack again."
+AGAIN = "Fetch a copy of the folder, or remove it and pack again."
+TOKEN = re.compile(r"[0-9a-f]{8}")
+
+
+def _is_weight(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= sys.float_info.max
+
+
+_UNSIGNED = "uint8", "uint16", "uint32", "uint64"
+_RELATION = {
+    "indices": [str],
+    "shape": [natural],
+    "order": [str],
+    "entries": natural,
+    "links": natural,
+    "zeros": natural,
+    "rows": natural,
+    "likelihood": {"name": str},
+    "options": {
+        "observed": ("all", "listed", _is_weight), "universe": ("relation", "model"), "weight": (str, _is_weight),
+        "duplicates": ("error", "sum"), "diagonal": ("auto", "missing", "observed"), "value": (str, None),
+        "strip": bool,
+    },
+    "open_weight": bool,
+    "columns": {str: str},
+    "types": {
+        "rows": [_UNSIGNED], "starts": ("uint32", "uint64"), "entries": ("uint8", "uint16", "float32", "float64"),
+        "weights": bool,
+    },
+    "sums": [float],
+    "values": [_is_weight],
+    "missing": [[str]],
+    "hidden": [[str]],
+    "diagonal": ("", "missing", "observed"),
+    "summed": natural,
+    "self_links": natural,
+    "observed_cells": int,
+    "totals": FILE,
+    "blocks": [{**FILE, "entries": natural, "first": natural, "last": natural, "inside": bool}],
+}  # fmt: skip
+SCHEMA = {
+    "plait": str,
+    "token": lambda value: isinstance(value, str) and TOKEN.fullmatch(value) is not None,
+    "model": str,
+    "fingerprint": str,
+    "labels": {str: FILE},
+    "relations": {str: _RELATION},
+}
 
 
 class Draft:
@@ -56,7 +105,8 @@ class Draft:
         published = _token(self.place)
         for spill in sorted(self.place.glob("*-spill")):
             token = spill.name.removesuffix("-spill")
-            found = Journal.read(spill, self.journal.key) if token != published else None
+            own = token != published and TOKEN.fullmatch(token) and not spill.is_symlink()
+            found = Journal.read(spill, self.journal.key) if own else None
             if found is not None:
                 self.token, self.journal = token, found
                 break
@@ -93,8 +143,7 @@ class Draft:
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
         """Make the manifest that of the folder: from here on it holds this, and nothing else."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **manifest}, ensure_ascii=False, allow_nan=False)
-        entry = self.put("manifest.json", text.encode())
+        entry = self.put("manifest.json", dumps({"format": FORMAT, "version": VERSION, **manifest}))
         os.replace(self.place / entry["file"], self.place / MANIFEST)
         sync_folder(self.place)
         sweep(self.place, keep=self.token)
@@ -105,7 +154,8 @@ def sweep(place: Path, keep: str, draft: str | None = None) -> None:
     stay = (f"{keep}-", f"{draft or keep}-", LOCK)
     for path in place.iterdir():
         if OURS.fullmatch(path.name) and not path.name.startswith(stay):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            is_folder = path.is_dir() and not path.is_symlink()
+            shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink(missing_ok=True)
     shutil.rmtree(place / f"{keep}-spill", ignore_errors=True)
 
 
@@ -141,9 +191,8 @@ def drafting(path: str | os.PathLike[str], key: str | None = None) -> Iterator[D
 def _token(place: Path) -> str:
     """The token of the files that the folder's manifest names; any other where there is none."""
     try:
-        found = json.loads((place / MANIFEST).read_bytes())
-        return str(found["token"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(read_manifest(place)["token"])
+    except StoreError:
         return "none"
 
 
@@ -223,7 +272,7 @@ def _holder(lock: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(lock.read_text())
         return found if isinstance(found, dict) else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -233,7 +282,7 @@ def _lives(held: Mapping[str, Any]) -> bool:
         return True
     try:
         os.kill(int(held["pid"]), 0)
-    except (ProcessLookupError, KeyError, TypeError, ValueError):
+    except (ProcessLookupError, KeyError, TypeError, ValueError, OverflowError):
         return False
     except PermissionError:
         return True
@@ -262,24 +311,23 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         if (place / LOCK).exists() or any(place.glob("*-spill")):
             what = "the folder is being packed, or its pack was cut off"
         raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
-    try:
-        found = json.loads((place / MANIFEST).read_bytes().decode())
-    except (OSError, ValueError) as error:
-        raise StoreError(f"the manifest is damaged: {error}.", where=FilePlace(place / MANIFEST), cure=AGAIN) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise StoreError("this is not the manifest of blocks.", where=FilePlace(place / MANIFEST), cure=NOT_OURS)
-    if not isinstance(found.get("version"), int) or found["version"] > VERSION:
+    path = place / MANIFEST
+    found = loads(read_bytes(path, AGAIN), path, checksum_since=2, hint=AGAIN)
+    if found.get("format") != FORMAT:
+        raise StoreError("this is not the manifest of blocks.", where=FilePlace(path), cure=NOT_OURS)
+    if not isinstance(found.get("version"), int) or not 1 <= found["version"] <= VERSION:
         raise StoreError(
             f"the blocks have format version {found.get('version')}, but this Plait knows versions up to {VERSION}.",
             where=FilePlace(place),
             cure=f"Upgrade Plait (they were packed by {found.get('plait', 'a newer one')}).",
         )
+    check(found, SCHEMA, path, hint=AGAIN)
     return found
 
 
 def check_size(place: Path, entry: Mapping[str, Any]) -> Path:
     """A file that the manifest names, once it is certain that it is there with its size."""
-    path = place / str(entry["file"])
+    path = inside(place, entry["file"], hint=AGAIN)
     try:
         size = path.stat().st_size
     except OSError:
@@ -303,15 +351,22 @@ def damaged(path: Path, how: str) -> StoreError:
     return StoreError(f"this file of the blocks is damaged: {how}.", where=FilePlace(path), cure=AGAIN)
 
 
-def fill(path: Path, size: int, buffer: Bytes) -> Bytes:
-    """A file of so many bytes in a buffer, by one readinto (several beyond 2 GB, which is what a system reads at once).
+# Files whose checksum this process has compared: device, inode, size, times of change, and the checksum.
+_compared: set[tuple[int | str, ...]] = set()
 
-    The bytes that are now there.
+
+def read_file(place: Path, entry: Mapping[str, Any], buffer: Bytes) -> tuple[Bytes, bool]:
+    """Read a file that the manifest names into a buffer, by one readinto (several beyond 2 GB, the most of a system).
+
+    Its checksum is compared when this process reads it for the first time, or for the first time since it changed.
+    Returns its bytes, and whether they were compared now.
     """
+    path, size = inside(place, entry["file"], hint=AGAIN), int(entry["bytes"])
     try:
         with open(path, "rb", buffering=0) as stream:
-            if os.fstat(stream.fileno()).st_size != size:
-                raise damaged(path, f"it has {os.fstat(stream.fileno()).st_size:,} bytes, not {size:,}")
+            status = os.fstat(stream.fileno())
+            if status.st_size != size:
+                raise damaged(path, f"it has {status.st_size:,} bytes, not {size:,}")
             done, view = 0, memoryview(buffer)[:size]  # type: ignore[arg-type]
             while done < size:
                 more = stream.readinto(view[done:])
@@ -324,4 +379,11 @@ def fill(path: Path, size: int, buffer: Bytes) -> Bytes:
         raise StoreError(
             f"this file of the blocks cannot be read: {error.strerror}.", where=FilePlace(path), cure=AGAIN
         ) from error
-    return np.asarray(buffer[:size])
+    times = status.st_mtime_ns, status.st_ctime_ns
+    mark = (status.st_dev, status.st_ino, size, *times, str(entry["sha256"]))
+    is_new = mark not in _compared
+    if is_new:
+        if hashlib.sha256(view).hexdigest() != entry["sha256"]:
+            raise damaged(path, "its checksum is another one")
+        _compared.add(mark)
+    return np.asarray(buffer[:size]), is_new

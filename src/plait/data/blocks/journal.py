@@ -6,7 +6,6 @@ where anything is doubtful there is no journal, and all begins again.
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -16,11 +15,13 @@ from typing import Any
 from plait.data.blocks.durable import sync_file, sync_folder
 from plait.data.reading.relation import Relation
 from plait.data.reading.scanned import is_scan
+from plait.errors import StoreError
 from plait.likelihood import Likelihood
+from plait.manifests import dumps, loads, read_bytes
 from plait.model.model import Model
 from plait.version import __version__
 
-NAME, VERSION = "journal.json", 1
+NAME, VERSION = "journal.json", 2
 TABLES = {"data", "missing", "hidden", "likelihood"}  # what a relation has beside options that can be written down
 COLLECTED = "collected"
 
@@ -70,7 +71,7 @@ class Journal:
 
     def _save(self, steps: dict[str, Any]) -> None:
         draft = self.spill / f"{NAME}.new"
-        draft.write_text(json.dumps({"version": VERSION, "key": self.key, "steps": steps}))
+        draft.write_bytes(dumps({"version": VERSION, "key": self.key, "steps": steps}))
         sync_file(draft)
         os.replace(draft, self.spill / NAME)
         sync_folder(self.spill)
@@ -80,14 +81,15 @@ class Journal:
     def read(spill: Path, key: str | None) -> "Journal | None":
         """The journal of a draft that somebody left, where it is of the same key and all its files are there."""
         try:
-            found = json.loads((spill / NAME).read_bytes())
+            found = loads(read_bytes(spill / NAME), spill / NAME)
             if key is None or (found["version"], found["key"]) != (VERSION, key):
                 return None
             for step in found["steps"].values():
-                if any((spill.parent / name).stat().st_size != size for name, size in step["files"].items()):
-                    return None
+                for path, size in ((spill.parent / name, size) for name, size in step["files"].items()):
+                    if path.stat().st_size != size or not path.resolve().is_relative_to(spill.parent.resolve()):
+                        return None
             return Journal(spill, key, found["steps"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, StoreError):
             return None
 
     def words(self) -> str:

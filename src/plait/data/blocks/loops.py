@@ -1,4 +1,4 @@
-"""Compiled loops of packing. They release the GIL."""
+"""Compiled loops of packing and of checking blocks. They release the GIL."""
 
 from typing import Any
 
@@ -157,3 +157,18 @@ def add_marginals(rows: Array, values: Array, weights: Array, value: Array, weig
         own = weights[n] if len(weights) > 1 else weights[0]
         value[row] += own * values[n]
         weight[row] += own
+
+
+@kernel
+def count_falls(numbers: Array, starts: Array) -> int:
+    """Count the numbers that are not larger than the one before, but for the first ones of runs.
+
+    starts: where each run begins, and after it the end of the last; all within the numbers, which is not checked.
+    """
+    falls = 0
+    for e in range(1, len(numbers)):
+        falls += numbers[e] <= numbers[e - 1]
+    for f in range(1, len(starts) - 1):
+        at = np.int64(starts[f])
+        falls -= numbers[at] <= numbers[at - 1]
+    return falls

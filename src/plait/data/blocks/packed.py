@@ -13,14 +13,18 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from plait import manifests
 from plait.data.blocks.buffers import BUFFERS, Buffers, shared
 from plait.data.blocks.file import Bytes, aligned, from_bytes
-from plait.data.blocks.folder import AGAIN, check_content, check_size, damaged, fill, read_manifest
+from plait.data.blocks.folder import AGAIN, MANIFEST, check_content, check_size, damaged, read_file, read_manifest
+from plait.data.blocks.loops import count_falls
 from plait.data.cells.fibres import find_cells
 from plait.data.cells.trees import FibreTree
+from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
-from plait.errors import PlaitError, StoreError
+from plait.errors import PlaitError, SettingError, StoreError
 from plait.likelihood import Likelihood, Sums, from_words
+from plait.model.model import Model
 from plait.saying import FilePlace
 from plait.types import AnyArray, Array
 
@@ -38,6 +42,7 @@ class PackedBlocks(Sequence[FibreTree]):
     """The leaves of a relation's tree, one a file.
 
     order and sizes: its indices and their sizes, root first. types: of starts, of the rows of every level, of entries.
+    likelihood: what values are allowed by. has_weights: whether every entry has a weight.
     """
 
     place: Path
@@ -46,6 +51,8 @@ class PackedBlocks(Sequence[FibreTree]):
     entries: int
     types: tuple[np.dtype[Any], ...]
     files: tuple[Mapping[str, Any], ...]
+    likelihood: Likelihood
+    has_weights: bool
 
     def __len__(self) -> int:
         return len(self.files)
@@ -81,21 +88,53 @@ class PackedBlocks(Sequence[FibreTree]):
         return (self[number] for number in range(len(self)))
 
     def read(self, number: int, buffer: Bytes) -> FibreTree:
-        """A block read into a buffer (of `largest` bytes, say), of which its arrays are views."""
+        """A block read into a buffer (of `largest` bytes, say), of which its arrays are views.
+
+        Kernels check no bounds, so every block is checked here, whoever reads it: its arrays at each read, its
+        checksum and its values at the first one of a process.
+        """
         entry = self.files[number]
+        content, is_new = read_file(self.place, entry, buffer)
         path = self.place / str(entry["file"])
-        content = fill(path, int(entry["bytes"]), buffer)
         try:
             arrays = from_bytes(content)
             rows = tuple(arrays[f"rows{level}"] for level in range(len(self.order)))
             starts = tuple(arrays[f"starts{level}"] for level in range(len(self.order) - 1))
-            entries = arrays["entries"]
-        except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+            beside = (arrays["weights"],) if self.has_weights else ()
+            tree = FibreTree(self.order, self.sizes, rows, starts, arrays["entries"], None, beside)
+        except (ValueError, KeyError) as error:
             raise damaged(path, str(error)) from None
-        if len(entries) != entry["entries"] or len(rows[-1]) != len(entries):
-            raise damaged(path, "it has another number of entries")
-        beside = (arrays["weights"],) if "weights" in arrays else ()
-        return FibreTree(self.order, self.sizes, rows, starts, entries, None, beside)
+        fault = self._fault(tree, entry)
+        if not fault and is_new and self.likelihood.bad(tree.entries).any():
+            fault = f"it has values that {self.likelihood} does not allow"
+        if fault:
+            raise damaged(path, fault)
+        return tree
+
+    def _fault(self, tree: FibreTree, entry: Mapping[str, Any]) -> str:
+        """What would lead a kernel or a look-up astray; empty if nothing does."""
+        if tree.types != self.types or any(starts.dtype != self.types[0] for starts in tree.starts):
+            return "its arrays have other types than the manifest says"
+        lengths = [len(rows) for rows in tree.rows]
+        if any(len(array) != entry["entries"] for array in (tree.rows[-1], tree.entries, *tree.beside)):
+            return "it has another number of entries"
+        if [len(starts) for starts in tree.starts] != [length + 1 for length in lengths[:-1]] or not lengths[0]:
+            return "its arrays have other lengths"
+        for level, (rows, size) in enumerate(zip(tree.rows, self.sizes)):
+            starts = tree.starts[level - 1] if level else np.array([0, len(rows)], np.uint32)
+            if (int(starts[0]), int(starts[-1])) != (0, len(rows)) or count_falls(starts, NO_STARTS):
+                return f"starts{level - 1} does not lead from 0 to {len(rows)} in steps"
+            if int(rows.max()) >= size:
+                return f"rows{level} has rows from {size} on"
+            if count_falls(rows, starts):
+                return f"rows{level} is not sorted"
+        if [int(tree.rows[0][at]) for at in (0, -1)] != [entry["first"], entry["last"]]:
+            return "it has other root rows than the manifest says"
+        if any(
+            not 0 <= float(numbers.min()) <= float(numbers.max()) < np.inf for numbers in (tree.entries, *tree.beside)
+        ):
+            return "it has numbers that are not finite and at least 0"
+        return ""
 
     def stream(
         self, buffers: int = BUFFERS, lo: int = 0, hi: int | None = None, room: Buffers | None = None
@@ -137,6 +176,9 @@ class PackedBlocks(Sequence[FibreTree]):
     @cached_property
     def _lasts(self) -> NDArray[np.int64]:
         return np.array([entry["last"] for entry in self.files], np.int64)
+
+
+NO_STARTS = np.zeros(0, np.uint32)
 
 
 def _needed(first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int]:
@@ -274,15 +316,18 @@ class Packed:
             for relation in found["relations"].values():
                 for entry in relation["blocks"]:
                     check_size(place, entry)
-            labels = {axis: _labels(place, axis, entry) for axis, entry in found["labels"].items()}
+            model = Model(found["model"])
+            labels = {axis: _labels(place, axis, found["labels"][axis]) for axis in model.axes}
+            for name, said in found["relations"].items():
+                _check_relation(model, labels, name, said)
             relations = {name: _relation(place, name, said) for name, said in found["relations"].items()}
             return cls(place, found["model"], labels, relations, found["fingerprint"], found)
-        except PlaitError:
+        except StoreError:
             raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"the manifest is damaged: {type(error).__name__} {error}.", where=FilePlace(place), cure=AGAIN
-            ) from None
+        except SettingError as error:  # a likelihood whose module is not imported, say
+            raise StoreError(error.said_what, where=FilePlace(place / MANIFEST), cure=error.said_cure) from None
+        except (PlaitError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise manifests.damaged(place / MANIFEST, f"{type(error).__name__} {error}", AGAIN) from None
 
     def verify(self) -> None:
         """Check that nothing in the folder has changed: reads and hashes all of it."""
@@ -317,15 +362,22 @@ def _longer(array: AnyArray, size: int) -> AnyArray:
 def _labels(place: Path, axis: str, entry: Mapping[str, Any]) -> Labels:
     import polars as pl
 
-    return Labels(axis, pl.read_parquet(check_content(place, entry)).to_series())
+    path = check_content(place, entry)
+    try:
+        names = pl.read_parquet(path, glob=False).to_series()
+    except (pl.exceptions.PolarsError, IndexError, OSError) as error:
+        raise damaged(path, str(error)) from None
+    if names.null_count() or (len(names) and kind(names) == "nothing"):
+        raise damaged(path, "it has no names")
+    return Labels(axis, names)
 
 
 def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation:
-    path = check_content(place, said["totals"])
-    totals = from_bytes(fill(path, int(said["totals"]["bytes"]), aligned(int(said["totals"]["bytes"]))))
     indices, order = tuple(said["indices"]), tuple(said["order"])
     shape = tuple(said["shape"])
-    sizes = dict(zip(indices, shape))
+    sizes, types = dict(zip(indices, shape)), said["types"]
+    likelihood = from_words(said["likelihood"])
+    totals = _totals(place, said, sizes)
     tables = {
         kind: {tuple(over): totals[f"{kind}/{n}"].reshape(-1, len(over)) for n, over in enumerate(said[kind])}
         for kind in ("missing", "hidden")
@@ -338,7 +390,7 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
         entries=said["entries"],
         links=said["links"],
         zeros=said["zeros"],
-        likelihood=from_words(said["likelihood"]),
+        likelihood=likelihood,
         options=said["options"],
         columns=said["columns"],
         sums=Sums(*said["sums"]),
@@ -350,15 +402,68 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
         summed=said["summed"],
         self_links=said["self_links"],
         observed_cells=said["observed_cells"],
-        has_weights=said["types"]["weights"],
+        has_weights=types["weights"],
         blocks=PackedBlocks(
             place,
             order,
             tuple(sizes[index] for index in order),
             said["entries"],
-            tuple(
-                np.dtype(kind) for kind in (said["types"]["starts"], *said["types"]["rows"], said["types"]["entries"])
-            ),
+            tuple(np.dtype(kind) for kind in (types["starts"], *types["rows"], types["entries"])),
             tuple(said["blocks"]),
+            likelihood,
+            types["weights"],
         ),
     )
+
+
+def _totals(place: Path, said: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, AnyArray]:
+    """The arrays of a relation beside its blocks."""
+    content, _ = read_file(place, said["totals"], aligned(said["totals"]["bytes"]))
+    try:
+        totals = from_bytes(content)
+        for index, size in sizes.items():
+            for array in (totals[f"value/{index}"], totals[f"weight/{index}"]):
+                if array.dtype != np.float64 or len(array) != size or not (np.isfinite(array) & (array >= 0)).all():
+                    raise ValueError(f"the sums of {index} are no {size} numbers")
+            seen = totals.get(f"seen/{index}", np.zeros(size, np.uint8))
+            if seen.dtype != np.uint8 or len(seen) != size or seen.max(initial=0) > 1:
+                raise ValueError(f"seen/{index} says no yes or no")
+        for kind in ("missing", "hidden"):
+            for n, over in enumerate(said[kind]):
+                rows = totals[f"{kind}/{n}"].reshape(-1, len(over))
+                if rows.dtype.kind != "u" or (rows >= np.array([sizes[index] for index in over], np.uint64)).any():
+                    raise ValueError(f"{kind}/{n} has rows that are not there")
+                first = (rows[1:] != rows[:-1]).argmax(axis=1)[:, None]  # the column in which a row differs
+                if not (np.take_along_axis(rows[1:], first, 1) > np.take_along_axis(rows[:-1], first, 1)).all():
+                    raise ValueError(f"{kind}/{n} is not sorted")
+    except (ValueError, KeyError) as error:
+        raise damaged(place / said["totals"]["file"], str(error)) from None
+    return totals
+
+
+def _check_relation(model: Model, labels: Mapping[str, Labels], name: str, said: Mapping[str, Any]) -> None:
+    """Raise ValueError where the numbers of a manifest contradict each other."""
+    indices, blocks = said["indices"], said["blocks"]
+    if name not in model.relations or tuple(indices) != model.equation(name).indices:
+        raise ValueError(f"{name}[{', '.join(indices)}] is no relation of its model")
+    if said["shape"] != [len(labels[model.axis(index)]) for index in indices]:
+        raise ValueError(f"{name} has another shape than its labels")
+    depth, sizes = len(indices), dict(zip(indices, said["shape"]))
+    if sorted(said["order"]) != sorted(indices) or len(said["types"]["rows"]) != depth:
+        raise ValueError(f"the order of {name} is not one of its indices")
+    over_all = said["missing"] + said["hidden"]
+    if any(not set(over) <= set(indices) or len(set(over)) < len(over) or not over for over in over_all):
+        raise ValueError(f"cells of {name} are missing over other indices")
+    if len(said["sums"]) != len(Sums._fields) or len(said["values"]) != 2 or said["observed_cells"] < 0:
+        raise ValueError(f"the sums of {name} are not those of links")
+    if sum(one["entries"] for one in blocks) != said["entries"] or said["links"] + said["zeros"] > said["entries"]:
+        raise ValueError(f"the blocks of {name} have another number of entries")
+    last, is_inside = -1, False
+    for one in blocks:  # root rows rise from block to block; those of a giant have the same
+        goes_on = is_inside and one["inside"] and one["first"] == last
+        alone = (depth > 1 and one["first"] == one["last"]) or not one["inside"]
+        if not (last < one["first"] or goes_on) or one["first"] > one["last"] or not alone or not one["entries"]:
+            raise ValueError(f"the root rows of {one['file']} are out of order")
+        last, is_inside = one["last"], one["inside"]
+    if last >= sizes[said["order"][0]]:
+        raise ValueError(f"the blocks of {name} have more root rows than their axis")
