@@ -17,6 +17,7 @@ from plait.saying import FilePlace
 
 CHECKSUM = "checksum"
 MAX_BYTES = 1 << 27  # a manifest of 10⁶ files of 130 bytes each
+TOO_LONG = f"it has more than {MAX_BYTES:,} bytes"
 AGAIN = "Fetch a copy of the folder, or make it again."
 
 
@@ -30,11 +31,11 @@ def read_bytes(path: Path, hint: str = AGAIN) -> bytes:
     """Read a small regular file; anything else of this name (a link, a pipe) is refused."""
     inside(path.parent, path.name, hint=hint)
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+        if path.stat().st_size > MAX_BYTES:
+            raise damaged(path, TOO_LONG, hint)
+        return path.read_bytes()
     except OSError as error:
         raise StoreError(f"the manifest cannot be read: {error.strerror}.", where=FilePlace(path), cure=hint) from error
-    return content
 
 
 def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AGAIN) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AG
     """
     try:
         if len(content) > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
+            raise ValueError(TOO_LONG)
         found = json.loads(content.decode(), object_pairs_hook=_once)
         if not isinstance(found, dict):
             raise ValueError("it is no JSON object")

@@ -106,3 +106,10 @@ def test_schema(change: dict[str, object], at: str) -> None:
         return
     with pytest.raises(StoreError, match=at):
         check(found, SCHEMA, PATH)
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "manifest.json").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(StoreError, match=r"manifest\.json.* has more than"):
+        read_bytes(tmp_path / "manifest.json")
