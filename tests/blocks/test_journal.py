@@ -23,6 +23,7 @@ from plait.data.blocks.relation import Packing
 from plait.data.blocks.spool import Spool
 from plait.files.scan import ColumnScan
 from plait.fitting.packing import pack_telling
+from plait.manifests import dumps
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]; w[i, l] = A[i, r] D[l, r]"
 MEMORY = 630_000  # for what is there, and little room for rows
@@ -208,6 +209,16 @@ def test_what_is_damaged_is_done_again(tables, monkeypatch, damage):
     DAMAGES[damage](left_behind(monkeypatch))
     pack("x.blocks")
     assert content("x.blocks") == content("y.blocks")
+
+
+def test_a_journal_that_names_files_elsewhere_is_none(tables, monkeypatch):
+    path = left_behind(monkeypatch) / "journal.json"
+    journal = json.loads(path.read_text())
+    del journal["checksum"]
+    files = next(iter(journal["steps"].values()))["files"]
+    files["../v.parquet"] = Path("v.parquet").stat().st_size
+    path.write_bytes(dumps(journal))
+    assert pack("x.blocks") == []
 
 
 def test_written_blocks_that_were_changed_are_written_again(tables, monkeypatch):
