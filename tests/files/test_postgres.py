@@ -1,6 +1,7 @@
 """SQL against a real server of PostgreSQL: by URL through ADBC, and through open connections."""
 
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import adbc_driver_postgresql.dbapi
 import polars as pl
@@ -111,6 +112,20 @@ def test_a_wrong_query_is_answered_with_the_words_of_the_server(shop):
     )
     with psycopg.connect(shop.url()) as connection:
         assert message(connection, query="select * frm t") == f"the psycopg connection: {words}"
+
+
+@pytest.mark.parametrize("to", ["'{}'", "program 'cat > {}'"])
+def test_a_query_writes_no_file_of_the_server(shop, to):
+    path = Path(shop.folder, "data", "copy.txt")
+    assert "the statement gives no rows." in message(shop.url(), query=f"copy (select 1) to {to.format(path)}")
+    assert not path.exists()
+
+
+def test_a_query_is_a_read_only_transaction(shop):
+    with psycopg.connect(shop.url()) as connection:
+        connection.execute("create sequence counter")
+    for query in ("insert into visits (place) values (9) returning place", "select nextval('counter')"):
+        assert "read-only transaction" in message(shop.url(), query=query)
 
 
 CONNECT = "Check user, password, host, port and database of the URL."

@@ -91,6 +91,30 @@ def test_the_database_is_opened_for_reading_only(database):
     assert not Path("shop2.db").exists()
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["vacuum", "vacuum into 'copy.db'", "attach database 'new.db' as e", "VACUUM main INTO 'copy.db'",
+     "pragma temp_store_directory = '.'", "PRAGMA Soft_Heap_Limit = 1000000"],
+)  # fmt: skip
+@pytest.mark.parametrize("read", [plait.read, lambda url, query: plait.scan(query, connection=url).columns])
+def test_a_query_writes_no_other_file(database, query, read):
+    with pytest.raises(plait.DataError, match=r"the database says: (not authorized|authorization denied)\.") as caught:
+        read(database, query=query)
+    assert caught.value.cure.startswith("A query may only read: select")
+    assert [path.name for path in Path().iterdir()] == ["shop.db"]
+
+
+def test_virtual_tables_and_descriptions_are_read():
+    with closing(sqlite3.connect("shop.db")) as connection:
+        connection.executescript("create virtual table words using fts5(word); insert into words values ('tea');")
+    for query in (
+        "select word from words where words match 'tea'",
+        "select value from json_each('[\"tea\"]')",
+        "select 'tea' from pragma_table_info('words')",
+    ):
+        assert plait.read("sqlite:///shop.db", query=query).rows() == [("tea",)]
+
+
 def test_a_wrong_table_names_the_one_that_was_meant(database):
     assert message(database, table="visit") == (
         "sqlite:///shop.db: the database says: no such table: visit.\nDid you mean 'visits'?"

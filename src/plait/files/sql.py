@@ -23,6 +23,10 @@ TABLES = {
     "where table_schema not in ('pg_catalog', 'information_schema')",
 }
 
+# SQLite's settings that outlive the connection: of the whole process.
+PROCESS_PRAGMAS = {"temp_store_directory", "data_store_directory", "soft_heap_limit", "hard_heap_limit"}
+READING_ONLY = "A query may only read: select … from …; `attach`, `vacuum` and settings of the process are refused."
+
 # INVALID_ARGUMENT: [libpq] Failed to prepare query: ERROR:  …
 DRIVER_CODES = re.compile(r"^(?:[A-Z_]+: )?(?:\[\w+\] )?(?:Failed to [a-z ]+: )?(?:(?:ERROR|FATAL): +)?")
 
@@ -48,8 +52,7 @@ def sql_batches(source: Any, size: int, query: str | None = None, table: str | N
             return "Check the query." if scheme is None else _near(connection, table, TABLES[scheme])
 
         with _server_errors(source, cure), closing(connection.cursor()) as cursor:
-            cursor.execute(statement)
-            _check_rows(cursor, source)
+            _execute(cursor, statement, source)
             if callable(getattr(cursor, "fetch_record_batch", None)):
                 reader = cursor.fetch_record_batch()
                 for batch in reader:
@@ -77,8 +80,17 @@ def _scheme(source: Any) -> str | None:
     return "sqlite" if source.casefold().startswith("sqlite:") else "postgresql"
 
 
-def _check_rows(cursor: Any, source: Any) -> None:
-    if not cursor.description:
+def _execute(cursor: Any, statement: str, source: Any) -> None:
+    """Run a statement that gives rows."""
+    if _scheme(source) == "postgresql":
+        # COPY … TO writes files and runs programs in a read-only transaction, too: it has no columns, and is not run.
+        _check_rows(cursor.adbc_execute_schema(statement).names, source)
+    cursor.execute(statement)
+    _check_rows(cursor.description, source)
+
+
+def _check_rows(columns: Any, source: Any) -> None:
+    if not columns:
         raise DataError(
             "the statement gives no rows.",
             where=FilePlace(shown(source)),
@@ -110,8 +122,7 @@ def _statement(source: Any, query: str | None, table: str | None) -> str:
 def _ask(connection: Any, statement: str, source: Any, cure: Callable[[], str]) -> "pl.DataFrame":
     """Execute; results as Arrow where the cursor gives it, else row by row."""
     with _server_errors(source, cure), closing(connection.cursor()) as cursor:
-        cursor.execute(statement)
-        _check_rows(cursor, source)
+        _execute(cursor, statement, source)
         if callable(getattr(cursor, "fetch_record_batch", None)):
             return table_of_batches(cursor.fetch_record_batch(), shown(source))
         return table_of_rows([str(column[0]) for column in cursor.description], _batches(cursor), shown(source))
@@ -133,7 +144,9 @@ def _server_errors(source: Any, cure: Callable[[], str]) -> Iterator[None]:
         words = _words(str(error).strip() or type(error).__name__)
         if isinstance(source, str):
             words = scrubbed(words, source)
-        raise DataError(f"the database says: {words}", where=FilePlace(shown(source)), cure=cure()) from None
+        refused = isinstance(source, str) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH
+        hint = READING_ONLY if refused else cure()
+        raise DataError(f"the database says: {words}", where=FilePlace(shown(source)), cure=hint) from None
 
 
 def _words(message: str) -> str:
@@ -155,14 +168,21 @@ def _sqlite(url: str) -> sqlite3.Connection:
         )
     file = existing_file(path[1:])
     with _server_errors(url, lambda: "Check that this is a SQLite file."):
-        # For reading only: a query must not change the file.
+        # Read-only: a query changes neither this file (mode=ro) nor another one (the authorizer).
         connection = sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True)
         try:
+            connection.set_authorizer(_authorize)
             connection.execute("select 1 from sqlite_master").close()
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _authorize(action: int, name: str | None, *_: str | None) -> int:
+    """SQLite's authorizer. VACUUM and VACUUM INTO attach a file, too; virtual tables need all other actions."""
+    setting = action == sqlite3.SQLITE_PRAGMA and (name or "").lower() in PROCESS_PRAGMAS
+    return sqlite3.SQLITE_DENY if setting or action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _postgresql(url: str) -> Any:
@@ -175,7 +195,14 @@ def _postgresql(url: str) -> Any:
             cure="Install it: pip install 'tensorplait[sql]'.",
         ) from None
     with _server_errors(url, lambda: "Check user, password, host, port and database of the URL."):
-        return driver.connect(url)
+        connection = driver.connect(url)
+        try:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute("set transaction read only")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 def _near(connection: Any, table: str | None, query: str) -> str:
