@@ -238,6 +238,10 @@ REFUSED = {
     f"{MODEL}{X}[fit.prior.A]\nmean = true\n": "model.toml: [fit.prior.A] mean must be a number, got true.",
     f'model = "X[i] = A[i"\n{X}': "model.toml, model: the bracket of A is not closed.",
     "model = 'x": "model.toml, end of document",
+    f"{MODEL}{X}weight = {'[' * 3000}": (
+        "model.toml: lists or tables are nested too deeply.\n"
+        "Settings have five levels at most: look for brackets that are not closed."
+    ),
     f"{MODEL}{X}[relations.X]\n": "model.toml, line 4, column 13: cannot declare ('relations', 'X') twice.",
 }  # fmt: skip
 

@@ -26,6 +26,8 @@ READ = {
     "X[i,j] = V[i](A[i,r]*B[j,r] + c[])": ["X[i,j] = V[i] A[i,r] B[j,r] + V[i] c[]"],
     "X[i] = (a[i] + b[i]) (c[] + d[])": ["X[i] = a[i] c[] + a[i] d[] + b[i] c[] + b[i] d[]"],
     "X[i] = ((a[i])) * ( (b[] + c[]) d[] ) e[]": ["X[i] = a[i] b[] d[] e[] + a[i] c[] d[] e[]"],
+    f"X[i] = {'(' * 50}a[i]{')' * 50}": ["X[i] = a[i]"],
+    f"X[i] = {'(((a[i]))) ' * 60}": ["X[i] =" + " a[i]" * 60],
     "X[i] = b[i] # c[i] ; Y[i] = ]": ["X[i] = b[i]"],
     "X[i] = b[i]; Y[j] = d[j];": ["X[i] = b[i]", "Y[j] = d[j]"],
     "X[i] = b[i]\r\n\r\n\tY[j] = d[j]\rZ[k] = e[k]": ["X[i] = b[i]", "Y[j] = d[j]", "Z[k] = e[k]"],
@@ -71,6 +73,8 @@ REFUSED = {
     "X[i] = (a[i] + b[i]) = c[]": "the equation has a second =.\n  X[i] = (a[i] + b[i]) = c[]\n"
     "                       ^\nWrite one equation a line.",
     "X[i] + A[i]": f"there is no = after X[i].\n  X[i] + A[i]\n  ^^^^\n{ONE_LINE}",
+    f"X[i] = {'(' * 400}a[i]{')' * 400}": "parentheses are nested more than 50 deep here.\n"
+    f"  X[i] = {'(' * 400}a[i]{')' * 400}\n{' ' * 59}^\nLeave out those around a single term or a whole sum.",
     f"X[i] = {'(a[i]+b[])' * 7}": f"this product has 128 terms.\n  X[i] = {'(a[i]+b[])' * 7}\n       ^\n"
     "An equation has 100 terms at most; a latent index makes sums of any length.",
     # factors

@@ -263,6 +263,10 @@ DAMAGE = {
         lambda run: change(run / "manifest.json", version=6),
         "{run}: the run has format version 6, but this Plait knows versions up to 5.\nUpgrade Plait",
     ),
+    "nested": (
+        lambda run: (run / "manifest.json").write_text("[" * 100_000),
+        "{run}/manifest.json: the manifest is damaged: ",
+    ),
     "entry gone": (
         lambda run: change(run / "manifest.json", files={}),
         "{run}/manifest.json: the manifest is damaged: it names no labels-0-user.",

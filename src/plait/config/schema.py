@@ -109,6 +109,12 @@ def parsed(path: str, text: str) -> Table:
             where=_place_of(path, place),
             cure="The file is TOML: see toml.io.",
         ) from None
+    except RecursionError:
+        raise SettingError(
+            "lists or tables are nested too deeply.",
+            where=FilePlace(path),
+            cure="Settings have five levels at most: look for brackets that are not closed.",
+        ) from None
 
 
 def _place_of(path: str, place: str) -> FilePlace:

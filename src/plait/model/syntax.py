@@ -28,6 +28,7 @@ from plait.saying import Excerpt
 
 MARKS = frozenset("[],=*:;+()")
 MOST_TERMS = 100  # of an equation, parentheses multiplied out
+MAX_DEPTH = 50  # parentheses inside one another: 150 frames of Python's 1,000
 
 ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] + …"
 BRACKET = "Indices are names with commas between them, in one bracket: A[i, r]."
@@ -229,6 +230,7 @@ class _Reader:
         last = tokens[-1].span
         self.tokens = [*tokens, Token("", Span(last.line, last.stop, last.stop))]
         self.at = 0
+        self.depth = 0
 
     @property
     def next(self) -> Token:
@@ -297,7 +299,12 @@ class _Reader:
     def part(self, before: Token) -> tuple[Product, ...]:
         """``bracket | "(" sum ")"``, as the terms that it is the sum of."""
         if opening := self.take("("):
+            if self.depth == MAX_DEPTH:
+                what = f"parentheses are nested more than {MAX_DEPTH} deep here."
+                raise mistake(what, opening.span, "Leave out those around a single term or a whole sum.")
+            self.depth += 1
             terms = self.sum(opening)
+            self.depth -= 1
             if not self.take(")"):
                 if self.next.text in STRAY:
                     raise self.stray()

@@ -221,7 +221,7 @@ def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         content = unpack(place, MANIFEST) if place.is_file() else path.read_bytes()
         found = json.loads((content or b"").decode("utf-8"))
-    except (OSError, DamagedError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, DamagedError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise StoreError(f"the manifest is damaged: {error}.", where=FilePlace(path), cure=AGAIN) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise StoreError("this is not the manifest of a run of Plait.", where=FilePlace(path), cure=NOT_OURS)
