@@ -1,5 +1,6 @@
 """The real command as a process: where it listens, what it says, and how it ends."""
 
+import asyncio
 import json
 import os
 import re
@@ -7,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -17,7 +20,7 @@ from typer.testing import CliRunner
 import plait
 from plait.cli import app as command
 from plait.explore.address import own_names
-from plait.explore.serve import listen
+from plait.explore.serve import listen, server_of
 
 START = [sys.executable, "-c", "from plait.cli import app; app()", "explore"]
 LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp to look into")
@@ -181,6 +184,85 @@ def test_programs_are_told_the_address_in_json(run):
     finally:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=30)[0] == ""
+
+
+async def echo(scope, receive, send):
+    """An application that reads a body, and answers how long it is."""
+    if scope["type"] == "lifespan":
+        for told in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{told}.complete"})
+        return
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"%d" % size})
+
+
+@contextmanager
+def listening_server(app=echo, **options):
+    listening = listen("127.0.0.1", 0)
+    server = server_of(app, **options)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield server, listening.getsockname()
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
+HALF = {
+    "silent": b"",
+    "headers": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+    "body": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\na",
+    "second": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET / HTTP/1.1\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", HALF.values(), ids=HALF)
+def test_connections_with_half_a_request_are_closed_and_make_room(sent):
+    with listening_server(request_seconds=0.3) as (server, address), ExitStack() as opened:
+        server.config.limit_concurrency = 5
+        server.config.timeout_keep_alive = 1
+        clients = [opened.enter_context(socket.create_connection(address, timeout=20)) for _ in range(8)]
+        for client in clients:
+            client.sendall(sent)
+        for client in clients:
+            with suppress(ConnectionResetError):
+                while client.recv(1000):
+                    pass
+        url = f"http://{address[0]}:{address[1]}/"
+        assert httpx.post(url, content=b"abc", trust_env=False).text == "3"
+
+
+def test_bytes_that_trickle_in_do_not_put_off_the_end_of_a_request():
+    with listening_server(request_seconds=0.3) as (_, address), socket.create_connection(address, timeout=20) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+        client.settimeout(0.02)
+
+        def trickle():
+            for _ in range(1000):
+                client.sendall(b"x")
+                with suppress(TimeoutError):
+                    client.recv(1)
+
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            trickle()
+
+
+def test_a_slow_answer_and_a_connection_that_is_kept_outlive_the_limit_of_a_request():
+    async def slow(scope, receive, send):
+        if scope["type"] == "http":
+            await asyncio.sleep(0.3)
+        await echo(scope, receive, send)
+
+    with listening_server(app=slow, request_seconds=0.1) as (_, address), httpx.Client(trust_env=False) as client:
+        for _ in range(2):
+            assert client.get(f"http://{address[0]}:{address[1]}/").text == "0"
 
 
 def test_names_of_this_machine_depend_on_where_it_listens():

@@ -1,5 +1,6 @@
 """The server: a socket, a run that is read, and pages until Ctrl-C."""
 
+import asyncio
 import errno
 import logging
 import secrets
@@ -14,6 +15,7 @@ from plait.errors import PlaitError, SettingError
 
 MISSING = "Install them: pip install 'tensorplait[explore]'."
 SHUTDOWN = 3  # seconds that answers under way have when it ends
+REQUEST_SECONDS = 10.0  # from the first byte of a request, or its connection, to the last: a form has 64 kB at most
 
 
 def serve(
@@ -78,15 +80,51 @@ def _address(host: str, listening: socket.socket) -> str:
     return f"http://{name}:{port}/"
 
 
-def server_of(app: Any) -> Any:
-    """What answers requests, and tells nothing of itself."""
+def server_of(app: Any, request_seconds: float = REQUEST_SECONDS) -> Any:
+    """What answers requests, and tells nothing of itself; request_seconds: how long a request may take to arrive."""
     import uvicorn
 
     config = uvicorn.Config(
-        app, log_level="error", access_log=False, server_header=False, ws="none", lifespan="on", proxy_headers=False,
+        app, http=_protocol(request_seconds),
+        log_level="error", access_log=False, server_header=False, ws="none", lifespan="on", proxy_headers=False,
         timeout_graceful_shutdown=SHUTDOWN, limit_concurrency=500, h11_max_incomplete_event_size=65_536,
     )  # fmt: skip
     return uvicorn.Server(config)
+
+
+def _protocol(seconds: float) -> Any:
+    """uvicorn's HTTP protocol with a deadline for requests: unfinished ones would hold connections for ever."""
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self.watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self.unwatch()
+
+        def watch(self) -> None:
+            """Begin the deadline with a request, and end it with its last byte."""
+            if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+                self.unwatch()
+            elif self.deadline is None:
+                self.deadline = self.loop.call_later(seconds, self.transport.abort)
+
+        def unwatch(self) -> None:
+            if self.deadline is not None:
+                self.deadline.cancel()
+                self.deadline = None
+
+    return Protocol
 
 
 @contextmanager
