@@ -209,14 +209,14 @@ REFUSED = {
     f"{MODEL}{X}missing = [1]\n": "model.toml: [relations.X] missing must be a file, or a list of files, got [1].",
     f"{MODEL}{X}missing = {{ sauce = 1 }}\n": (
         "model.toml: [relations.X] missing has no key 'sauce'.\nDid you mean 'source'? Keys are source, columns, "
-        "ignore, kind, delimiter, header, text, quoted, strip, name, query, table."
+        "ignore, kind, delimiter, header, text, quoted, strip, escape_formulas, name, query, table."
     ),
     f"{MODEL}{X}[titles]\ni = 3\n": (
         'model.toml: [titles] i must be a file, or { source = "…", id = "…", title = "…" }, got 3.'
     ),
     f'{MODEL}{X}[titles]\ni = {{ source = "x.csv", name = "n", titel = "t" }}\n': (
         "model.toml: [titles] i has no key 'titel'.\nDid you mean 'title'? Keys are source, columns, ignore, id, "
-        "title, kind, delimiter, header, text, quoted, strip, name, query, table."
+        "title, kind, delimiter, header, text, quoted, strip, escape_formulas, name, query, table."
     ),
     f"{MODEL}{X}[labels]\ni = 3\n": (
         'model.toml: [labels] i must be a list of names, or { source = "…", column = "…" }, got 3.'

@@ -292,6 +292,36 @@ def test_text_files_are_read_with_a_header_or_named_columns(scratch):
     assert pl.read_parquet(scratch.folder / "marks.parquet")["user"].to_list() == ['"ann']
 
 
+def test_formulas_in_names_are_escaped_unless_switched_off(scratch):
+    scratch.write("names.csv", "user,place,day,note\nann lee,gym,3,=1+1\nfay,cafe,1,'-x\n")
+    escaped = "3,'=1+1"
+    scratch.stdout("convert names.csv names.parquet --no-escape-formulas")
+    assert pl.read_parquet(scratch.folder / "names.parquet")["note"].to_list() == ["=1+1", "'-x"]
+    scratch.stdout("convert names.csv escaped.csv")
+    assert escaped in (scratch.folder / "escaped.csv").read_text()
+    scratch.stdout("convert names.csv raw.csv --no-escape-formulas")
+    assert (scratch.folder / "raw.csv").read_text() == (scratch.folder / "names.csv").read_text()
+    scratch.stdout("predict run visits names.parquet -o scores.csv")
+    assert escaped in (scratch.folder / "scores.csv").read_text()
+    scratch.stdout("predict run visits names.parquet -o raw_scores.csv --no-escape-formulas")
+    assert "3,=1+1" in (scratch.folder / "raw_scores.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("top run visits --no-escape-formulas", "--no-escape-formulas is for tables in files."),
+        ("top run visits -o links.parquet --no-escape-formulas", "--no-escape-formulas is for .csv, .tsv, .tab, .txt."),
+        ("convert cells.parquet x.parquet --no-escape-formulas", "--no-escape-formulas says nothing about"),
+    ],
+)
+def test_escaping_is_for_text_files(scratch, arguments, said):
+    scratch.stdout("convert cells.csv cells.parquet")
+    result = scratch.plait(arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {said}")
+
+
 def test_lines_of_a_file_without_header_are_counted_as_they_are(scratch):
     scratch.write("nohead.csv", "ann lee,gym,3\nzoe,cafe,1\n")
     result = scratch.plait("predict run visits nohead.csv --columns user,place,day")

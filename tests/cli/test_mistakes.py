@@ -16,7 +16,7 @@ CONFIGS = {
         (PLAYS, 'valu = "plays"'),
         "model.toml: [relations.visits] has no key 'valu'.\nDid you mean 'value'? Keys are source, value, observed, "
         "likelihood, missing, columns, universe, weight, duplicates, indices, ignore, hidden, diagonal, kind, "
-        "delimiter, header, text, quoted, strip, name, query, table.",
+        "delimiter, header, text, quoted, strip, escape_formulas, name, query, table.",
     ),
     "unknown table": (
         ("[fit]", "[fits]"),
@@ -81,7 +81,7 @@ CONFIGS = {
     "option of another kind of file": (
         (PLAYS, f'{PLAYS}\nquery = "SELECT"'),
         "model.toml: [relations.visits]: query says nothing about visits.csv.\n"
-        "It takes kind, columns, delimiter, header, value, text, quoted, strip.",
+        "It takes kind, columns, delimiter, header, value, text, quoted, strip, escape_formulas.",
     ),
     "prior": (
         ("[fit]", "[fit.prior]\nconcentration = 0\n[fit]"),

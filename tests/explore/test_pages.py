@@ -123,7 +123,8 @@ def test_the_csv_file_is_the_table(served):
     heading, *rows = csv.reader(io.StringIO(answer.text, newline=""))
     assert heading == ["user", "place", "value"]
     found = sorted((user, int(place), float(value)) for user, place, value in rows)
-    assert found == sorted((user, place, float(plays)) for user, place, plays in tables()["visits"].rows())
+    escaped = {"-1": "'-1"}  # a formula to a spreadsheet
+    assert found == sorted((escaped.get(user, user), place, float(n)) for user, place, n in tables()["visits"].rows())
     one = pl.read_csv(served.get("/relation/visits.csv?place=3").content, schema_overrides={"user": pl.String})
     assert one["place"].unique().to_list() == [3]
 

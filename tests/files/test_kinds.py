@@ -16,8 +16,11 @@ def message(call, *arguments, **options):
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        ("a.csv", ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip")),
-        (Path("a.TSV.gz"), ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip")),
+        ("a.csv", ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas")),
+        (
+            Path("a.TSV.gz"),
+            ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas"),
+        ),
         ("a.tns.gz", ("kind", "columns")),
         ("a.parquet", ("kind", "strip")),
         ("a.mat", ("kind", "name")),
@@ -39,7 +42,7 @@ def test_a_connection_takes_a_query_or_a_table():
 def test_an_option_that_says_nothing_about_the_source_is_refused():
     assert message(plait.read, "a.csv", name="x") == (
         "plait.read: name= says nothing about a.csv.\n"
-        "It takes kind, columns, delimiter, header, value, text, quoted, strip."
+        "It takes kind, columns, delimiter, header, value, text, quoted, strip, escape_formulas."
     )
     assert message(plait.read, "a.parquet", columns=["a"]) == (
         "plait.read: columns= says nothing about a.parquet.\nIt takes kind, strip."

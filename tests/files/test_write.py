@@ -1,3 +1,4 @@
+import csv
 import errno
 import gc
 import gzip
@@ -27,7 +28,7 @@ def message(call, *arguments, **options):
 
 # Any character but half a surrogate pair, which no encoding has.
 NASTY = st.text(
-    st.one_of(st.sampled_from(" ,;\t\n\r\"'|#\\\x0b\x0c\x85\u2028é\U0001f600"), st.characters(codec="utf-8")),
+    st.one_of(st.sampled_from(" ,;\t\n\r\"'=+-@|#\\\x0b\x0c\x85\u2028é\U0001f600"), st.characters(codec="utf-8")),
     max_size=8,
 )
 
@@ -44,6 +45,36 @@ def test_any_names_survive_writing_and_reading_text(data, ending, width):
     delimiter = "," if ending.startswith("csv") else "\t"
     found = plait.read(f"t.{ending}", header=True, delimiter=delimiter, text=names)
     assert_frame_equal(found, table)
+
+
+NAMES = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'=1", "''@x", "'tis", "a=1", None]
+WRITTEN = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\t=1", "'\r=1", "'\n=1", "'＝1", "''=1", "'''@x", "'tis", "a=1", ""]
+
+
+def test_formulas_are_escaped_in_text_and_come_back():
+    table = pl.DataFrame({"=user": NAMES, "n": range(-7, 6), "value": [k / 4 - 2 for k in range(13)]})
+    table = table.with_columns(kind=pl.col("=user").cast(pl.Categorical))
+    plait.write(table, "t.csv")
+    with open("t.csv", encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["'=user", "n", "value", "kind"]
+    assert [row[0] for row in rows] == [row[3] for row in rows] == WRITTEN
+    assert [row[1] for row in rows] == [str(n) for n in range(-7, 6)]
+    assert rows[0][2] == "-2.0"
+    expected = table.cast({"kind": pl.String})
+    assert_frame_equal(plait.read("t.csv"), expected)
+    assert_frame_equal(pl.concat(plait.scan("t.csv").batches(table.columns, 3)), expected)
+    assert plait.read("t.csv", escape_formulas=False)["'=user"].to_list() == [*WRITTEN[:-1], None]
+
+
+def test_formulas_are_written_as_they_are_on_request():
+    plait.write(pl.DataFrame({"-a": ["=1", "'=1"]}), "t.tsv", escape_formulas=False)
+    assert Path("t.tsv").read_text() == "-a\n=1\n'=1\n"
+    assert plait.read("t.tsv", escape_formulas=False)["-a"].to_list() == ["=1", "'=1"]
+    assert message(plait.write, TABLE, "t.parquet", escape_formulas=False) == (
+        "plait.write: escape_formulas=False is for .csv, .tsv, .tab, .txt.\n"
+        "Leave it out: other kinds of files hold names as they are."
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])

@@ -6,8 +6,21 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from plait.cli.options import Columns, Delimiter, Force, Header, Json, Kind, Strip, Unquoted, named_path, reading
+from plait.cli.options import (
+    Columns,
+    Delimiter,
+    Force,
+    Header,
+    Json,
+    Kind,
+    RawNames,
+    Strip,
+    Unquoted,
+    named_path,
+    reading,
+)
 from plait.cli.output import check_free, emit, out, working
+from plait.files import options_for
 from plait.files.read import read
 from plait.files.write import counts_from, write
 
@@ -23,6 +36,7 @@ def convert(
     header: Header = None,
     unquoted: Unquoted = False,
     strip: Strip = False,
+    raw_names: RawNames = False,
     name: Annotated[str | None, typer.Option(help="Which array (.mat, .npz).")] = None,
     query: Annotated[str | None, typer.Option(help="What to ask a database.")] = None,
     table: Annotated[str | None, typer.Option(help="Which table of a database.")] = None,
@@ -39,10 +53,13 @@ def convert(
     """
     check_free(target, force)
     options = reading(kind, columns, delimiter, header, unquoted, strip)
+    written_raw = raw_names and "escape_formulas" in options_for(target)
+    if raw_names and (not written_raw or "escape_formulas" in options_for(source, kind)):
+        options["escape_formulas"] = False
     with working(f"reading {source}"):
         found = read(source, name=name, query=query, table=table, **options)
     with working(f"writing {target}"):
-        write(found, target)
+        write(found, target, escape_formulas=not written_raw)
     tabular = hasattr(found, "columns")
     base = None if tabular else counts_from(target)
     if json:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from plait.cli.cells import Cells
     from plait.config import Config
 
-NEGATED = {"quoted": "unquoted"}  # options of plait.read whose False is an option here
+NEGATED = {
+    "quoted": "unquoted",
+    "escape_formulas": "no-escape-formulas",
+}  # options of plait.read whose False is an option here
 
 
 class CommandLine(InToml):

@@ -21,6 +21,7 @@ from plait.cli.options import (
     Json,
     Kind,
     OutputFile,
+    RawNames,
     RelationName,
     RunFolder,
     Score,
@@ -49,6 +50,7 @@ def predict(
     header: Header = None,
     unquoted: Unquoted = False,
     strip: Strip = False,
+    raw_names: RawNames = False,
     json: Json = False,
 ) -> None:
     """Score the cells of a table.
@@ -71,7 +73,8 @@ def predict(
     with of_tables({"cells": found, **guests}):
         scored = fit.predict(relation, found.table, unknown=unknown, new=_rows(guests))
     titles = title_columns(fit, fit.model.equation(relation).indices, found.table.columns)
-    deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles)
+    deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles,
+            raw_names=raw_names)  # fmt: skip
 
 
 def top(
@@ -94,6 +97,7 @@ def top(
     new: Guests = None,
     output: OutputFile = None,
     force: Force = False,
+    raw_names: RawNames = False,
     json: Json = False,
 ) -> None:
     """List the most probable links that are not known yet.
@@ -121,7 +125,7 @@ def top(
             fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score, new=rows
         )
     titles = title_columns(fit, indices, indices)
-    deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles)
+    deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
     if closed is not None and not json:
         dialect = CommandLine()
         dialect.know(context.command)

@@ -98,6 +98,13 @@ Header = Annotated[
 ]
 Unquoted = Annotated[bool, typer.Option("--unquoted", help="Quotation marks are ordinary characters (text).")]
 Strip = Annotated[bool, typer.Option("--strip", help="Blanks at both ends of names are not part of them (tables).")]
+RawNames = Annotated[
+    bool,
+    typer.Option(
+        "--no-escape-formulas",
+        help="Put no apostrophe before names that begin with = + - @ (text); a spreadsheet may run them.",
+    ),
+]
 Value = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The column of values; without one every row is a link.")
 ]

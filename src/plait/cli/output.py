@@ -83,11 +83,13 @@ def check_free(path: "Path | None", force: bool) -> None:
 
 def deliver(
     table: "pl.DataFrame", labels: int, *, path: "Path | None", as_json: bool, title: str = "",
-    gaps: Sequence[str] = (),
+    gaps: Sequence[str] = (), raw_names: bool = False,
 ) -> None:  # fmt: skip
     """A table as the user asked for it: into a file, as JSON, or to be read; gaps: columns whose nulls are blank."""
+    if path is None and raw_names:
+        raise SettingError("--no-escape-formulas is for tables in files.", cure="Leave it out, or name a file: -o.")
     if path is not None:
-        write(table, path)
+        write(table, path, escape_formulas=not raw_names)
         if as_json:
             emit({"written": str(path), "rows": len(table)})
         else:

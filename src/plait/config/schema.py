@@ -74,8 +74,8 @@ TOP: dict[str, Check] = {
 }  # fmt: skip
 # The options of plait.read; `columns` and `value` have a meaning of their own here.
 READ: dict[str, Check] = {
-    "kind": TEXT, "delimiter": TEXT, "header": FLAG, "text": NAMES, "quoted": FLAG, "strip": FLAG, "name": TEXT,
-    "query": TEXT, "table": TEXT,
+    "kind": TEXT, "delimiter": TEXT, "header": FLAG, "text": NAMES, "quoted": FLAG, "strip": FLAG,
+    "escape_formulas": FLAG, "name": TEXT, "query": TEXT, "table": TEXT,
 }  # fmt: skip
 RELATION: dict[str, Check] = {
     "source": TEXT, "value": TEXT, "observed": TEXT_OR_NUMBER, "likelihood": WORDS, "missing": SOURCES,

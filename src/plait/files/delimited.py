@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.files.dialect import CODES, Holds, Shape, holds, is_number, layout_of
 from plait.files.faults import not_a_number, ragged, record_at, unread
+from plait.files.formulas import unescaped
 from plait.files.lines import BOM, opened
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def plan_of(layout: Shape, wanted: Iterable[int]) -> "pl.LazyFrame":
         glob=False,
     )
     fields = {k: _stripped(pl.col(names[k])) if layout.strip else pl.col(names[k]) for k in wanted}
+    if layout.escaped:
+        fields = {k: unescaped(field) if layout.holds[k] == "text" else field for k, field in fields.items()}
     converted = {k: _converted(field, layout.holds[k]) for k, field in fields.items()}
     lost = [
         (field.is_not_null() & converted[k].is_null()).alias(f"lost {k}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from plait.errors import DataError, SettingError, suggestion
+from plait.files.formulas import unescaped_names
 from plait.files.kinds import ending
 from plait.files.lines import BOM, Passed, TextRow, beginning, records, split_lines, split_records
 from plait.saying import Argument, FilePlace
@@ -27,7 +28,8 @@ INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 class Shape:
     """How to read a file: columns by name and what each holds; skip: lines before the first row, header included.
 
-    marked: whether the first row begins with a byte order mark that is its own, not the file's.
+    marked: whether the first row begins with a byte order mark that is its own, not the file's. escaped: whether an
+    apostrophe before a formula is not part of the name.
     """
 
     path: str
@@ -39,6 +41,7 @@ class Shape:
     skip: int
     marked: bool
     strip: bool
+    escaped: bool
 
     def records(self, passed: Passed | None = None) -> Iterator[TextRow]:
         """The records after the header, blank ones included: as many as polars has rows, in the same order."""
@@ -56,6 +59,7 @@ def layout_of(
     text: Sequence[str] | None = None,
     quoted: bool = True,
     strip: bool = False,
+    escape_formulas: bool = True,
     kind: str | None = None,
 ) -> Shape:
     """Look at the beginning of a file; the arguments are those of ``plait.read``."""
@@ -75,7 +79,8 @@ def layout_of(
     delimiter = delimiter or _delimiter(tail, sample, quoted)
     rows = _sampled(path, sample, delimiter, quoted, whole)
     rows = [row for row in (map(_stripped, rows) if strip else rows) if row.fields]
-    names, header = _columns(path, tail, rows, columns, header)
+    first = rows[0]._replace(fields=unescaped_names(rows[0].fields)) if escape_formulas else rows[0]
+    names, header = _columns(path, tail, [first, *rows[1:]], columns, header)
     # Blank lines below the header too: polars counts the columns in the first line that it sees.
     skip = rows[header].line - 1 if len(rows) > header else len(split_lines(sample))
     numbers = _numbers(path, names, value, text)
@@ -84,7 +89,7 @@ def layout_of(
         for k, name in enumerate(names)
     )
     marked = bool(skip) and len(rows) > header and rows[header].fields[0].startswith(BOM)
-    return Shape(path, delimiter, quoted, header, names, held, skip, marked, strip)
+    return Shape(path, delimiter, quoted, header, names, held, skip, marked, strip, escape_formulas)
 
 
 def _stripped(record: TextRow) -> TextRow:

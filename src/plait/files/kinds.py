@@ -28,7 +28,7 @@ class Format:
         return self.extensions + tuple(f"{extension}.gz" for extension in self.extensions if self.gzip)
 
 
-_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted", "strip")
+_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas")
 
 TEXT = Format("text", (".csv", ".tsv", ".tab", ".txt"), _TEXT, gzip=True, title="delimited text")
 PARQUET = Format("parquet", (".parquet", ".pq"), ("strip",), title="Parquet")

@@ -19,6 +19,7 @@ def read(
     text: Sequence[str] | None = None,
     quoted: bool | None = None,
     strip: bool | None = None,
+    escape_formulas: bool | None = None,
     name: str | None = None,
     query: str | None = None,
     table: str | None = None,
@@ -36,6 +37,8 @@ def read(
     quoted     (text) ``False``: quotation marks are ordinary characters
     strip      (tables) ``True``: blanks at both ends of names, of columns too, are not part of them; in text also those
                around numbers
+    escape_formulas  (text) ``False``: an apostrophe before ``=``, ``+``, ``-`` or ``@`` belongs to the name; by default
+               it is the one that ``plait.write`` puts there
     name       (.mat, .npz) the array to take, where the file has several
     query      (SQL) what to ask
     table      (SQL) a table to take whole, instead of a query; ``schema.table`` for one of another schema
@@ -53,6 +56,7 @@ def read(
         "text": text,
         "quoted": quoted,
         "strip": strip,
+        "escape_formulas": escape_formulas,
         "name": name,
         "query": query,
         "table": table,

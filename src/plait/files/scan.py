@@ -41,6 +41,7 @@ def scan(
     text: Sequence[str] | None = None,
     quoted: bool | None = None,
     strip: bool | None = None,
+    escape_formulas: bool | None = None,
     table: str | None = None,
 ) -> "Scan":
     """Describe a table without reading it, for `plait.pack` and wherever a table goes.
@@ -54,7 +55,7 @@ def scan(
     """
     given: dict[str, Any] = {
         "columns": columns, "delimiter": delimiter, "header": header, "value": value, "text": text, "quoted": quoted,
-        "strip": strip, "table": table,
+        "strip": strip, "escape_formulas": escape_formulas, "table": table,
     }  # fmt: skip
     options = {option: setting for option, setting in given.items() if setting is not None}
     if connection is not None or (isinstance(source, str) and "://" in source):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from plait.errors import DataError, SettingError, suggestion
+from plait.files import formulas
 from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
 from plait.files.tensors import is_array, table_of
 from plait.forked import refuse_in_fork
@@ -21,13 +22,23 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def write(data: Any, path: Any, *, columns: Sequence[str] | None = None, value: str | None = None) -> None:
+def write(
+    data: Any,
+    path: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    value: str | None = None,
+    escape_formulas: bool = True,
+) -> None:
     """Write a table or an array; the ending of the path says how.
 
     data     a table (pandas, polars, pyarrow), a NumPy array, a SciPy sparse or a ``sparse`` array
     path     .csv, .tsv, .txt or .tns (each also .gz), .parquet, .arrow, .feather, .npz; .npy for a dense array
     columns  (an array into a table) names of its dimensions, by default ``i1``, ``i2``, …
     value    (a table into .tns or .npz) the column of values, by default ``value`` if there is one, else all are 1
+    escape_formulas  (text) ``False``: names that begin with ``=``, ``+``, ``-``, ``@``, a tab or a line end are written
+             as they are, and a spreadsheet may run them; by default an apostrophe is put before them, which
+             ``plait.read`` takes off
 
     The file is there when it is complete: it is written beside its place under another name, and then moved.
     """
@@ -35,8 +46,10 @@ def write(data: Any, path: Any, *, columns: Sequence[str] | None = None, value: 
     given = str(os.fspath(path))
     kind = _written(given)
     compressed = ending(given).endswith(".gz")
-    _check_options(data, kind, columns, value)
+    _check_options(data, kind, columns, value, escape_formulas)
     content = _content(data, kind, columns, value, given)
+    if kind is TEXT and escape_formulas:
+        content = formulas.escape_formulas(content)
     with _replacing(given) as file:
         if not compressed:
             _write_content(content, kind, given, file)
@@ -69,7 +82,9 @@ def _written(path: str) -> Format:
     )
 
 
-def _check_options(data: Any, kind: Format, columns: Sequence[str] | None, value: str | None) -> None:
+def _check_options(
+    data: Any, kind: Format, columns: Sequence[str] | None, value: str | None, escape_formulas: bool
+) -> None:
     if columns is not None and (not is_array(data) or kind not in (TEXT, PARQUET, ARROW)):
         raise SettingError(
             f"{Argument('columns', of='write'):=} names the dimensions of an array written as a table.",
@@ -81,6 +96,12 @@ def _check_options(data: Any, kind: Format, columns: Sequence[str] | None, value
             f"{Argument('value', of='write'):=} is for a table written as .tns or .npz.",
             where=Argument("value", of="write"),
             cure="Leave it out.",
+        )
+    if not escape_formulas and kind is not TEXT:
+        raise SettingError(
+            f"{Argument('escape_formulas', False, of='write')} is for {', '.join(TEXT.extensions)}.",
+            where=Argument("escape_formulas", of="write"),
+            cure="Leave it out: other kinds of files hold names as they are.",
         )
 
 

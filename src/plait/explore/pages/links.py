@@ -10,6 +10,7 @@ import polars as pl
 
 from plait.data.binding.known import Known
 from plait.explore.site import Site
+from plait.files.formulas import escape_formulas
 from plait.show.document import Ref
 from plait.types import AnyArray, Array, Flags, Rows
 
@@ -80,7 +81,7 @@ def csv(site: Site, relation: str, wanted: Filter, most: int) -> Iterator[bytes]
     count = min(most, len(cells) if numbers is None else len(numbers))
     for at in range(0, max(count, 1), PIECE):
         piece = frame(site, relation, *chosen(cells, values, numbers, slice(at, min(at + PIECE, count))))
-        yield piece.write_csv(include_header=at == 0).encode()
+        yield escape_formulas(piece).write_csv(include_header=at == 0).encode()
 
 
 def predicted_rows(site: Site, relation: str, table: pl.DataFrame, columns: Sequence[str]) -> list[list[Any]]:
