@@ -1,7 +1,19 @@
-"""What this machine has: memory and processors; and which paths it takes."""
+"""What this machine has: memory and processors; and which paths and numbers it takes."""
 
 import math
 import os
+from typing import Any
+
+# Data lie between these: a value divided by an exposure, squared for its variance, is then a normal double.
+MIN_NUMBER, MAX_NUMBER = 1e-75, 1e75
+
+
+def in_range(number: Any) -> Any:
+    """Whether a number, or each of an array, is 0 or from MIN_NUMBER to MAX_NUMBER; NaN is not."""
+    import numpy as np
+
+    # As doubles: floats of 32 bits do not reach this far.
+    return (number == 0) | ((number >= np.float64(MIN_NUMBER)) & (number <= np.float64(MAX_NUMBER)))
 
 
 def memory() -> float:

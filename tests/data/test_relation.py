@@ -57,11 +57,11 @@ OPTIONS = {
     ),
     "negative weight": (
         {"weight": -1},
-        'Relation: weight is -1.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".',
+        'Relation: weight is -1.\nIt is 0, or from 1e-75 to 1e+75; a column of such numbers; or "auto".',
     ),
     "infinite weight": (
         {"weight": float("inf")},
-        'Relation: weight is inf.\nIt is a finite number, 0 or more, a column of such numbers, or "auto".',
+        'Relation: weight is inf.\nIt is 0, or from 1e-75 to 1e+75; a column of such numbers; or "auto".',
     ),
     "indices a string": (
         {"indices": "user"},
@@ -230,7 +230,7 @@ def test_print_says_what_can_be_known_before_binding():
 
 @pytest.mark.parametrize("default", [-1.0, float("nan"), float("inf"), "1", True])
 def test_the_default_of_an_exposure_is_a_finite_number_not_below_0(default):
-    wanted = f"Exposure: default is {default!r}.\nAn exposure is a finite number, 0 or more."
+    wanted = f"Exposure: default is {default!r}.\nAn exposure is 0, or from 1e-75 to 1e+75."
     assert message(lambda: Exposure(TABLE, default=default)) == wanted
 
 

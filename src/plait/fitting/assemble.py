@@ -20,6 +20,7 @@ from plait.infer.problem import Method, Problem
 from plait.infer.rare import ImpossibleLinkError
 from plait.infer.relation import Part
 from plait.infer.start import TINIEST, as_stored, match_totals, parameters_around, random_factor
+from plait.machine import MAX_NUMBER
 from plait.model import Model
 from plait.result import Fit
 from plait.run.record import Posterior
@@ -114,6 +115,12 @@ def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array
     if not (np.isfinite(array).all() and (array >= least).all()):
         words = "finite and 0 or more" if least == 0.0 else "finite and positive"
         raise SettingError(f"factor {layout.name} must be {words}.", where=Call(argument))
+    if argument == "fixed" and array.size and array.max() > MAX_NUMBER:
+        raise SettingError(
+            f"factor {layout.name} has numbers up to {array.max():g}; {MAX_NUMBER:g} is the most.",
+            where=Call(argument),
+            cure="Use another unit.",
+        )
     return layout.pack(layout.moved(array))
 
 

@@ -77,7 +77,7 @@ def _listed(
         "entity": names.cast(pl.String),
         **_titles(holding, names),
         "weight": mean / scale,
-        "sd": share_sd(mean / scale, variance / scale**2, whole[number] / scale**2),
+        "sd": share_sd(mean / scale, variance, whole[number], scale / holding.unit),
         "lift": pl.Series(lift, nan_to_null=True),
         "data": np.clip(np.divide(learnt, mean, out=np.zeros(len(rows)), where=mean > 0), 0.0, 1.0),
     }

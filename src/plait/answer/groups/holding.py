@@ -81,13 +81,18 @@ class Holding:
         """The same for some entities: (n, *latent)."""
         return self.summed(array)[rows]
 
+    @cached_property
+    def unit(self) -> float:
+        """A power of two near the largest mean: in it variances are doubles, whatever the scale of the factor."""
+        return math.ldexp(1.0, math.frexp(float(self.posterior.mean.max(initial=0.0)) or 1.0)[1] - 1)
+
     def variance(self, rows: Rows) -> Array:
-        """Posterior variances of what some entities hold, (n, *latent); 0 of points."""
+        """Posterior variances of what some entities hold, (n, *latent), over unit²; 0 of points."""
         C, D = self.posterior.concentration, self.posterior.scale
         if np.isinf(C.flat[0]):
             return np.zeros((len(rows), *self._ranks))
         if self.plain:
-            return np.asarray(self.summed_at(C, rows) * self.summed_at(D, rows) ** 2, np.float64)
+            return np.asarray(self.summed_at(C, rows) * (self.summed_at(D, rows) / self.unit) ** 2, np.float64)
         return self._variances[rows]
 
     @cached_property
@@ -99,7 +104,7 @@ class Holding:
     @cached_property
     def _variances(self) -> Array:
         """Those of all entities, where rows of the factor are added up."""
-        return self.summed(self.posterior.concentration * self.posterior.scale**2)
+        return self.summed(self.posterior.concentration * (self.posterior.scale / self.unit) ** 2)
 
     def learnt(self, rows: Rows) -> Array:
         """What of the mean comes from data, (n, *latent): E (C − prior) / C, as an explanation has it.
@@ -148,13 +153,13 @@ class Holding:
         return found
 
 
-def share_sd(shares: Array, own: Array, whole: Array) -> Array:
-    """The sd of shares of a sum, to first order: of what they are shares of is known the variance of each and of all,
-    over the square of the sum.
+def share_sd(shares: Array, own: Array, whole: Array, total: Array | float) -> Array:
+    """The sd of shares of a total, to first order, from the variances of each summand and of their sum.
 
     No share is further from its mean m than √(m (1 − m)), also where the first order is not enough.
     """
-    variance = own * (1.0 - 2.0 * shares) + shares**2 * whole
+    # Divided twice: the square of a small total may be 0.
+    variance = own / total / total * (1.0 - 2.0 * shares) + shares**2 * (whole / total / total)
     return np.asarray(np.sqrt(np.clip(np.minimum(variance, shares * (1.0 - shares)), 0.0, None)))
 
 

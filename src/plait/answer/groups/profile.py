@@ -46,7 +46,7 @@ def _rows(own: Holding, row: int) -> list[tuple[Any, ...]]:
         mean, spread, data = (_alone(array, place) for array in (held, variance, learnt))
         part = np.clip(np.divide(data, mean, out=np.zeros(len(mean)), where=mean > 0), 0.0, 1.0)
         shares = mean / total
-        sd = share_sd(shares, spread / total**2, spread.sum() / total**2)
+        sd = share_sd(shares, spread, spread.sum(), total / own.unit)
         parts = zip(shares.tolist(), sd.tolist(), part.tolist())
         found += [(own.factor, own.axis, index, n, *three) for n, three in enumerate(parts)]
     return found

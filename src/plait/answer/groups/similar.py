@@ -119,7 +119,7 @@ def _drawn(part: Holding, rows: Rows, number: int) -> Array:
     with np.errstate(divide="ignore"):
         logs = np.log(mean * part.rest.ravel())
     some = (mean > 0) & (variance > 0)
-    C = np.divide(mean**2, variance, out=np.ones(mean.shape), where=some)
+    C = np.divide((mean / part.unit) ** 2, variance, out=np.ones(mean.shape), where=some)
     gammas, uniforms = (np.random.default_rng([SEED, number, way]) for way in range(2))
     shape = len(rows), DRAWS, C.shape[1]
     draws = np.log(gammas.standard_gamma(C[:, None] + 1.0, shape)) + np.log1p(-uniforms.random(shape)) / C[:, None]

@@ -15,6 +15,7 @@ from plait.data.observing.undirected import Groups, canonical, writing
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.tables import TableSource
 from plait.errors import DataError
+from plait.machine import MAX_NUMBER, MIN_NUMBER, in_range
 from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import AnyArray, Array
 
@@ -128,6 +129,7 @@ CURES = {
     "weight": "A weight is a finite number, 0 or more.",
     "exposure": "An exposure is a finite number, 0 or more.",
 }
+OUT_OF_RANGE = f"Numbers over 0 are from {MIN_NUMBER:g} to {MAX_NUMBER:g}: use another unit."
 GAPS = {
     "value": f"Remove the row and name its cell in {IN_MISSING}.",
     "weight": "Remove the row.",
@@ -139,7 +141,7 @@ SUM = Argument("duplicates", "sum", of="Relation")
 
 
 def checked(entries: Entries, noun: str = "value") -> Entries:
-    """Refuse values and weights that are no numbers ≥ 0; the value of a cell that weighs nothing is not looked at."""
+    """Refuse values and weights that are not in range; the value of a cell that weighs nothing is not looked at."""
     source = entries.source
     if entries.weights is not None and isinstance(source, TableSource):
         _refuse_bad(entries, entries.weights, source.weight_column, "weight")
@@ -149,14 +151,22 @@ def checked(entries: Entries, noun: str = "value") -> Entries:
 
 
 def _refuse_bad(entries: Entries, numbers: Array, column: str, noun: str) -> None:
-    if len(numbers) == 0 or (numbers.min() >= 0 and numbers.max() < np.inf):  # NaN is neither
+    if len(numbers) == 0 or (float(numbers.min()) >= MIN_NUMBER and float(numbers.max()) <= MAX_NUMBER):  # no NaN
         return
-    bad = ~((numbers >= 0) & (numbers < np.inf))
+    bad = ~in_range(numbers)
+    if not bad.any():
+        return
     entry = int(np.argmax(bad))
     place, number = entries.place(entry, column), numbers[entry]
     if np.isnan(number):
         raise DataError(f"the {noun} is missing.", where=place, wanted=WANTED, cure=GAPS[noun])
-    raise DataError(f"the {noun} is {number:g}.", where=place, got=float(number), wanted=WANTED, cure=CURES[noun])
+    what = f"the {noun} is {number:g}."
+    raise DataError(what, where=place, got=float(number), wanted=WANTED, cure=cure(number, noun))
+
+
+def cure(number: float, noun: str) -> str:
+    """The cure of a number that is not in range."""
+    return OUT_OF_RANGE if 0 < number < np.inf else CURES[noun]
 
 
 def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:

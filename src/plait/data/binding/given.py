@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.binding.entries import CURES, WANTED, checked, entries_of, settled
+from plait.data.binding.entries import CURES, WANTED, checked, cure, entries_of, settled
 from plait.data.cells.keys import columns_of, coordinate_type, pack
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import Groups
@@ -17,6 +17,7 @@ from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_spars
 from plait.data.reading.relation import KINDS, Exposure
 from plait.data.reading.tables import TableSource, is_table, read_table
 from plait.errors import DataError
+from plait.machine import in_range
 from plait.model.model import Model
 from plait.saying import Argument, Place
 
@@ -56,7 +57,7 @@ def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], na
                 where=Place.of(name),
                 cure=BOTH_WAYS,
             )
-    bad = ~((values >= 0) & (values < np.inf))
+    bad = ~in_range(values)
     if bad.any():
         cell = [int(place[0]) for place in np.nonzero(bad)]
         raise DataError(
@@ -64,7 +65,7 @@ def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], na
             where=Place(name, cell=tuple(cell)),
             got=float(values[tuple(cell)]),
             wanted=WANTED,
-            cure=CURES["exposure"],
+            cure=cure(values[tuple(cell)], "exposure"),
         )
     if len(indices) == 0:
         return Weights.constant(indices, shape, float(values))

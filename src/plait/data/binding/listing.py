@@ -27,6 +27,7 @@ from plait.data.observing.undirected import Groups
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import Relation, Source
 from plait.data.reading.tables import TableSource
+from plait.machine import in_range
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -222,7 +223,9 @@ def _codes(source: Source, count: int) -> Codes | None:
     numbers = source.values if isinstance(source, ArraySource) else source.numbers
     if isinstance(numbers, np.ndarray) and is_uniform(numbers) and numbers[0] == 1:
         return Codes(0)
-    return Codes.of(source.values.__getitem__ if isinstance(source, ArraySource) else source.values_in, count)
+    codes = Codes.of(source.values.__getitem__ if isinstance(source, ArraySource) else source.values_in, count)
+    # What is written as it is is whole and small; what is listed may be to be refused.
+    return None if codes is None or (codes.listed is not None and not in_range(codes.listed).all()) else codes
 
 
 class _Dealt:

@@ -1,6 +1,5 @@
 """Relation and Exposure: what a user says about data, and reading those data. Binding to a model is bind.py's."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from plait.data.reading.graphs import describe_graph, is_graph, read_graph
 from plait.data.reading.tables import TableSource, column_names, is_table, read_missing, read_table
 from plait.errors import DataError, SettingError, suggestion
 from plait.forked import refuse_in_fork
+from plait.machine import MAX_NUMBER, MIN_NUMBER, in_range
 from plait.saying import Argument, Named, Place, quoted
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class Exposure:
             raise DataError(
                 f"{Argument('default', of='Exposure')} is {self.default!r}.",
                 where=Argument("default", of="Exposure"),
-                cure="An exposure is a finite number, 0 or more.",
+                cure=f"An exposure is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}.",
             )
         if is_array(self.table) and not is_sparse(self.table) and self.default is not None:
             raise DataError(
@@ -348,14 +348,14 @@ def _check_weight(weight: object) -> None:
         raise DataError(
             f"{Argument('weight', of='Relation')} is {weight!r}.",
             where=Argument("weight", of="Relation"),
-            cure='It is a finite number, 0 or more, a column of such numbers, or "auto".',
+            cure=f'It is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}; a column of such numbers; or "auto".',
         )
 
 
 def _is_weight(value: object) -> bool:
-    """Whether this is a finite number, 0 or more."""
+    """Whether this is a number in range."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return number and 0 <= float(value) < math.inf  # type: ignore[arg-type]
+    return number and in_range(float(value))  # type: ignore[arg-type]
 
 
 def _check_names(relation: Relation) -> None:
