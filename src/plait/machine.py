@@ -1,8 +1,12 @@
-"""What this machine has: memory and processors; and which paths and numbers it takes."""
+"""What this machine has: memory and processors; which paths and numbers it takes, and files written as a whole."""
 
 import math
 import os
-from typing import Any
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
 
 # Data lie between these: a value divided by an exposure, squared for its variance, is then a normal double.
 MIN_NUMBER, MAX_NUMBER = 1e-75, 1e75
@@ -57,3 +61,26 @@ def path_fault(path: str | os.PathLike[str]) -> str:
     except ValueError as error:  # a zero byte
         return str(error)
     return ""
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """A new file that takes the place of the target once it is complete and on disk; on any error none is left.
+
+    A device or a pipe, /dev/stdout for example, is written to as it is.
+    """
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(target))  # a link stays, and leads to the new file
+    draft = target.with_name(f".plait-{secrets.token_hex(4)}.part")
+    try:
+        with open(draft, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)

@@ -156,8 +156,7 @@ def _compute(
             data, fitted = _fitted(config, run, every, force, dask, resumed)
     except KeyboardInterrupt:  # the second one, or while files were read
         raise FitError("interrupted.", cure=_left_behind(run)) from None
-    saved = manifest(run)
-    if stop_of(saved) != fitted.stop:  # the last checkpoint failed, and said so as a warning
+    if not _is_saved(run, fitted):  # the last checkpoint failed, and said so as a warning
         fitted.save(run, replace=True, extra={"config": config.to_dict()})
     if as_json:
         emit({"run": str(run), "resumed": resumed, **description(fitted, manifest(run))})
@@ -165,6 +164,13 @@ def _compute(
         show(_summary(data, fitted, run))
     if fitted.stop.reason == Reason.INTERRUPTED:
         raise typer.Exit(1)
+
+
+def _is_saved(run: Path, fitted: Fit) -> bool:
+    try:
+        return stop_of(manifest(run)) == fitted.stop
+    except StoreError:  # somebody removed it
+        return False
 
 
 def _left_behind(run: Path) -> str:

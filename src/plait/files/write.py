@@ -4,7 +4,6 @@ import errno
 import gzip
 import os
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from plait.files import formulas
 from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
 from plait.files.tensors import is_array, table_of
 from plait.forked import refuse_in_fork
-from plait.machine import path_fault
+from plait.machine import path_fault, replacing
 from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
@@ -256,17 +255,11 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
         )
     if not target.parent.is_dir():
         raise DataError(f"there is no folder {str(target.parent)!r}.", where=FilePlace(path), cure="Make it first.")
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with open(beside, "xb") as file:
+        with replacing(target) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
     except OSError as error:
         raise _unwritten(path, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _error_number(error: Exception) -> int:

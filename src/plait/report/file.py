@@ -9,7 +9,7 @@ from plait.errors import PlaitError, SettingError, StoreError
 from plait.evaluation.evaluating import evaluate
 from plait.evaluation.evaluation import Metrics
 from plait.evaluation.twins import LeakWarning
-from plait.machine import path_fault
+from plait.machine import path_fault, replacing
 from plait.report.subject import Subject
 from plait.report.whole import describe_whole
 from plait.result import Fit
@@ -95,12 +95,13 @@ def measure(fit: Fit, test: Any, relation: str | None) -> tuple[Metrics | None, 
 
 
 def write_report(subject: Subject, path: str | PathLike[str], *, interactive: bool) -> None:
-    """Write the page as a whole or not at all: it is made before the file is."""
+    """Write the page as a whole or not at all."""
     page = write_page(describe_whole(subject), foot=FOOT, interactive=interactive)
     place = Path(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(page, encoding="utf-8", newline="\n")
+        with replacing(place) as file:
+            file.write(page.encode("utf-8"))
     except OSError as error:
         raise StoreError(
             f"the report cannot be written: {error.strerror or error}.",

@@ -89,6 +89,7 @@ class Saver:
         self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
         self._last: tuple[int, float] | None = None  # sweeps and time of the last save
         self._sweeps = 0
+        self._failing = False  # whether the last save failed
 
     def keep(self, members: Callable[[], Sequence[Member]]) -> None:
         """Save if it is time to; called once a sweep. members: what there is to save."""
@@ -104,11 +105,15 @@ class Saver:
         self._last = (self._sweeps, time.monotonic())
 
     def finish(self, members: Sequence[Member], stop: Stop | None) -> None:
-        """Save; a full disk must not cost the fit itself."""
+        """Save; a disk that refuses does not cost the fit: one warning, until a save succeeds again."""
         try:
             self._save(members, stop)
-        except StoreError as error:
-            warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
+        except (StoreError, OSError) as error:
+            if not self._failing:
+                warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
+            self._failing = True
+        else:
+            self._failing = False
 
     def _save(self, members: Sequence[Member], stop: Stop | None) -> None:
         save(self.checkpoint.folder, self.origin, members, stop, replace=True, extra=self.extra)

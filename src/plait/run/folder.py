@@ -43,18 +43,18 @@ class File(NamedTuple):
 def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list[File]) -> None:
     """Make these files, and a manifest of them and the header, the content of a folder, or of one file."""
     place = Path(path)
-    old = _earlier(place)
     with _naming_refusals(place):
+        old = _earlier(place)
         if in_one_file(place):
             _write_file(place, header, files)
         else:
             entries = _write_folder(place, header, files, old)
-    if place.is_dir():
-        _sync(place)
-        _sweep(place, {entry["file"] for entry in entries.values()})
-    else:
-        _sync(place.parent)
-        _sweep_drafts(place)
+        _sync(place if place.is_dir() else place.parent)
+    with contextlib.suppress(OSError):  # files of earlier saves do no harm
+        if place.is_dir():
+            _sweep(place, {entry["file"] for entry in entries.values()})
+        else:
+            _sweep_drafts(place)
 
 
 def _write_folder(
@@ -104,7 +104,7 @@ def _naming_refusals(place: Path) -> Iterator[None]:
             f"the run cannot be saved: {reason.strerror or reason}.",
             where=FilePlace(place),
             cure=f"{cure} another folder; what was there is as it was.",
-        ) from error
+        ) from reason
 
 
 def _refusal(error: BaseException) -> OSError | None:
@@ -186,7 +186,7 @@ def _sync(path: Path) -> None:
 
 
 def _sweep(place: Path, needed: set[str]) -> None:
-    """Remove files of earlier saves. What cannot be removed does no harm."""
+    """Remove files of earlier saves."""
     for path in place.iterdir():
         if OURS.fullmatch(path.name) and path.name not in needed:
             with contextlib.suppress(OSError):
