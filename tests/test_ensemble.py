@@ -11,6 +11,7 @@ import plait
 from plait.run.record import Member
 from plait.run.save import save
 from tests.cases import bits, make
+from tests.sealed import seal
 from tests.search.every_cell import all_rates, check
 
 CP3 = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
@@ -263,7 +264,7 @@ def test_a_single_run_of_the_format_before_loads_and_goes_on(tmp_path):
     header["files"]["state"] = header["files"].pop("state-0")
     for word in ("restarts", "keep"):
         del header["settings"][word]
-    (tmp_path / "manifest.json").write_text(json.dumps(header))
+    (tmp_path / "manifest.json").write_text(seal(header))
     assert bits(plait.load(tmp_path)) == bits(half)
     assert bits(fitted(restarts=1, init=tmp_path)) == bits(whole)
 

@@ -411,7 +411,7 @@ def test_a_run_of_an_earlier_version_says_that_it_cannot(fit, tmp_path):
     path = tmp_path / "run" / "manifest.json"
     header = json.loads(path.read_text())
     header["version"] = 4
-    del header["relations"]["visits"]["observed"]
+    del header["relations"]["visits"]["observed"], header["checksum"]
     path.write_text(json.dumps(header))
     loaded = plait.load(tmp_path / "run")
     for ask in (loaded.fold_in, loaded.update):

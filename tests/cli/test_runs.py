@@ -7,6 +7,7 @@ import pytest
 
 import plait
 from plait.run.folder import manifest
+from tests.sealed import change
 
 
 def loaded(world, name="run"):
@@ -114,7 +115,7 @@ def test_resume_refuses_other_data(scratch):
 def test_resume_refuses_a_run_of_an_older_version(scratch):
     scratch.plait("fit model.toml -o own --sweeps 3")
     path = scratch.folder / "own" / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 1, "fingerprint": "0" * 32}))
+    change(path, version=1, fingerprint="0" * 32)
     result = scratch.plait("resume own --sweeps 5")
     assert (result.exit_code, result.stdout, result.stderr) == (
         2, "", "error: own: the run cannot go on: an older version of Plait made it.\nFit anew with `plait fit`.\n",

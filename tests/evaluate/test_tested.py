@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import plait
 from plait.cli import app
 from plait.errors import DataError
+from tests.sealed import seal
 
 TEXT = "visits[user, place] = U[user, r] P[place, r]"
 VISITS = pl.DataFrame(
@@ -60,7 +61,7 @@ def test_a_loaded_run_knows_the_names_and_one_of_an_earlier_version_asks_for_the
     assert dict(plait.evaluate(plait.load(tmp_path), "visits", TEST)) == dict(expected)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     del manifest["relations"]
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "manifest.json").write_text(seal(manifest))
     old = plait.load(tmp_path)
     assert dict(plait.evaluate(old, "visits", TEST.rename({"who": "user", "times": "value"}))) == dict(expected)
     with pytest.raises(DataError, match=r"value=.times."):
@@ -217,7 +218,7 @@ def test_the_command_line_and_python_agree_on_every_naming_of_columns(tmp_path, 
     if made_by == "config of an earlier version":
         manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
         del manifest["relations"]
-        (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
+        (tmp_path / "run" / "manifest.json").write_text(seal(manifest))
     fit = fitted()
     for user, value in product(("user", "who"), ("value", "times", None)):
         test = TEST.rename({"who": user}) if value else TEST.drop("times").rename({"who": user})

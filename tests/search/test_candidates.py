@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import plait
 from plait.data.observing.closed import Closed
 from plait.execute import Reference
+from tests.sealed import seal
 from tests.search.every_cell import check
 from tests.search.test_search import made, watched
 
@@ -154,7 +155,7 @@ def test_a_loaded_run_closes_the_same_cells_and_one_of_an_earlier_version_none(t
     assert proposed(plait.load(tmp_path), X.shape).all()  # the same weights by another rule: nothing old is kept
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     del manifest["relations"]
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "manifest.json").write_text(seal(manifest))
     assert proposed(plait.load(tmp_path), X.shape).all()
 
 

@@ -18,6 +18,7 @@ from plait.errors import DataError, ModelError, SettingError
 from plait.execute import Reference
 from tests import cases
 from tests.models import EXPOSED, MODELS, ONLY_EXPOSED, RANKS, SIZES
+from tests.sealed import seal
 from tests.search.every_cell import all_rates, allowed, check, subsets
 
 
@@ -355,7 +356,7 @@ def test_a_library_that_is_not_here_is_never_imported_and_polars_answers(tmp_pat
     for kind in ("antigravity", "cudf"):
         header = json.loads(path.read_text())
         header["relations"]["X"]["kind"] = kind
-        path.write_text(json.dumps(header))
+        path.write_text(seal(header))
         assert isinstance(plait.load(tmp_path).top("X", 1), pl.DataFrame)
     assert "antigravity" not in sys.modules
 

@@ -1,6 +1,5 @@
 """An interrupted fit goes on as if it had not been: bit-equal, wherever it was cut."""
 
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 import plait
 from plait.errors import SettingError, StoreError
 from tests.cases import make
+from tests.sealed import change
 from tests.store.test_runs import assert_equal
 
 TEXT = "X[i,j] = A[i,r] B[j,r]"
@@ -263,8 +263,7 @@ def test_run_of_another_fit_is_refused_with_the_way_to_start_from_it(what, tmp_p
 def test_run_of_an_older_version_is_read_but_does_not_go_on(tmp_path):
     fit = plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=2)
     fit.save(tmp_path)
-    older = json.loads((tmp_path / "manifest.json").read_text()) | {"version": 1, "fingerprint": "0" * 32}
-    (tmp_path / "manifest.json").write_text(json.dumps(older))
+    change(tmp_path / "manifest.json", version=1, fingerprint="0" * 32)
     with pytest.raises(SettingError) as caught:
         plait.fit(TEXT, {"X": counts()}, rank=2, init=tmp_path)
     assert str(caught.value) == (

@@ -1,6 +1,5 @@
 """A fit saved and loaded is the same fit; a folder that is not a run says so."""
 
-import json
 import os
 from dataclasses import fields
 
@@ -16,6 +15,7 @@ from plait.data.cells.ranges import MANY
 from plait.errors import StoreError
 from plait.run import folder as folders
 from tests.cases import make
+from tests.sealed import change
 
 TEXT = """
     visits[user, place, hour] = V[user, place] U[user, r] P[place, r] H[hour, r]
@@ -245,10 +245,6 @@ def test_files_of_a_run_are_as_readable_as_any_other(fit, tmp_path):
 # --- folders that cannot be read
 
 
-def change(manifest, **entries):
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | entries))
-
-
 DAMAGE = {
     "no manifest": (lambda run: (run / "manifest.json").unlink(), "{run}: this is no run of Plait: it has no manifest"),
     "cut manifest": (
@@ -260,8 +256,8 @@ DAMAGE = {
         "{run}/manifest.json: this is not the manifest of a run of Plait.",
     ),
     "newer": (
-        lambda run: change(run / "manifest.json", version=6),
-        "{run}: the run has format version 6, but this Plait knows versions up to 5.\nUpgrade Plait",
+        lambda run: change(run / "manifest.json", version=7),
+        "{run}: the run has format version 7, but this Plait knows versions up to 6.\nUpgrade Plait",
     ),
     "nested": (
         lambda run: (run / "manifest.json").write_text("[" * 100_000),
@@ -273,7 +269,7 @@ DAMAGE = {
     ),
     "key gone": (
         lambda run: (run / "manifest.json").write_text('{"format": "plait-run", "version": 1}'),
-        "{run}/manifest.json: the manifest is damaged (KeyError: 'model').",
+        "{run}/manifest.json: the manifest is damaged: it has no 'model'.",
     ),
 }
 

@@ -8,7 +8,6 @@ archive of such a folder, written beside the old one and then put in its place.
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -17,18 +16,25 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plait.errors import StoreError
-from plait.machine import path_fault
+from plait.errors import PlaitError, StoreError
+from plait.machine import path_fault, replacing
+from plait.manifests import check, damaged, dumps, inside, loads, read_bytes
 from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
+from plait.run.schema import schema_of
 from plait.saying import FilePlace
 
 MANIFEST = "manifest.json"
 # 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason;
-# 5: how cells are observed, for what is folded in or learnt later.
-FORMAT, VERSION = "plait-run", 5
-OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json)")  # what a save that was cut off may leave behind
+# 5: how cells are observed, for what is folded in or learnt later; 6: the manifest has a checksum.
+FORMAT, VERSION = "plait-run", 6
+CHECKSUM_SINCE = 6
+# What a save that was cut off may leave behind; 0.1 wrote manifests as manifest-….json first.
+OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json|part)")
 NOT_OURS = "Name a run that plait made, or another folder."
 AGAIN = "Fetch a copy, or fit again."
+# What reading a file that is not what it should be raises; polars' panics and other errors of the readers as well.
+FAULTS = (PlaitError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
+READERS = ("polars", "pyo3_runtime", "safetensors")
 
 
 class File(NamedTuple):
@@ -65,12 +71,8 @@ def _write_folder(
     try:
         place.mkdir(parents=True, exist_ok=True)
         entries = {file.name: _placed(place, file, old, written) for file in files}
-        manifest = {"format": FORMAT, "version": VERSION, **header, "files": entries}
-        draft = place / f"manifest-{secrets.token_hex(4)}.json"
-        written.append(draft)
-        draft.write_text(json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-        _sync(draft)
-        os.replace(draft, place / MANIFEST)
+        with replacing(place / MANIFEST) as file:
+            file.write(dumps({"format": FORMAT, "version": VERSION, **header, "files": entries}, indent=1))
     except BaseException:
         for path in written:
             with contextlib.suppress(OSError):
@@ -164,7 +166,7 @@ def _placed(place: Path, file: File, old: Mapping[str, Any], written: list[Path]
 
 def _fits(place: Path, entry: Mapping[str, Any]) -> bool:
     path = place / str(entry["file"])
-    return path.is_file() and path.stat().st_size == int(entry["bytes"])
+    return path.is_file() and not path.is_symlink() and path.stat().st_size == entry["bytes"]
 
 
 def _checksum(content: Path | bytes) -> str:
@@ -219,24 +221,49 @@ def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         what = "there is no such folder" if not place.exists() else f"this is no run of Plait: it has no {MANIFEST}"
         raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
     try:
-        content = unpack(place, MANIFEST) if place.is_file() else path.read_bytes()
-        found = json.loads((content or b"").decode("utf-8"))
-    except (OSError, DamagedError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise StoreError(f"the manifest is damaged: {error}.", where=FilePlace(path), cure=AGAIN) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        content = unpack(place, MANIFEST) if place.is_file() else read_bytes(path, AGAIN)
+    except DamagedError as error:
+        raise damaged(path, str(error), AGAIN) from None
+    found = loads(content or b"", path, checksum_since=CHECKSUM_SINCE, hint=AGAIN)
+    if found.get("format") != FORMAT:
         raise StoreError("this is not the manifest of a run of Plait.", where=FilePlace(path), cure=NOT_OURS)
     version = found.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if isinstance(version, int) and version > VERSION:
         raise StoreError(
             f"the run has format version {version}, but this Plait knows versions up to {VERSION}.",
             where=FilePlace(place),
             cure=f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')}).",
         )
+    check(found, schema_of(found), path, hint=AGAIN)
     return found
 
 
-def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -> Path | bytes:
-    """One of the run's files, after checking that it is as it was written: its path, or what an archive holds."""
+class Content(NamedTuple):
+    """A file of a run, compared with its checksum: its path, or what an archive holds; and what messages call it."""
+
+    data: Path | bytes
+    path: Path
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Raise what is wrong with the content as an error that names the file."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except BaseException as error:  # a panic of polars is no Exception
+            if not isinstance(error, FAULTS) and not type(error).__module__.startswith(READERS):
+                raise
+            words = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise StoreError(
+                f"this file of the run is damaged: {words.removeprefix('ValueError: ').rstrip('.')}.",
+                where=FilePlace(self.path),
+                cure=AGAIN,
+            ) from error
+
+
+def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -> Content:
+    """One of the run's files, after checking that it is as it was written."""
     place, entry = Path(path), header.get("files", {}).get(name)
     if entry is None:
         raise StoreError(
@@ -244,15 +271,21 @@ def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -
             where=FilePlace(place / MANIFEST),
             cure=AGAIN,
         )
-    file = place / str(entry["file"])
+    file = place / entry["file"]
     cure = "Fetch a copy of the folder, or fit again." if place.is_dir() else AGAIN
     try:
-        content = file if place.is_dir() else unpack(place, file.name)
+        content = inside(place, file.name, hint=cure) if place.is_dir() else unpack(place, file.name)
     except DamagedError:
         raise StoreError("this file of the run is damaged.", where=FilePlace(file), cure=cure) from None
     if content is None or (isinstance(content, Path) and not content.is_file()):
         raise StoreError("this file of the run is missing.", where=FilePlace(file), cure=cure)
-    size = content.stat().st_size if isinstance(content, Path) else len(content)
-    if size != entry["bytes"] or _checksum(content) != entry["sha256"]:
+    try:
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        whole = size == entry["bytes"] and _checksum(content) == entry["sha256"]
+    except OSError as error:
+        raise StoreError(
+            f"this file of the run cannot be read: {error.strerror}.", where=FilePlace(file), cure=cure
+        ) from error
+    if not whole:
         raise StoreError("this file of the run is damaged.", where=FilePlace(file), cure=cure)
-    return content
+    return Content(content, file)

@@ -1,7 +1,8 @@
 """Read a run back."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -19,48 +20,63 @@ from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.keys import coordinate_type
 from plait.data.cells.trees import narrow
+from plait.data.labels.columns import label_series
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
 from plait.data.observing.closed import Closed
 from plait.data.observing.pairs import Pairs
-from plait.data.observing.undirected import groups_of
+from plait.data.observing.undirected import canonical, groups_of
 from plait.data.observing.weights import Weights
-from plait.errors import PlaitError, SettingError, StoreError
+from plait.errors import SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
 from plait.infer.stop import Stop
-from plait.likelihood import Likelihood, as_likelihood
+from plait.likelihood import OWN, Likelihood, as_likelihood
 from plait.model import Model
 from plait.model.model import Equation
-from plait.run.folder import MANIFEST, intact, manifest
-from plait.run.observed import restored, weight_terms
+from plait.run.checks import (
+    TINY,
+    check_columns,
+    check_factor,
+    check_flags,
+    check_indices,
+    check_keys,
+    check_known,
+    check_numbers,
+    check_rows,
+    check_shape,
+)
+from plait.run.folder import MANIFEST, Content, intact, manifest
+from plait.run.observed import restored, rule_of, weight_terms
 from plait.run.record import Member, Origin
 from plait.saying import FilePlace
 
 Arrays = Mapping[str, NDArray[Any]]
+MAX_READS = 100  # of a run that is saved again and again meanwhile
 
 
 def load(path: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
     """What a run holds: the origin of the fit, its members, and why it stopped (None: it was not at its end)."""
     refuse_in_fork("plait.load")
-    header = manifest(path)
-    try:
-        return _read(Path(path), header)
-    except StoreError:
-        if manifest(path)["files"] != header["files"]:  # it was saved anew while we read
-            return load(path)
-        raise
-    except (PlaitError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"the manifest is damaged ({type(error).__name__}: {error}).",
-            where=FilePlace(Path(path) / MANIFEST),
-            cure="Fetch a copy of the folder, or fit again.",
-        ) from error
+    for _ in range(MAX_READS):
+        header = manifest(path)
+        try:
+            with Content(b"", Path(path) / MANIFEST).naming():
+                return _read(Path(path), header)
+        except StoreError:
+            if manifest(path)["files"] == header["files"]:
+                raise
+    raise StoreError(
+        f"the run was saved {MAX_READS} times while it was read.",
+        where=FilePlace(Path(path)),
+        cure="Copy the folder while nothing is saved there, and load the copy.",
+    )
 
 
 def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member], Stop | None]:
     model = Model(header["model"])
+    _check_names(model, header)
     axes = {axis: _labels(axis, intact(place, header, f"labels-{n}-{axis}")) for n, axis in enumerate(model.axes)}
     labels = {**axes, **{index: axes[model.axis(index)] for index in model.visible}}
     known = {}
@@ -84,9 +100,30 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
     members = []
     for name, course in courses(header).items():
         sizes = {index: len(labels[index]) for index in model.visible}
-        state = _state(model, likelihood, _arrays(place, header, name), course, sizes)
+        arrays = _arrays(place, header, name)
+        with _naming(place, header, name):
+            state = _state(model, likelihood, arrays, course, sizes)
+            _check_state(model, likelihood, state, exposures.names)
         members.append(Member(course["seed"], state, stop_of(course)))
     return origin, members, stop_of(header)
+
+
+def _naming(place: Path, header: Mapping[str, Any], name: str) -> AbstractContextManager[None]:
+    """Name a file of the run in errors about its content; the manifest where there is no such file."""
+    entry = header["files"].get(name, {"file": MANIFEST})
+    return Content(b"", place / entry["file"]).naming()
+
+
+def _check_names(model: Model, header: Mapping[str, Any]) -> None:
+    """Refuse a manifest of another model: other relations or factors."""
+    for word in ("likelihood", "relations"):
+        if set(header.get(word, model.relations)) != set(model.relations):
+            raise ValueError(f"{word} is of {sorted(header[word])!r:.200}, but the model has {list(model.relations)}")
+    check_keys("exposures", header["exposures"]["names"], model.factors)
+    check_keys("settings.adapt", header["settings"]["adapt"], model.factors)
+    check_keys("settings.rank", header["settings"]["rank"], model.latent)
+    if not courses(header):
+        raise ValueError("it has no members")
 
 
 def stop_of(course: Mapping[str, Any]) -> Stop | None:
@@ -115,27 +152,26 @@ def sweeps_done(header: Mapping[str, Any]) -> int:
 
 
 def _arrays(place: Path, header: Mapping[str, Any], name: str) -> dict[str, NDArray[Any]]:
-    from safetensors import SafetensorError
     from safetensors.numpy import load, load_file
 
     file = intact(place, header, name)
-    try:
-        if isinstance(file, Path):
-            return load_file(file)
-        return {name: array.copy() for name, array in load(file).items()}  # those are views that cannot be written to
-    except SafetensorError as error:
-        path = place / str(header["files"][name]["file"])
-        raise StoreError(
-            f"this file of the run is damaged: {error}.",
-            where=FilePlace(path),
-            cure="Fetch a copy, or fit again.",
-        ) from None
+    with file.naming():
+        if isinstance(file.data, Path):
+            return load_file(file.data)
+        # Those of an archive are views that cannot be written to.
+        return {name: array.copy() for name, array in load(file.data).items()}
 
 
-def _labels(axis: str, file: Path | bytes) -> Labels:
+def _labels(axis: str, file: Content) -> Labels:
     import polars as pl
 
-    return Labels(axis, pl.read_parquet(file)[axis].alias(""))
+    with file.naming():
+        table = pl.read_parquet(file.data)
+        check_columns(table, [axis])
+        names = table[axis].alias("")
+        if len(names) and label_series(names, axis).dtype != names.dtype:
+            raise ValueError(f"names cannot be of type {names.dtype}")
+        return Labels(axis, names)
 
 
 def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Mapping[str, Any]) -> dict[str, Titles]:
@@ -145,21 +181,35 @@ def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Map
     found = {}
     for n, axis in enumerate(model.axes):
         if (name := f"titles-{n}-{axis}") in header["files"]:
-            found[axis] = Titles(labels[axis], pl.read_parquet(intact(place, header, name))["title"])
+            file = intact(place, header, name)
+            with file.naming():
+                column = pl.read_parquet(file.data)["title"]
+                if column.dtype != pl.String or len(column) != len(labels[axis]):
+                    raise ValueError(f"it has {len(column)} titles of type {column.dtype}, not {len(labels[axis])}")
+            found[axis] = Titles(labels[axis], column)
     return found | {index: found[model.axis(index)] for index in model.visible if model.axis(index) in found}
 
 
-def _known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Known:
+def _known(file: Content, equation: Equation, shape: tuple[int, ...]) -> Known:
+    with file.naming():
+        return _read_known(file.data, equation, shape)
+
+
+def _read_known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Known:
     import polars as pl
 
-    table = pl.read_parquet(file)
+    table, groups = pl.read_parquet(file), groups_of(equation)
+    check_known(table, equation.indices, shape)
     cells = np.empty((len(table), len(shape)), coordinate_type(shape))
     for k, index in enumerate(equation.indices):
         cells[:, k] = table[index].to_numpy()
+    check_rows("it", cells, shape)
+    if groups and not np.array_equal(canonical(cells, groups), cells):
+        raise ValueError("it has pairs in the wrong order")
     values, weights = narrow(table["value"].to_numpy()), table["weight"].to_numpy()
     if len(weights) and (weights == weights[0]).all():
         weights = np.broadcast_to(weights[0], len(weights))
-    return Known(shape, Fibres.of(equation.indices, shape, cells), values, weights, groups=groups_of(equation))
+    return Known(shape, Fibres.of(equation.indices, shape, cells), values, weights, groups=groups)
 
 
 def _on_disk(blocks: Path, wanted: str | None, place: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
@@ -202,15 +252,24 @@ def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[s
         return known
     overs = [tuple(over) for over in outline["closed"]]
     arrays = _arrays(place, header, "closed") if overs else {}
-    tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
+    sizes = dict(zip(equation.indices, known.shape))
+    with _naming(place, header, "closed"):
+        tables = {over: arrays[f"{equation.relation}/{n}"] for n, over in enumerate(overs)}
+        for over, coords in tables.items():
+            check_indices("a table", over, equation.indices)
+            check_rows("a table", coords, [sizes[index] for index in over])
     closed = Closed(equation.indices, known.shape, tables)
     kind = outline.get("kind", "polars")  # earlier versions did not remember it
     known = replace(known, closed=closed, columns=outline["columns"], value=outline["value"], kind=kind)
     if (said := outline.get("observed")) is None:  # neither did they say how cells are observed
         return known
-    files = [name for name in ("observed", "rules") if name in header["files"]]
-    arrays = {key: array for name in files for key, array in _arrays(place, header, name).items()}
-    return restored(known, equation.relation, equation.indices, said, arrays)
+    observed, rules = (
+        _arrays(place, header, name) if name in header["files"] else {} for name in ("observed", "rules")
+    )
+    with _naming(place, header, "rules"):
+        rule = rule_of(equation.relation, sizes, said, rules)
+    with _naming(place, header, "observed"):
+        return restored(known, equation.relation, equation.indices, rule, said, observed)
 
 
 def _exposures(
@@ -220,10 +279,11 @@ def _exposures(
     if not outline["relations"]:
         return Exposures(frozenset(outline["names"]), {})
     arrays = _arrays(place, header, "exposures")
-    found = {
-        key: Weights(*relations[relation_of(key)], weight_terms(key, terms, arrays))
-        for key, terms in outline["relations"].items()
-    }
+    with _naming(place, header, "exposures"):
+        found = {
+            key: Weights(*relations[relation_of(key)], weight_terms(key, terms, arrays, *relations[relation_of(key)]))
+            for key, terms in outline["relations"].items()
+        }
     return Exposures(frozenset(outline["names"]), found)
 
 
@@ -239,11 +299,18 @@ def _state(
         parts = {kind: arrays[f"{name}/{kind}"] for kind in Kept._fields[1:] if f"{name}/{kind}" in arrays}
         if parts:
             factor, sizes = model.factor(name), next(iter(parts.values())).shape
+            check_factor(name, parts, sizes)
             layout = Layout(name, factor.indices, factor.visible, factor.latent, sizes, name not in unscaled)
             if f"{name}/pairs" in arrays:
                 own = tuple(extents[index] for index in factor.visible)
+                check_rows(f"{name}/pairs", arrays[f"{name}/pairs"], own)
                 pairs = Pairs(factor.indices, factor.visible, own, arrays[f"{name}/pairs"])
                 layout = Layout.of_pairs(name, pairs, factor.latent, sizes[1:], layout.scaled)
+                if sizes != layout.sizes:
+                    raise ValueError(f"the factor {name} has {sizes[:1]} rows, not {layout.sizes[:1]}")
+            rank = course["history"][-1][4]
+            wanted = [extents[index] for index in factor.visible] if layout.pairs is None else [layout.sizes[0]]
+            check_shape(name, next(iter(parts.values())), [*wanted, *(rank[index] for index in factor.latent)])
             # Padding of log L is −inf wherever a fit makes it; everything else is padded with 0.
             packed = {kind: _packed(layout, kind, inside) for kind, inside in parts.items()}
             factors[name] = Kept(layout, **packed)
@@ -259,6 +326,33 @@ def _state(
         factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt,
         loop.get("gauge"),
     )  # fmt: skip
+
+
+def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: State, exposures: Collection[str]) -> None:
+    """Refuse a state that is not of the model: factors without arrays, numbers of others, impossible ones."""
+    missing = [name for name in model.factors if name not in state.factors and name not in exposures]
+    if missing:
+        raise ValueError(f"the factor {missing[0]} is not there")
+    for name, prior in state.priors.items():
+        inside = state.factors[name].layout.sizes
+        for array in (prior.concentration, prior.mean):
+            shape = tuple(1 if own == 1 else size for own, size in zip(array.shape, inside))
+            check_numbers(f"the prior of {name}", array, shape if array.ndim == len(inside) else inside, TINY)
+    for name, flags in state.exposed.items():
+        check_flags(f"{name}/exposed", flags, (state.factors[name].layout.rows,))
+    for name, before in state.trail.before.items():
+        for array in before:
+            check_numbers(
+                f"{name}/before", array, (state.factors[name].layout.rows, state.factors[name].layout.columns)
+            )
+    check_keys("divergences", state.divergences, list(state.factors))
+    check_keys("gauge", state.gauge or {}, list(state.factors))
+    check_keys("learnt", state.learnt, model.relations)
+    for name, likelihood in likelihoods.items():
+        learnt = state.learnt.get(name, {})
+        impossible = likelihood.name in OWN and any(number < 0 for number in learnt.values())
+        if impossible or not all(0 < moment < math.inf for moment in likelihood.bursts(learnt)):
+            raise ValueError(f"{name} cannot have learnt {learnt}")
 
 
 def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any]) -> Trail:

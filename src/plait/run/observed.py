@@ -17,6 +17,7 @@ from plait.data.cells.sorting import is_uniform
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.weights import Weights
+from plait.run.checks import check_flags, check_indices, check_numbers, check_rows
 from plait.types import AnyArray
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -57,12 +58,21 @@ def _listed(disk: CellsOnDisk, coefficient: float, rule: Rule | None) -> CellsOn
 
 
 def weight_terms(
-    name: str, said: list[dict[str, Any]], arrays: Arrays, known: Known | None = None, rule: Rule | None = None
+    name: str,
+    said: list[dict[str, Any]],
+    arrays: Arrays,
+    indices: tuple[str, ...],
+    shape: tuple[int, ...],
+    known: Known | None = None,
+    rule: Rule | None = None,
 ) -> tuple[Term, ...]:
-    """The terms of weights again; known, rule: of M, what it is about."""
-    terms = []
+    """The terms of weights over these indices again; known, rule: of M, what it is about."""
+    terms, sizes = [], dict(zip(indices, shape))
     for t, entry in enumerate(said):
         vectors = {index: arrays[f"{name}/{t}/vector/{index}"] for index in entry["vectors"]}
+        for index, vector in vectors.items():
+            check_numbers(f"{name}/{t}/vector/{index}", vector, (sizes[index],))
+        check_indices(f"{name}/{t}", entry["table"], indices)
         table = None
         if f"{name}/{t}/values" in arrays:
             cells: AnyArray | Fibres | None = arrays.get(f"{name}/{t}/coords")
@@ -70,9 +80,17 @@ def weight_terms(
             if cells is None and known is not None:
                 disk = disk_of(known.links)
                 cells = known.links if disk is None else _listed(disk, entry["coefficient"], rule)
-            assert cells is not None
+            if cells is None:
+                raise ValueError(f"{name}/{t} has values without coordinates")
+            if isinstance(cells, np.ndarray):
+                check_rows(f"{name}/{t}/coords", cells, [sizes[index] for index in entry["table"]])
+            elif entry["table"] != list(indices):
+                raise ValueError(f"{name}/{t} has no coordinates")
+            check_numbers(f"{name}/{t}/values", values, (1 if len(values) == 1 else len(cells),))
             values = np.broadcast_to(values, len(cells)) if len(values) == 1 else values
             table = Table(tuple(entry["table"]), cells, values)
+        elif entry["table"]:
+            raise ValueError(f"{name}/{t} has no values")
         terms.append(Term(entry["coefficient"], vectors, table))
     return tuple(terms)
 
@@ -104,12 +122,23 @@ def observed_arrays(known: Mapping[str, Known]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def restored(known: Known, name: str, indices: tuple[str, ...], said: Mapping[str, Any], arrays: Arrays) -> Known:
-    """The same with what a run says of how it is observed."""
+def rule_of(name: str, sizes: Mapping[str, int], said: Mapping[str, Any], arrays: Arrays) -> Rule:
+    """The rule of a relation over indices of these sizes, as a run says it."""
     seen = {index: arrays[f"{name}/seen/{index}"] for index in said["seen"]}
     hidden = {tuple(over): arrays[f"{name}/hidden/{n}"] for n, over in enumerate(said["hidden"])}
-    rule = Rule(**{word: said[word] for word in NUMBERS}, seen=seen, hidden=hidden)
-    weights = Weights(indices, known.shape, weight_terms(name, said["weights"], arrays, known, rule))
+    for index, flags in seen.items():
+        check_flags(f"{name}/seen/{index}", flags, (sizes[index],))
+    for over, coords in hidden.items():
+        check_rows(f"{name}/hidden", coords, [sizes[index] for index in over], ordered=False)
+    return Rule(**{word: said[word] for word in NUMBERS}, seen=seen, hidden=hidden)
+
+
+def restored(
+    known: Known, name: str, indices: tuple[str, ...], rule: Rule, said: Mapping[str, Any], arrays: Arrays
+) -> Known:
+    """The same with its rule and what a run says of M."""
+    terms = weight_terms(name, said["weights"], arrays, indices, known.shape, known, rule)
+    weights = Weights(indices, known.shape, terms)
     if isinstance(known.links, FoundElsewhere):  # blocks say what links weighed when they were packed
         known = replace(known, weights=np.broadcast_to(rule.weight, len(known)))
     return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))
