@@ -242,6 +242,16 @@ def test_a_manifest_changed_anywhere_is_refused_or_leads_to_numbers(run, wanted)
     assert 100 < refused < 250
 
 
+def test_whole_numbers_in_a_manifest_are_as_good_as_floats(run, wanted):
+    """JSON of other writers has 1 for 1.0; kernels take floats only."""
+    header = json.loads((run / "manifest.json").read_text())
+    assert header["exposures"]["relations"]["visits"][1]["coefficient"] == 1.0
+    put(header, ("exposures", "relations", "visits", 1, "coefficient"), 1)
+    put(header, ("relations", "visits", "observed", "weight"), 1)
+    (run / "manifest.json").write_text(seal(header))
+    assert same(outcome(run), wanted)
+
+
 # --- files that lie elsewhere
 
 

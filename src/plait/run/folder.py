@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +29,8 @@ MANIFEST = "manifest.json"
 # 5: how cells are observed, for what is folded in or learnt later; 6: the manifest has a checksum.
 FORMAT, VERSION = "plait-run", 6
 CHECKSUM_SINCE = 6
-# What a save that was cut off may leave behind; 0.1 wrote manifests as manifest-….json first.
-OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json|part)")
+# What a save that was cut off may leave behind: files, drafts of manifests, drafts of safetensors.
+OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json|part)|\.tmp\w{6}")
 NOT_OURS = "Name a run that plait made, or another folder."
 AGAIN = "Fetch a copy, or fit again."
 # What reading a file that is not what it should be raises; polars' panics and other errors of the readers as well.
@@ -46,8 +47,34 @@ class File(NamedTuple):
     write: Callable[[Path], None]
 
 
+@contextlib.contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Wait until no other thread or process saves into a folder, or into the folder of an archive, and keep them out.
+
+    File systems without locks, and Windows, know no such wait.
+    """
+    place = Path(path)
+    _check_path(place)
+    folder = place.parent if in_one_file(place) else place
+    with _naming_refusals(place):
+        folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with _naming_refusals(place):
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list[File]) -> None:
-    """Make these files, and a manifest of them and the header, the content of a folder, or of one file."""
+    """Make these files, and a manifest of them and the header, the content of a `locked` folder, or of one file."""
     place = Path(path)
     with _naming_refusals(place):
         old = _earlier(place)

@@ -306,8 +306,6 @@ def _state(
                 check_rows(f"{name}/pairs", arrays[f"{name}/pairs"], own)
                 pairs = Pairs(factor.indices, factor.visible, own, arrays[f"{name}/pairs"])
                 layout = Layout.of_pairs(name, pairs, factor.latent, sizes[1:], layout.scaled)
-                if sizes != layout.sizes:
-                    raise ValueError(f"the factor {name} has {sizes[:1]} rows, not {layout.sizes[:1]}")
             rank = course["history"][-1][4]
             wanted = [extents[index] for index in factor.visible] if layout.pairs is None else [layout.sizes[0]]
             check_shape(name, next(iter(parts.values())), [*wanted, *(rank[index] for index in factor.latent)])
@@ -321,7 +319,8 @@ def _state(
     loop = course["loop"]
     history = [Record(s, b, math.inf if c is None else c, t, dict(r)) for s, b, c, t, r in course["history"]]
     trail = _trail(factors, arrays, loop)
-    learnt = loop.get("learnt", {})  # runs of earlier versions have likelihoods without numbers of their own
+    # Runs of earlier versions have likelihoods without numbers of their own.
+    learnt = {name: {key: float(n) for key, n in own.items()} for name, own in loop.get("learnt", {}).items()}
     return State(
         factors, priors, loop["rates"], loop["divergences"], exposed, history, loop["pause"], trail, learnt,
         loop.get("gauge"),
@@ -340,11 +339,6 @@ def _check_state(model: Model, likelihoods: Mapping[str, Likelihood], state: Sta
             check_numbers(f"the prior of {name}", array, shape if array.ndim == len(inside) else inside, TINY)
     for name, flags in state.exposed.items():
         check_flags(f"{name}/exposed", flags, (state.factors[name].layout.rows,))
-    for name, before in state.trail.before.items():
-        for array in before:
-            check_numbers(
-                f"{name}/before", array, (state.factors[name].layout.rows, state.factors[name].layout.columns)
-            )
     check_keys("divergences", state.divergences, list(state.factors))
     check_keys("gauge", state.gauge or {}, list(state.factors))
     check_keys("learnt", state.learnt, model.relations)
@@ -363,6 +357,8 @@ def _trail(factors: Mapping[str, Kept], arrays: Arrays, loop: Mapping[str, Any])
     for name, kept in factors.items():
         found = [arrays[key] for n in range(2) if (key := f"{name}/before/{n}") in arrays]
         if found:
+            for inside in found:
+                check_numbers(f"{name}/before", inside, kept.layout.sizes)
             before[name] = [kept.layout.pack(inside) for inside in found]
     return Trail(loop["streak"], loop["leapt"], before)
 

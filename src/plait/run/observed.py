@@ -91,7 +91,7 @@ def weight_terms(
             table = Table(tuple(entry["table"]), cells, values)
         elif entry["table"]:
             raise ValueError(f"{name}/{t} has no values")
-        terms.append(Term(entry["coefficient"], vectors, table))
+        terms.append(Term(float(entry["coefficient"]), vectors, table))
     return tuple(terms)
 
 
@@ -130,7 +130,8 @@ def rule_of(name: str, sizes: Mapping[str, int], said: Mapping[str, Any], arrays
         check_flags(f"{name}/seen/{index}", flags, (sizes[index],))
     for over, coords in hidden.items():
         check_rows(f"{name}/hidden", coords, [sizes[index] for index in over], ordered=False)
-    return Rule(**{word: said[word] for word in NUMBERS}, seen=seen, hidden=hidden)
+    numbers: dict[str, Any] = {word: float(said[word]) if type(said[word]) is int else said[word] for word in NUMBERS}
+    return Rule(**numbers, seen=seen, hidden=hidden)
 
 
 def restored(

@@ -232,7 +232,7 @@ class Fitted:
         fits = [cls._alone(origin, member) for member in _ready(members)]
         best = fits[0] if origin.settings.get("bootstrap") else max(fits, key=lambda fit: fit.bound)
         best = replace(best, stop=stop or unfinished(members[-1].state.history[-1]))
-        if len(fits) == 1 or origin.settings["keep"] == "best":
+        if len(fits) == 1 or origin.settings.get("keep") == "best":
             return best
         return replace(best, seed=origin.seed, ensemble=tuple(fits))
 

@@ -22,7 +22,7 @@ from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
 from plait.infer.stop import Stop
 from plait.likelihood import Likelihood
-from plait.run.folder import File, holds_run, manifest, publish
+from plait.run.folder import File, holds_run, locked, manifest, publish
 from plait.run.load import courses
 from plait.run.observed import observed_arrays, outline, rule_arrays, weight_arrays, words
 from plait.run.record import Member, Origin
@@ -53,17 +53,18 @@ def save(
             f"extra cannot be written as JSON: {error}.",
             cure="Give plain numbers, texts and lists.",
         ) from None
-    if not replace and holds_run(path):
-        earlier = manifest(path)
-        if not _goes_on(earlier, origin, members):
-            kind = "file" if Path(path).is_file() else "folder"
-            raise StoreError(
-                f"this {kind} holds a run already, of another fit.",
-                where=FilePlace(fspath(path)),
-                cure=f"Save into another {kind}, or say {Argument('replace', True)}.",
-            )
-        extra = earlier["extra"] if extra is None else extra
-    publish(path, _header(origin, members, stop, extra), _files(origin, members))
+    with locked(path):
+        if not replace and holds_run(path):
+            earlier = manifest(path)
+            if not _goes_on(earlier, origin, members):
+                kind = "file" if Path(path).is_file() else "folder"
+                raise StoreError(
+                    f"this {kind} holds a run already, of another fit.",
+                    where=FilePlace(fspath(path)),
+                    cure=f"Save into another {kind}, or say {Argument('replace', True)}.",
+                )
+            extra = earlier["extra"] if extra is None else extra
+        publish(path, _header(origin, members, stop, extra), _files(origin, members))
 
 
 def _goes_on(earlier: Mapping[str, Any], origin: Origin, members: Sequence[Member]) -> bool:
