@@ -17,7 +17,6 @@ import hashlib
 import os
 import pickle
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from numpy.typing import DTypeLike
 from plait import jit
 from plait.compile.source import arguments, kernel_source
 from plait.compile.step import Step
+from plait.machine import replacing
 
 _PREAMBLE = """from plait.jit import bernoulli_link, item, kernel, put, real, weighted_logs
 from plait.jit{vectors} import add, fma, load_at, mul, splat, store_at, total
@@ -166,14 +166,8 @@ def _write(name: str, text: str) -> Path:
     if path.exists() and path.read_bytes() == text.encode():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode())
     return path
 
 
