@@ -83,8 +83,8 @@ def fit(
 
     restarts: fit so many times, from seeds of which `seed` is the first. keep: with several, "average" (the default)
     answers from the mixture of all of them (`fit.members`) and shows the factors of the one with the best bound; "best"
-    keeps that one alone. bootstrap: all members but the first see links reweighed at random, so that the mixture is as
-    wide as data of this size leave it uncertain; shown is the first. Wider intervals, slightly worse predictions.
+    keeps that one alone. bootstrap: all members but the first see links reweighed at random, so that they differ as
+    other data would make them; shown is the first. Wider intervals, slightly worse predictions.
     titles: what people call entities, shown beside their names by all that a fit answers: by axis a table with a column
     of ids, named as the axis (or the first one), and a column `title` (or `name`, or the only other one); or a dict
     {id: title}. Ids that the data do not have are ignored. They change nothing else; `Fit.titled` takes them later.
