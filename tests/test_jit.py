@@ -112,10 +112,32 @@ def test_vectors_keep_nan_and_infinity():
     assert np.isinf(out[3, 5])
 
 
-def test_a_function_without_a_file_is_compiled_without_a_cache():
-    names = {"kernel": jit.kernel}
+@pytest.mark.parametrize("module", [None, "plait_nowhere"])
+def test_a_function_of_no_importable_module_is_compiled_without_a_cache(module, monkeypatch, tmp_path):
+    """Numba would store it under the module's name `<dynamic>`, and such an entry never loads."""
+    monkeypatch.setenv("PLAIT_CACHE_DIR", str(tmp_path))
+    names = {"kernel": jit.kernel} | ({"__name__": module} if module else {})
     exec(compile("@kernel\ndef double(x):\n    return 2.0 * x\n", "<nowhere>", "exec"), names)
     assert names["double"](21.0) == 42.0
+    assert list(tmp_path.iterdir()) == []
+
+
+TWICE = "FACTOR = 2.0\ndef double(x):\n    return FACTOR * x\ndef outer(x):\n    return double(x) + 1.0\n"
+
+
+def fingerprint(text, compiled=jit.inlined):
+    names = {"__name__": "a_module"}
+    exec(text, names)
+    names["double"] = compiled(names["double"])
+    return jit.fingerprint(names["outer"])
+
+
+def test_a_fingerprint_covers_called_functions_their_flags_and_global_constants():
+    own = fingerprint(TWICE)
+    assert fingerprint("# a comment\n\n" + TWICE) == own
+    changed = [TWICE.replace("2.0", "3.0"), TWICE.replace("FACTOR *", "FACTOR /"), TWICE.replace("1.0", "1")]
+    others = [*map(fingerprint, changed), fingerprint(TWICE, jit.uncached)]
+    assert len({own, *others}) == 5
 
 
 # logarithms -----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ TABLES = (
     "explore",
     "gaps",
     "intervals",
+    "models",
     "pack",
     "pages",
     "predict",

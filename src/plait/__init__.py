@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plait import forked as forked  # it has to see every fork
 from plait.errors import (
     BoundWarning,
+    CacheFolderWarning,
     ClosedWarning,
     DataError,
     EventAxisWarning,
@@ -56,6 +57,7 @@ from plait.version import __version__ as __version__
 
 __all__ = [
     "BoundWarning",
+    "CacheFolderWarning",
     "Checkpoint",
     "Choice",
     "ClosedWarning",

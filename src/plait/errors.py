@@ -17,6 +17,7 @@
      ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning, InterruptedWarning,
      │                 UnlikeWorkersWarning
      ├── of an answer    ClosedWarning
+     ├── of the machine  CacheFolderWarning
      └── of a test       LeakWarning (in `plait.evaluation`)
 
 ``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. Each carries what is wrong, where, what was
@@ -120,6 +121,10 @@ class InterruptedWarning(PlaitWarning):
 
 class UnlikeWorkersWarning(PlaitWarning):
     """Workers of a cluster have other versions or processors than this process."""
+
+
+class CacheFolderWarning(PlaitWarning):
+    """Other users can write to the folder of compiled kernels, so it is not used."""
 
 
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:

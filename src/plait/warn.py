@@ -47,8 +47,8 @@ def _also(others: list[Trap]) -> str:
 
 
 def _outside() -> int:
-    """The stacklevel, for a function that calls `warnings.warn`, of the first caller that is not Plait itself."""
+    """The stacklevel, for a function that calls `warnings.warn`, of the first caller outside Plait and numba."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "plait":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("plait", "numba"):
         level, frame = level + 1, frame.f_back
     return level

@@ -24,7 +24,7 @@ from plait.compile.step import Operand, make_step
 
 # What every process does: kernels by rank (8 and 16 columns are two kernels), run on a small tree. It prints one line.
 WORK = """
-import json, os, shutil, sys
+import json, os, shutil, sys, warnings
 from dataclasses import replace
 import numpy as np
 from pathlib import Path
@@ -32,6 +32,7 @@ from plait.compile import kernels
 from plait.compile.step import Operand, make_step
 from plait.data.cells.trees import grow
 from plait.execute import Threads
+from plait.jit import cache
 
 CELLS = np.array([[0, 0], [0, 2], [1, 1], [2, 0], [2, 2]], np.uint32)
 
@@ -114,6 +115,11 @@ def first(tmp_path_factory):
     return folder, found
 
 
+def entries(folder):
+    """The files of generated kernels, which are all called `run`."""
+    return list(folder.glob("run-*.kernel"))
+
+
 @pytest.fixture
 def numbers(first):
     return first[1]["numbers"]
@@ -141,29 +147,40 @@ def test_a_second_process_loads_what_the_first_compiled(run, first):
     assert again["numbers"] == found["numbers"]
 
 
-def test_plait_cache_dir_holds_readable_source_and_machine_code_and_nothing_temporary(first):
+def test_plait_cache_dir_holds_one_file_a_kernel_that_begins_with_its_source(first):
     folder, _ = first
-    assert sorted(Path(name).suffix for name in files(folder)) == [".nbc", ".nbi", ".py", ".pyc"]
-    (path,) = folder.glob("plait_kernel_*.py")
-    assert "# linear over the tree v0 > v1" in path.read_text(encoding="utf-8")
+    assert {Path(name).suffix for name in files(folder)} == {".kernel"}
+    (path,) = entries(folder)
+    assert b"# linear over the tree v0 > v1" in path.read_bytes()
+
+
+def test_a_copied_cache_is_valid_whatever_its_times(run, filled, numbers):
+    for path in filled.iterdir():
+        os.utime(path, (0, 0))
+    written = files(filled)
+    assert run(filled) == {"numbers": numbers, "hits": 1, "misses": 0}
+    assert files(filled) == written
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder's name is that of Linux")
 def test_without_plait_cache_dir_kernels_are_kept_in_the_users_cache_folder(home, run, numbers):
     assert run(None)["numbers"] == numbers
-    assert list((home / "cache" / "plait").glob("plait_kernel_*.py"))
+    assert entries(home / "cache" / "plait")
 
 
 def test_equal_shapes_share_one_kernel_and_others_do_not(run, filled):
     run(filled, "work(8); work(9); work(16); say()")
-    assert len(list(filled.glob("plait_kernel_*.py"))) == 2
+    assert len(entries(filled)) == 2
 
 
-def test_machine_code_of_another_version_is_not_used(run, filled, numbers):
-    """The module's name is the hash of its text, so an upgrade of Plait or numba never meets old machine code."""
-    found = run(filled, 'kernels._toolchain = lambda: "another version"; say()')
+@pytest.mark.parametrize(
+    "change", ['cache.VERSIONS = "others"', 'CPUCodegen.magic_tuple = lambda self: ("other", "processor")']
+)
+def test_machine_code_of_another_version_or_processor_is_not_used(change, run, filled, numbers):
+    found = run(filled, f"from numba.core.codegen import CPUCodegen\n{change}\nsay()")
     assert found == {"numbers": numbers, "hits": 0, "misses": 1}
-    assert len(list(filled.glob("*.py"))) == 2
+    assert len(entries(filled)) == 2
+    assert run(filled) == {"numbers": numbers, "hits": 1, "misses": 0}
 
 
 # shared ---------------------------------------------------------------------------------------------------------------
@@ -199,7 +216,7 @@ def test_threads_that_ask_for_the_same_kernel_at_once_get_one_compilation(tmp_pa
 
 
 def test_a_call_never_compiles_whatever_arrays_it_is_given(tmp_path, run, numbers):
-    """What numba compiles at a call may find its module gone: its entry in the cache then cannot be read for good."""
+    """Numba compiles at a call outside the lock of kernels."""
     code = """
         def frozen(array):
             array = array.copy()
@@ -215,14 +232,15 @@ def test_a_call_never_compiles_whatever_arrays_it_is_given(tmp_path, run, number
         one = grow(("i", "j"), {"i": 3, "j": 3}, CELLS[:1], np.broadcast_to(1.0, 1), ("i", "j"))  # one plain link
         for some in (tree, all_frozen(tree), one):
             Threads(1).sum(step(5), some, arrays)
-        files = len(list(Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*.nbc")))
+        folder = Path(os.environ["PLAIT_CACHE_DIR"])
+        files = len(list(folder.glob("run-*.kernel")))
         try:
             Threads(1).sum(step(5), tree, [np.asfortranarray(array) for array in arrays])
         except TypeError as error:
             refused = "No matching definition" in str(error)
         wide = work(width=np.uint64)  # row numbers of 64 bits: a kernel of its own
-        names = {path.name.split(".")[0] for path in Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*.nbc")}
-        print(json.dumps([files, one.entries.flags.writeable, refused, wide, len(names)]))
+        more = len(list(folder.glob("run-*.kernel")))
+        print(json.dumps([files, one.entries.flags.writeable, refused, wide, more]))
     """
     assert run(tmp_path / "kernels", code) == [1, False, True, numbers, 2]
 
@@ -250,7 +268,7 @@ def test_an_empty_folder_that_cannot_be_written_costs_only_time(tmp_path, run, n
 
 
 def test_kernels_in_a_folder_that_cannot_be_written_are_used(run, filled, numbers):
-    """An administrator's folder. Numba keeps its own copy of the machine code in the user's cache folder then."""
+    """An administrator's folder: what is not in it is compiled in memory."""
     written = files(filled)
     assert run(filled, READ_ONLY + "work(9); say()")["numbers"] == numbers
     assert run(filled, READ_ONLY + "say()") == {"numbers": numbers, "hits": 1, "misses": 0}
@@ -265,15 +283,15 @@ def test_with_no_folder_that_can_be_written_at_all_kernels_are_compiled_in_memor
 def test_a_full_disk_costs_only_time(tmp_path, run, numbers):
     code = """
         import errno
-        from numba.core.caching import IndexDataCacheFile
 
         def full(*arguments):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        IndexDataCacheFile._save_data = full
+        cache.os.replace = full
         print(json.dumps(work()))
     """
     assert run(tmp_path / "kernels", code) == numbers
+    assert files(tmp_path / "kernels") == {}
     assert run(tmp_path / "kernels")["numbers"] == numbers
 
 
@@ -287,59 +305,119 @@ def test_a_folder_that_vanishes_at_any_time_costs_only_time(run, filled, numbers
         work(9)
         vanish()  # before the same step is compiled for other types
         wide = work(width=np.uint64)
-        load = kernels._load
+        write = cache._write
 
-        def gone(name, path):  # between writing a module and loading it
+        def gone(path, data):  # before a file is written
             vanish()
-            return load(name, path)
+            return write(path, data)
 
         kernels.forget()
-        kernels._load = gone
+        vanish()
+        cache._write = gone
         print(json.dumps([wide, work()]))
     """
     assert run(filled, code) == [numbers, numbers]
 
 
 DAMAGE = r"""
+import hashlib
+
+
+def flipped(bit):
+    def flip(data):
+        place, data = 65 * bit if bit < 4 else (bit - 4) * len(data) // 6, bytearray(data)
+        data[place] ^= 1 << bit % 8
+        return bytes(data)
+    return flip
+
+
+def checked(pickled):
+    def replace(data):
+        text = data[65 : data.index(b"\0") + 1] + pickled
+        return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
+    return replace
+
+
 DAMAGE = {
     "empty": lambda data: b"",
     "cut short": lambda data: data[: len(data) // 2],
     "garbage": lambda data: b"\xff\xfe\x00garbage" * 50,
-    "text": lambda data: b"def run(:\n",
-    "no module": lambda data: b"c<dynamic>\nrun\n.",  # a pickle of what numba found no module of
+    "no module": checked(b"c<dynamic>\nrun\n."),  # a pickle of what numba found no module of
+    "another type": checked(b"I3\n."),
+    "no pickle": checked(b""),
+    **{f"bit {n}": flipped(n) for n in range(10)},
 }
 
 
 def after(path, damage):
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    try:
-        kernels.forget()
-        numbers = work()
-        kernels.forget()
-        return [numbers, found()]
-    except BaseException as error:
-        path.write_bytes(whole)
-        return f"{type(error).__name__}: {error}"
+    path.write_bytes(damage(path.read_bytes()))
+    kernels.forget()
+    numbers = work()
+    kernels.forget()
+    return [numbers, found()]
 
 
 work()
-(path,) = Path(os.environ["PLAIT_CACHE_DIR"]).rglob("*" + SUFFIX)
+(path,) = Path(os.environ["PLAIT_CACHE_DIR"]).glob("run-*.kernel")
 print(json.dumps({name: after(path, damage) for name, damage in DAMAGE.items()}))
 """
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("suffix", [".py", ".pyc", ".nbi", ".nbc"])
-def test_a_damaged_file_costs_only_time_and_is_replaced(suffix, run, filled, numbers):
+def test_a_damaged_file_costs_only_time_and_is_replaced(run, filled, numbers):
     good = [numbers, {"numbers": numbers, "hits": 1, "misses": 0}]
-    found = run(filled, f"SUFFIX = {suffix!r}\n{DAMAGE}")
-    assert found == dict.fromkeys(["empty", "cut short", "garbage", "text", "no module"], good)
+    found = run(filled, DAMAGE)
+    assert len(found) == 16
+    assert found == dict.fromkeys(found, good)
 
 
-def test_row_kernels_do_not_outlive_the_functions_that_they_call(tmp_path):
-    """Numba looks only at the file of a kernel; after an upgrade that changes jit, rows.py may still be the same."""
-    package = Path(shutil.copytree(Path(plait.__file__).parent, tmp_path / "plait", ignore=lambda *_: ["__pycache__"]))
+# code that is executed ------------------------------------------------------------------------------------------------
+
+REFUSED = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    work()
+    say(warned=[[w.category.__name__, str(w.message), w.filename] for w in caught])
+"""
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners are those of POSIX")
+
+
+@posix
+def test_the_folder_and_its_files_are_the_users_alone(first):
+    folder, _ = first
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_a_folder_that_others_can_write_is_refused_with_one_warning(mode, run, filled, numbers):
+    filled.chmod(mode)
+    written = files(filled)
+    found = run(filled, REFUSED)
+    ((kind, text, file),) = found.pop("warned")
+    assert found == {"numbers": numbers, "hits": 0, "misses": 1}
+    assert (kind, file) == ("CacheFolderWarning", "<string>")
+    assert "other users can write to it" in text
+    assert f"chmod go-w {filled}" in text
+    assert files(filled) == written
+
+
+@posix
+def test_a_folder_of_another_user_is_refused(run, filled, numbers):
+    if os.geteuid() == 0:
+        os.chown(filled, 12345, -1)
+        found = run(filled, REFUSED)
+    else:
+        found = run(filled, f"os.geteuid = lambda: {os.geteuid() + 1}\n{REFUSED}")
+    ((_, text, _),) = found.pop("warned")
+    assert found == {"numbers": numbers, "hits": 0, "misses": 1}
+    assert "it belongs to another user" in text
+
+
+def test_row_kernels_move_with_the_package_and_do_not_outlive_the_functions_that_they_call(tmp_path):
+    """After an upgrade that changes jit, rows.py may still be the same."""
+    own = Path(plait.__file__).parent
+    package = Path(shutil.copytree(own, tmp_path / "plait", ignore=lambda *_: ["__pycache__"]))
     code = """
         import numpy as np
         from plait.compile.layout import Layout
@@ -347,18 +425,19 @@ def test_row_kernels_do_not_outlive_the_functions_that_they_call(tmp_path):
         one = np.ones((1, 1))
         print(gamma.posterior(Layout("c", (), (), (), ()), one, one).log_geomean[0, 0])
     """
-    environment = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "PYTHONPATH")}
-    environment |= {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)}
 
-    def log_geomean():
+    def log_geomean(place):
+        environment = os.environ | {"PYTHONPATH": str(place), "PLAIT_CACHE_DIR": str(tmp_path / "kernels")}
         command = [sys.executable, "-c", textwrap.dedent(code)]
         return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
-    before = log_geomean()
+    before, written = log_geomean(own.parent), files(tmp_path / "kernels")
+    assert log_geomean(tmp_path) == before == pytest.approx(-0.5772156649015329)
+    assert files(tmp_path / "kernels") == written != {}
     with (package / "jit" / "elementary.py").open("a") as file:  # as if another version computed it otherwise
         file.write("\n\nfrom plait.jit.policy import inlined\nfrom plait.jit.vectors import splat\n")
         file.write("\n\n@inlined\ndef digamma_lgamma8(x):\n    return splat(42.0), splat(0.0)\n")
-    assert (before, log_geomean()) == (pytest.approx(-0.5772156649015329), 42.0)
+    assert log_geomean(tmp_path) == 42.0
 
 
 # in memory ------------------------------------------------------------------------------------------------------------
@@ -380,11 +459,10 @@ def test_a_kernel_that_nobody_holds_is_freed_and_one_in_use_is_not(tmp_path, run
         more = work()
         kernels.forget()
         gc.collect()
-        left = [name for name in sys.modules if name.startswith("plait_kernel_")]
-        print(json.dumps([numbers, again, more, in_use, gone, left]))
+        print(json.dumps([numbers, again, more, in_use, gone]))
     """
     for _ in range(2):  # freshly compiled, and from the folder
-        assert run(tmp_path / "kernels", code) == [numbers, numbers, numbers, True, True, []]
+        assert run(tmp_path / "kernels", code) == [numbers, numbers, numbers, True, True]
 
 
 def test_kernels_in_memory_are_bounded(monkeypatch):

@@ -1,30 +1,19 @@
-"""Kernel source -> a real module in the cache folder -> a compiled function.
+"""Kernel source -> a compiled function, cached in memory and on disk (`plait.jit.cache`).
 
-Numba caches machine code only for functions whose source is a file of an importable module. So every kernel becomes a
-file, named by the hash of its text, registered in `sys.modules`. Processes that compile the same kernel at the same
-time write equal files by atomic renames. Without a usable folder, kernels are compiled in memory: slower to start,
-never an error.
-
-A kernel is compiled once, here, for the types that its text names in the first line, and refuses all others. Numba
-would compile for them at the call: outside the lock, when its module may have left `sys.modules`, so that the entry it
-writes names no module and can never be read again.
+A kernel is compiled once, here, for the types of a table's arrays, and refuses all others: numba would compile for them
+at the call, outside the lock. Its function counts as one of this module, under a name that is the hash of its text.
+Numba stores the name of a function's module with its machine code and imports it when it loads the code; a function
+whose module cannot be imported is stored under the name `<dynamic>`, and never loads.
 
 A process that meets many models keeps the kernels of the latest only (decision 14). One that is in use lives as long as
-somebody holds it.
+its user holds it.
 """
 
 import hashlib
 import os
-import pickle
-import sys
 import threading
-import weakref
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numba
@@ -34,9 +23,8 @@ from numpy.typing import DTypeLike
 from plait import jit
 from plait.compile.source import arguments, kernel_source
 from plait.compile.step import Step
-from plait.machine import replacing
 
-_PREAMBLE = """from plait.jit import bernoulli_link, item, kernel, put, real, weighted_logs
+_PREAMBLE = """from plait.jit import bernoulli_link, item, put, real, weighted_logs
 from plait.jit{vectors} import add, fma, load_at, mul, splat, store_at, total
 
 
@@ -53,30 +41,6 @@ class Kernel(NamedTuple):
     scratch: int  # doubles of scratch that a call needs
     gradients: np.dtype[Any]  # the numbers that it adds gradients up in
 
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: $PLAIT_CACHE_DIR, else the user's cache folder."""
-    if chosen := os.environ.get("PLAIT_CACHE_DIR"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "plait"
-
-
-def _toolchain() -> str:
-    """What besides its own text decides a kernel's machine code; numba itself looks at the processor."""
-    return f"jit {jit.OWN_TEXT[:16]}, numba {numba.__version__}, numpy {np.__version__}"
-
-
-# What reading files raises that a crash, another program or an older Plait damaged: pickles of numba's cache above all.
-DAMAGE = (
-    *(EOFError, UnicodeError, SyntaxError, ValueError, AttributeError, ImportError, LookupError),
-    pickle.UnpicklingError,
-)
 
 LOADED = 256  # kernels kept in memory, of about a megabyte each; one that left is back from its file in 10 ms
 
@@ -122,67 +86,13 @@ def _build(step: Step, types: Types) -> Kernel:
     preamble = _PREAMBLE.format(vectors=".singles" if gradients == np.float32 else "")
     own = step.likelihood.preamble() if step.likelihood else ""
     preamble += f"{own}\n\n" if own else ""
-    named = ", ".join(map(str, types))
-    text = f"# {named}; {_toolchain()}\n{preamble}{kernel_source(step)}"
-    name = "plait_kernel_" + hashlib.sha256(text.encode()).hexdigest()[:24]
-    for _ in range(2):
-        try:
-            return _cached(name, text, step, types)
-        except (OSError, RuntimeError):  # no folder, read-only, full, gone in between; no home for one
-            break
-        except DAMAGE:
-            _discard(name)  # made anew
-    module = ModuleType(name)
-    exec(compile(text.replace("@kernel\n", ""), name, "exec"), module.__dict__)
-    return Kernel(_warm(jit.uncached(module.run), step, types), module.SCRATCH, gradients)
-
-
-def _cached(name: str, text: str, step: Step, types: Types) -> Kernel:
-    module = _load(name, _write(name, text))
-    run = _warm(module.run, step, types)
+    text = f"{preamble}{kernel_source(step)}"
+    scope: dict[str, Any] = {"__name__": __name__}
+    exec(text, scope)
     # Numba keeps the globals of what it compiled; a kernel that stood among them would keep itself alive.
-    del module.run
-    weakref.finalize(run, _leave, name, module).atexit = False
-    return Kernel(run, module.SCRATCH, _gradients(step, types))
-
-
-def _leave(name: str, module: ModuleType) -> None:
-    """Take a module whose kernel is gone from the list of all modules; a later one of the same name stays."""
-    if sys.modules.get(name) is module:
-        del sys.modules[name]
-
-
-def _discard(name: str) -> None:
-    """Remove a kernel's files and module."""
-    sys.modules.pop(name, None)
-    for path in (*cache_folder().glob(f"{name}.*"), *cache_folder().glob(f"__pycache__/{name}.*")):
-        path.unlink(missing_ok=True)
-
-
-def _write(name: str, text: str) -> Path:
-    """The module's file; an equal one is left alone, since numba's cache goes by its time stamp."""
-    folder = cache_folder()
-    path = folder / f"{name}.py"
-    if path.exists() and path.read_bytes() == text.encode():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        file.write(text.encode())
-    return path
-
-
-def _load(name: str, path: Path) -> ModuleType:
-    loader = SourceFileLoader(name, str(path))
-    spec = spec_from_loader(name, loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # numba's cache unpickles by module name
-    try:
-        loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    run = scope.pop("run")
+    run.__qualname__ = f"run_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return Kernel(_warm(jit.kernel(run, text), step, types), scope["SCRATCH"], gradients)
 
 
 def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:

@@ -79,7 +79,6 @@ class _Kernel:
             f"SCRATCH = {self.nest.scratch}",
             "",
             "",
-            "@kernel",
         ]
 
     def _write_level(self, level: int) -> None:

@@ -1,24 +1,17 @@
-"""How everything is compiled: flags, the cache on disk and its guard."""
+"""How everything is compiled: flags, and which functions are cached on disk."""
 
-import hashlib
+import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 from numba import extending, njit
 
+from plait.jit.cache import FileCache
+
 # Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
 FLAGS = ("contract", "reassoc", "nsz", "arcp")
 
-
-def _own_text() -> str:
-    """A hash of this package's files: machine code made with other ones is stale."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-OWN_TEXT = _own_text()
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -40,9 +33,9 @@ _njit: Any = njit
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": set(FLAGS), "boundscheck": False, "error_model": "numpy"}
 
 
-def kernel(function: Function) -> Function:
-    """Compile without the GIL and with a cache on disk; where no folder can be written, without the cache."""
-    return _cached(function, _OPTIONS)
+def kernel(function: Function, source: str = "") -> Function:
+    """Compile without the GIL and with a cache on disk, in which generated functions count by their source."""
+    return _cached(function, _OPTIONS, source)
 
 
 def exact_kernel(function: Function) -> Function:
@@ -50,15 +43,11 @@ def exact_kernel(function: Function) -> Function:
     return _cached(function, _OPTIONS | {"fastmath": False})
 
 
-def _cached(function: Function, options: dict[str, Any]) -> Function:
-    try:
-        compiled = _njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no place for its cache
-        return _njit(**options)(function)  # type: ignore[no-any-return]
-    # Numba's cache looks at the kernel's own file only, not at this package's.
-    file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = (file._source_stamp, OWN_TEXT)
+def _cached(function: Function, options: dict[str, Any], source: str = "") -> Function:
+    compiled: Any = _njit(**options)(function)
+    # Numba loads machine code by the name of its module. NUMBA_DISABLE_JIT gives the function itself.
+    if compiled is not function and function.__module__ in sys.modules:
+        compiled._cache = FileCache(compiled, source)
     return compiled  # type: ignore[no-any-return]
 
 

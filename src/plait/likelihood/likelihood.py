@@ -64,10 +64,7 @@ entry x > 0 of rate λ = xhat · e^log_scale, of any size. The logarithm of `num
 taken eight at a time. It must be a normal positive double; 1.0 where there is nothing to add.
 """
 
-import hashlib
-import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -75,7 +72,7 @@ from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from plait.errors import SettingError
-from plait.jit import inlined, uncached
+from plait.jit import fingerprint, inlined, uncached
 from plait.likelihood import predictive
 from plait.types import Array, Floats
 
@@ -321,15 +318,8 @@ class Likelihood:
         return f'from plait.likelihood import link_of\n\n{self.name}_link = link_of("{self.name}")  # {self.stamp()}\n'
 
     def stamp(self) -> str:
-        """A hash of the text around the link (all of Plait's own): machine code made with another text is stale."""
-        function: Any = getattr(type(self).link, "py_func", type(self).link)
-        own = Path(__file__).parent
-        try:
-            file = Path(inspect.getfile(function))
-            text = b"".join(each.read_bytes() for each in (sorted(own.glob("*.py")) if file.parent == own else [file]))
-        except (OSError, TypeError):  # from a notebook
-            text = repr((function.__code__.co_code, function.__code__.co_consts)).encode()
-        return hashlib.sha256(text).hexdigest()[:16]
+        """A hash of the link and of all that it calls: machine code made with another one is stale."""
+        return fingerprint(type(self).link)[:16]
 
 
 def _enter(cls: type[Likelihood]) -> None:
