@@ -465,6 +465,21 @@ def test_a_kernel_that_nobody_holds_is_freed_and_one_in_use_is_not(tmp_path, run
         assert run(tmp_path / "kernels", code) == [numbers, numbers, numbers, True, True]
 
 
+def test_the_engine_of_llvm_keeps_machine_code_and_not_what_it_was_made_from(tmp_path, run, numbers):
+    """It keeps what it is given until the process ends."""
+    code = """
+        from numba.core.registry import cpu_target
+
+        numbers, run = work(), kernels.compiled(step(5)).run
+        engine = cpu_target.target_context.codegen()._engine
+        kept = {function.name for module in engine._ee._modules for function in module.functions}
+        own = {each.fndesc.llvm_func_name for each in run.overloads.values()}
+        print(json.dumps([numbers, [engine.is_symbol_defined(name) for name in own], sorted(kept & own)]))
+    """
+    for _ in range(2):  # freshly compiled, and from the folder
+        assert run(tmp_path / "kernels", code) == [numbers, [True], []]
+
+
 def test_kernels_in_memory_are_bounded(monkeypatch):
     """However many models a process meets; the kernel that was asked for last is among those kept."""
     alive = weakref.WeakSet()

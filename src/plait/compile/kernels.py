@@ -42,7 +42,7 @@ class Kernel(NamedTuple):
     gradients: np.dtype[Any]  # the numbers that it adds gradients up in
 
 
-LOADED = 256  # kernels kept in memory, of about a megabyte each; one that left is back from its file in 10 ms
+LOADED = 256  # kernels kept in memory; one that left is back from its file in 2 ms (decision 14)
 
 _lock = threading.Lock()
 # A child forked while another thread compiles would wait for ever for a lock that nobody holds.

@@ -25,16 +25,14 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import compiler, serialize, sigutils
 from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
 
 from plait.errors import CacheFolderWarning
 from plait.warn import Trap, warn_of
-
-_rebuild: Any = compiler.CompileResult._rebuild
-_dumps: Any = serialize.dumps
-_normalized: Any = sigutils.normalize_signature
 
 
 def _own_text() -> str:
@@ -78,7 +76,7 @@ class FileCache(NullCache):
             checksum, text = data[:64], memoryview(data)[65:]
             if hashlib.sha256(text).hexdigest().encode() != checksum or text[: len(key)] != key:
                 raise ValueError("checksum")
-            return _rebuild(target_context, *pickle.loads(text[len(key) :]))
+            return CompileResult._rebuild(target_context, *pickle.loads(text[len(key) :]))
         except Exception:  # damage, whatever it raises
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -90,7 +88,7 @@ class FileCache(NullCache):
         if folder is None or data.lifted or data.library.has_dynamic_globals:
             return
         key = self._key(sig, data.codegen)
-        text = key + _dumps(data._reduce())
+        text = key + dumps(data._reduce())
         with contextlib.suppress(OSError):
             _write(folder / self._file(key), hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
@@ -99,7 +97,7 @@ class FileCache(NullCache):
 
     def _key(self, sig: Any, codegen: Any) -> bytes:
         function = f"{self._function.__module__}.{self._function.__qualname__}"
-        types = ", ".join(map(str, _normalized(sig)[0]))
+        types = ", ".join(map(str, normalize_signature(sig)[0]))
         processor = " ".join(codegen.magic_tuple())
         lines = f"{function}({types})", VERSIONS, processor, _flags(self._options), self._source
         return "\n".join(lines).encode() + b"\0"

@@ -50,7 +50,7 @@ _LGAMMA = (
 )
 _LOG_ROOT_TAU = 0.91893853320467274178
 
-_PAIR: Any = types.UniTuple(vector, 2)  # type: ignore[no-untyped-call]
+_PAIR: Any = types.UniTuple(vector, 2)
 
 
 @intrinsic

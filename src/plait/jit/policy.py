@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 from numba import extending, njit
 
 from plait.jit.cache import FileCache
+from plait.jit.compiler import Compiler
 
 # Full fast-math would delete the tests for NaN and infinity; these four are safe and give the speed.
 FLAGS = ("contract", "reassoc", "nsz", "arcp")
@@ -44,7 +45,7 @@ def exact_kernel(function: Function) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], source: str = "") -> Function:
-    compiled: Any = _njit(**options)(function)
+    compiled: Any = _njit(pipeline_class=Compiler, **options)(function)
     # Numba loads machine code by the name of its module. NUMBA_DISABLE_JIT gives the function itself.
     if compiled is not function and function.__module__ in sys.modules:
         compiled._cache = FileCache(compiled, source)
