@@ -11,9 +11,7 @@ import pytest
 
 import plait
 from plait.cli.checking import Cost
-from plait.cli.clusters import cluster_words
 from plait.compile.step import padded
-from plait.execute.cost import Foretold
 from plait.fitting.begin import prepare
 from plait.fitting.options import Options
 from plait.machine import resident
@@ -89,12 +87,6 @@ def test_a_cluster_of_machines_like_this_one_is_foretold(world):
     found = json.loads(world.stdout("check model.toml --dask 8 --json"))["cluster"]
     assert (found["workers"], found["pays"]) == (8, False)
     assert found["seconds_per_sweep"] == pytest.approx(found["here"])
-
-
-def test_a_check_says_how_many_rows_workers_would_own():
-    owned, none = (cluster_words(Foretold(8, 16, 1.0, 0.5, 0.1, 0.1, 9.0, own)) for own in (1_920_000_000, 0))
-    assert "Workers own rows of factors, 1.9 GB, which do not travel." in owned
-    assert "own rows" not in none
 
 
 @pytest.mark.parametrize(

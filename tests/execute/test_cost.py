@@ -1,18 +1,15 @@
 """The arithmetic of what a sweep on a cluster is foretold to cost."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import plait
-from plait.execute import Threads, cost
+from plait.execute import Threads
 from plait.execute.cost import Network, Sum, Watched, foretell
-from plait.execute.dask import HERE, OWN
-from plait.execute.owned import HOLD
+from plait.execute.dask import HERE
 from plait.execute.passing import WIDE
-from plait.execute.threads import PIECE
 
 NETWORK = Network(latency=0.01, task=0.001, bandwidth=1e9)
 LARGE = Sum(HERE, 8, 64, 6.4, 1_000_000, 2_000_000, 100_000, 200_000)
@@ -26,20 +23,6 @@ def test_a_sum_is_computed_by_all_threads_as_far_as_there_are_leaves():
 def test_rows_with_the_root_index_travel_once_and_shared_ones_from_peer_to_peer():
     found = foretell([LARGE], 0.0, 8, 1, NETWORK, 1)
     assert found.sending == pytest.approx(3e-3 + (100_000 * (1 + 3) + 200_000 * 16) / 1e9)
-
-
-def test_rows_that_workers_own_stay_there_but_for_copies_and_a_number_a_row():
-    """Two rounds of tasks, and updates on all threads instead."""
-    owned = Sum(HERE, 8, 128, 6.4, OWN, OWN, 0, 0, owned=OWN)
-    found, before = (foretell([one], 0.8, 8, 2, NETWORK, 4) for one in (owned, replace(owned, owned=0)))
-    edges = 2 * 8 * PIECE * 32
-    assert found.sending == pytest.approx((OWN / 8 + edges + 2 * OWN / 8 + 2 * OWN / HOLD) / 1e9)
-    assert before.sending == pytest.approx(2 * OWN / 1e9)
-    assert found.waiting == pytest.approx(2 * 0.01 + (2 * 32 + 4 * 8) * 0.001)
-    assert (found.rows, before.rows) == (pytest.approx(0.8 * 4 / 16), 0.8)
-    assert (found.owned, before.owned) == (OWN, 0)
-    assert found.here == before.here
-    assert foretell([owned], 0.8, 32, 2, NETWORK, 4).owned == 0  # too many runs for so few rows
 
 
 def test_large_sums_are_joined_on_the_way():
@@ -65,16 +48,6 @@ def test_a_cluster_pays_where_sums_are_long_and_not_where_rows_are_many():
     many_rows = Sum(HERE, 8, 64, 6.4, 4_000_000_000, 4_000_000_000, 0, 0)
     assert not foretell([many_rows], 0.01, 8, 1, NETWORK, 1).pays
     assert not foretell([LARGE], 60.0, 8, 1, NETWORK, 1).pays
-
-
-def test_a_factor_that_may_move_is_foretold_to_be_owned_if_it_is_large(monkeypatch):
-    X = np.random.default_rng(0).poisson(0.7, (60, 30)).astype(float)
-    settings = {"rank": 3, "seed": 0, "sweeps": 2, "progress": False, "start": "random"}
-    for least, more, owned in ((1, {}, 60 * 8 * 8), (60 * 8 * 8 + 1, {}, 0), (1, {"accelerate": True}, 0)):
-        monkeypatch.setattr(cost, "OWN", least)
-        watched = Watched(Threads(1))
-        plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, executor=watched, **settings | more)
-        assert {one.owned for one in watched.sums} == {owned}
 
 
 def test_what_a_sweep_is_made_of_is_watched_without_changing_a_bit():

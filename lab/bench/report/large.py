@@ -92,27 +92,20 @@ def _speeds(found: Found) -> Table:
 
 def _losses(found: Found) -> Table:
     made = []
-    for about, f in found.part("dask", what="lost"):
-        name = "a sweep with a killed worker ÷ a normal one"
-        made.append([name + owning(about), words.significant(f["killed"] / f["normal"])])
-    for about, f in found.part("dask", what="kills"):
+    for _, f in found.part("dask", what="lost"):
+        made.append(["a sweep with a killed worker ÷ a normal one", words.significant(f["killed"] / f["normal"])])
+    for _, f in found.part("dask", what="kills"):
         same = "the same bits" if f["same"] else "OTHER BITS"
         name = f"{f['killed']} workers killed and added at random in {f['sweeps'] - 1} sweeps"
-        made.append([name + owning(about), same])
+        made.append([name, same])
     return Table("Lost workers", ["what", "found"], made)
-
-
-def owning(about: Mapping[str, Any]) -> str:
-    """Words for workers that own rows, where they do."""
-    return ", workers own rows" if about.get("rows") == "owned" else ""
 
 
 def _travelling(found: Found) -> Table:
     made = []
     for _, f in found.part("dask", what="bytes"):
-        for name, kind in (("rows are sent and fetched", "sent"), ("workers own rows", "owned")):
-            cells = (f"{f[kind][way] / f['rows']:.1f}" for way in ("out", "back", "peers"))
-            made.append([f"{words.number(f['rows'])} rows, {name}", *cells])
+        cells = (f"{f[way] / f['rows']:.1f}" for way in ("out", "back", "peers"))
+        made.append([f"{words.number(f['rows'])} rows", *cells])
     note = "Of a sweep, R = 20, two workers, for each row of the longest axis; rows of all others included."
     return Table("Bytes that travel", ["what", "sent from here", "fetched", "from peer to peer"], made, note)
 
@@ -120,11 +113,9 @@ def _travelling(found: Found) -> Table:
 def _forecasts(found: Found) -> Table:
     made = []
     for about, f in found.part("dask", what="forecast"):
-        cells = (f"{f[n]['seconds']:.1f} ({f[n]['sent']:.1f})" for n in ("8", "64", "512"))
-        made.append([about["data"], f"{f['one']:.1f}", *cells])
+        made.append([about["data"], *(f"{f[n]:.1f}" for n in ("one", "8", "64", "512"))])
     headings = ["links, and axes", "one machine", "8 machines", "64", "512"]
-    note = "In brackets: if the rows of the longest axis did not stay with the workers."
-    return Table("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made, note)
+    return Table("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made)
 
 
 def _newcomers(found: Found) -> Table:

@@ -218,10 +218,7 @@ def _clusters(found: Found) -> Iterator[Target]:
         "two Dask workers ≥ 1.7 × one, by processor time", named, 1.7, words.times, least=True,
         complete=complete(found, "dask", what="speed"),
     )  # fmt: skip
-    lost: Named = [
-        ("workers own rows:" if large.owning(a) else "", f["killed"] / f["normal"])
-        for a, f in found.part("dask", what="lost")
-    ]
+    lost: Named = [("", f["killed"] / f["normal"]) for _, f in found.part("dask", what="lost")]
     yield judge("a sweep with a killed worker ≤ 3 × a normal one", lost, 3.0, words.times)
     kills = [f for _, f in found.part("dask", what="kills")]
     shown = "; ".join(f"{f['killed']} killed: {'the same' if f['same'] else 'OTHERS'}" for f in kills) or "–"

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,6 @@ MODEL = plait.Model("X[i,j,k] = A[i,r] B[j,r] C[k,r]")
 RANK = 20
 REPEATS = 9
 KILLS = 100
-NEVER = 1 << 60  # bytes of a factor from which on workers own its rows
 SWEEPS = 10  # of which bytes are counted
 ENTRY = 0.45e-9  # seconds that a thread takes for an entry and a column of a pass (R = 20: 10 ns an entry)
 ROW = 6e-9  # … and for a number of a row update
@@ -58,13 +56,12 @@ FORECASTS = {
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """What two workers give over one, what travels, a lost one, many lost ones; the last two also if they own rows."""
+    """What two workers give over one, what travels, a lost one, many lost ones."""
     for name, (nonzeros, sizes) in list(SPEEDS.items())[-1 if quick else 0 :]:
         yield _row("speed", _speed, nonzeros // (10 if quick else 1), sizes, data=name)
     yield _row("bytes", _bytes, 400_000 if quick else 4_000_000)
-    for about, own in (({}, NEVER), ({"rows": "owned"}, 0)):
-        yield _row("lost", _lost, 200_000 if quick else 20_000_000, own, **about)
-        yield _row("kills", _kills, 4 if quick else KILLS, own, **about)
+    yield _row("lost", _lost, 200_000 if quick else 20_000_000)
+    yield _row("kills", _kills, 4 if quick else KILLS)
     for name, (links, axes) in FORECASTS.items():
         yield Row({"part": "dask", "what": "forecast", "data": name}, partial(_forecast, links, axes))
 
@@ -138,7 +135,6 @@ def _data(nonzeros: int, sizes: Sequence[int]) -> plait.data.bound.Data:
 
 def _problem(data: plait.data.bound.Data, executor: Executor) -> Problem:
     problem = prepare(MODEL, data, Options(rank=RANK, seed=0, executor=executor, start="random")).problem
-    problem.release()
     problem.measure()
     for _ in range(2):  # compiles, and sends the data
         _sweep(problem)
@@ -158,7 +154,7 @@ def _speed(machines: Machines, nonzeros: int, sizes: Sequence[int]) -> Figures:
     found = {"threads=1": _times(_problem(data, Threads(1)), None)}
     for count in (1, 2):
         machines.scale(count)
-        dask = Dask(machines.client, threads=1, here=0, own=NEVER)
+        dask = Dask(machines.client, threads=1, here=0)
         found[f"workers={count}"] = _times(_problem(data, dask), machines.client)
     return {name: {"seconds": wall, "processors": path} for name, (wall, path) in found.items()}
 
@@ -184,17 +180,16 @@ def _processors(client: "Client | None") -> dict[str, float]:
 
 
 def _bytes(machines: Machines, nonzeros: int) -> Figures:
-    """Bytes of a sweep: sent from here, fetched, and from peer to peer; with rows that workers own, and without."""
-    data, found = _data(nonzeros, (nonzeros // 10, 1_000, 1_000)), {}
+    """Bytes of a sweep: sent from here, fetched, and from peer to peer."""
+    data = _data(nonzeros, (nonzeros // 10, 1_000, 1_000))
     machines.scale(2)
-    for name, own in (("sent", NEVER), ("owned", 0)):
-        problem = _problem(data, Dask(machines.client, threads=1, here=0, own=own))
-        before, here = _incoming(machines.client), {"out": 0, "back": 0}
-        with _counted(here):
-            for _ in range(SWEEPS):
-                _sweep(problem)
-        peers = _incoming(machines.client) - before
-        found[name] = {kind: count / SWEEPS for kind, count in (here | {"peers": peers}).items()}
+    problem = _problem(data, Dask(machines.client, threads=1, here=0))
+    before, here = _incoming(machines.client), {"out": 0, "back": 0}
+    with _counted(here):
+        for _ in range(SWEEPS):
+            _sweep(problem)
+    peers = _incoming(machines.client) - before
+    found = {kind: count / SWEEPS for kind, count in (here | {"peers": peers}).items()}
     return found | {"rows": nonzeros // 10}
 
 
@@ -228,19 +223,18 @@ def _counted(here: dict[str, int]) -> Iterator[None]:
 # --- a worker lost in the middle of a sweep
 
 
-def _lost(machines: Machines, nonzeros: int, own: int) -> Figures:
+def _lost(machines: Machines, nonzeros: int) -> Figures:
     """Seconds of a normal sweep of two workers, and of one in which a worker is killed."""
-    data = _data(nonzeros, (4_000 if own else max(nonzeros // 100, 20_000), 1_000, 1_000))
+    data = _data(nonzeros, (4_000, 1_000, 1_000))
     machines.scale(2)
-    problem = _problem(data, Dask(machines.client, threads=1, here=0, own=own))
+    problem = _problem(data, Dask(machines.client, threads=1, here=0))
     normal = [_timed(lambda: _sweep(problem)) for _ in range(REPEATS)]
     killed = []
     for number in range(6):
         machines.scale(2)
         for _ in range(2):
             _sweep(problem)
-        times = 1 if own else 1 + number // 2 % 2  # once the sum is sent, or the update
-        with _after_sending(times, lambda number=number: machines.kill(number % 2)):
+        with _after_sending(lambda number=number: machines.kill(number % 2)):
             killed.append(_timed(lambda: _sweep(problem)))
     return {"normal": float(np.median(normal)), "killed": float(np.median(killed))}
 
@@ -252,9 +246,9 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 @contextmanager
-def _after_sending(times: int, event: Callable[[], object]) -> Iterator[None]:
-    """Let something happen once tasks were sent so many times."""
-    collect, left = Cluster.collect, [event, *[lambda: None] * (times - 1)]
+def _after_sending(event: Callable[[], object]) -> Iterator[None]:
+    """Let something happen once tasks were sent."""
+    collect, left = Cluster.collect, [event]
 
     def interrupted(self, goals):
         if left:
@@ -271,9 +265,9 @@ def _after_sending(times: int, event: Callable[[], object]) -> Iterator[None]:
 # --- many lost in one fit
 
 
-def _kills(machines: Machines, kills: int, own: int) -> Figures:
+def _kills(machines: Machines, kills: int) -> Figures:
     """A fit in which workers are killed and added at random: whether its bits are those of one thread."""
-    data = _data(1_000_000, (4_000 if own else 40_000, 100, 100))
+    data = _data(1_000_000, (4_000, 100, 100))
     settings = {"rank": RANK, "seed": 0, "sweeps": 2 * kills, "tol": 0.0, "start": "random"}
     one = plait.fit(MODEL, data, threads=1, progress=False, **settings)
     machines.scale(2)
@@ -296,7 +290,7 @@ def _kills(machines: Machines, kills: int, own: int) -> Figures:
             timers[-1].start()
 
     began = time.perf_counter()
-    with Dask(machines.client, threads=1, here=0, own=own) as dask:
+    with Dask(machines.client, threads=1, here=0) as dask:
         two = plait.fit(MODEL, data, executor=dask, progress=watch, **settings)
     seconds = time.perf_counter() - began
     for timer in timers:
@@ -310,16 +304,11 @@ def _kills(machines: Machines, kills: int, own: int) -> Figures:
 
 
 def _forecast(links: float, sizes: Sequence[float], done: Done) -> Figures:
-    """Seconds of a sweep that the model of `plait.execute.cost` says of machines that nobody has tried.
-
-    sent: if the rows of the longest axis did not stay with the workers.
-    """
+    """Seconds of a sweep that the model of `plait.execute.cost` says of machines that nobody has tried."""
     one, updates = _large(int(links), [int(size) for size in sizes])
     found: Figures = {"one": foretell([one], updates, 1, MACHINE, Network(), MACHINE).here}
     for count in (8, 64, 512):
-        kinds = {"seconds": one, "sent": replace(one, owned=0)}
-        told = {kind: foretell([each], updates, count, MACHINE, Network(), MACHINE) for kind, each in kinds.items()}
-        found[str(count)] = {kind: each.seconds for kind, each in told.items()}
+        found[str(count)] = foretell([one], updates, count, MACHINE, Network(), MACHINE).seconds
     return found
 
 
@@ -328,5 +317,5 @@ def _large(links: int, sizes: list[int]) -> tuple[Sum, float]:
     width = padded(RANK)
     root, shared = (8 * width * rows for rows in (sizes[0], sum(sizes[1:])))
     leaves = -(-links // leaf_size(links, sizes))
-    one = Sum(links, width, leaves, ENTRY * links * width, root, root, shared, shared, owned=root)
+    one = Sum(links, width, leaves, ENTRY * links * width, root, root, shared, shared)
     return one, ROW * width * sum(sizes) / MACHINE

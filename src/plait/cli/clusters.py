@@ -11,7 +11,7 @@ from plait.execute import Dask, Threads
 from plait.execute.cluster import Cluster
 from plait.execute.cost import Foretold, Network, Watched, foretell
 from plait.machine import processors
-from plait.show.words import write_bytes, write_seconds
+from plait.show.words import write_seconds
 
 DaskAddress = Annotated[
     str | None, typer.Option("--dask", metavar="ADDRESS", help="Compute on a Dask cluster: its scheduler's address.")
@@ -67,7 +67,6 @@ def as_cluster(found: Foretold) -> dict[str, Any]:
         "sending": found.sending,
         "waiting": found.waiting,
         "rows": found.rows,
-        "owned_bytes": found.owned,
         "here": found.here,
         "pays": found.pays,
     }
@@ -79,8 +78,6 @@ def cluster_words(found: Foretold) -> str:
     spent = ", ".join(f"{name} {write_seconds(seconds)}" for name, seconds in parts.items())
     workers = f"{found.workers} worker{'s' * (found.workers > 1)} of {found.threads} thread{'s' * (found.threads > 1)}"
     words = f"about {write_seconds(found.seconds)} a sweep on {workers} ({spent}): a forecast, not a measurement. "
-    if found.owned:
-        words += f"Workers own rows of factors, {write_bytes(found.owned)}, which do not travel. "
     if found.pays:
         return f"{words}A cluster pays: {found.here / found.seconds:.1f} times as fast as this machine"
     return f"{words}A cluster does not pay: this machine takes about {write_seconds(found.here)}"

@@ -11,7 +11,7 @@ from plait.compile.kernels import Kernel
 from plait.compile.step import Step, least_rate
 from plait.data.cells.leaves import Leaf
 from plait.data.cells.trees import FibreTree
-from plait.execute.executor import Gradient, Stats, none_rare, rare_of
+from plait.execute.executor import Stats, none_rare, rare_of
 from plait.types import Array
 
 RARE = 1024  # positions of rare entries kept in the first try
@@ -173,11 +173,11 @@ class _Run:
         return value, rare
 
 
-def as_stats(total: LeafSum, whole: Sequence[Gradient | None]) -> Stats:
+def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
     """The sums of all leaves, with the gradients that were there as a whole."""
     for place, row, gradient in total.aside:
         target = whole[place]
-        assert isinstance(target, np.ndarray)
+        assert target is not None
         target[row : row + len(gradient)] += gradient
     value, events = total.value.tolist()
     return Stats(tuple(_merged(whole, total.gradients)), value, *total.rare, events)

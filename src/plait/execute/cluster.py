@@ -160,16 +160,6 @@ class Cluster:
         """Whether what a future stands for is on some worker."""
         return future is not None and future.status == "finished"
 
-    def owners(self, futures: "Sequence[Future]") -> list[Sequence[str]]:
-        """The workers that have each of some things, by what the scheduler says, who learns of a loss first."""
-        if not futures:
-            return []
-        try:
-            found = self._ask(lambda: self.client.who_has(list(futures)))
-            return [found.get(future.key, ()) for future in futures]
-        except CancelledError:  # of one of them: that it is lost came here meanwhile
-            return [()] if len(futures) == 1 else [self.owners([future])[0] for future in futures]
-
     # --- computing
 
     def submit(
@@ -198,11 +188,6 @@ class Cluster:
         """Results as they come; those that were lost with a worker are left out."""
         for names in self._done(goals):
             yield from self._results({name: goals[name] for name in names})
-
-    def wait(self, futures: "Sequence[Future]") -> None:
-        """Until none of them is under way any more: each is there, or lost."""
-        for _ in self._done(dict(enumerate(futures))):
-            pass
 
     def _done(self, goals: "Mapping[K, Future]") -> Iterator[list[K]]:
         """Names of tasks that are done, as they come."""

@@ -8,9 +8,7 @@ A sum on W workers takes
                 joined on the way
     waiting     a fixed time for each sum, and some for each of its tasks, which one scheduler hands out
 
-and row updates stay here. Where workers own the rows with the root index, these do not travel. What does is a number a
-row, pieces at the ends of runs, every row's copy to a peer, and all rows home now and then; and there is a second round
-of tasks, which updates them, and four tasks a worker, for what is new here and for copies.
+and row updates stay here.
 
 The constants are those of docs/decisions/0029-dask.md.
 """
@@ -20,29 +18,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from plait.compile.step import Step
 from plait.data.cells.trees import Table
 from plait.execute.cluster import Cluster
-from plait.execute.dask import HERE, OWN
-from plait.execute.executor import Executor, Operand, Stats, here
-from plait.execute.owned import HOLD, least_bytes
+from plait.execute.dask import HERE
+from plait.execute.executor import Executor, Stats
 from plait.execute.passing import WIDE
 from plait.execute.placing import EACH
-from plait.execute.remote import lies_together
-from plait.execute.threads import PIECE
 from plait.likelihood import State
+from plait.types import Array
 
 PAYS = 0.8  # of the time on one machine: less is worth the trouble
 
 
 @dataclass(frozen=True)
 class Sum:
-    """One sum of a sweep; seconds: of all threads together. Bytes out and back, of rows with the root index or not.
-
-    owned: of those out, bytes of rows that workers would own.
-    """
+    """One sum of a sweep; seconds: of all threads together. Bytes out and back, of rows with the root index or not."""
 
     entries: int
     columns: int
@@ -52,7 +43,6 @@ class Sum:
     rooted_back: int
     shared_out: int
     shared_back: int
-    owned: int = 0
 
 
 @dataclass
@@ -80,20 +70,19 @@ class Watched:
         self.seconds += time.perf_counter() - began
         return found
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
+    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
         """The sum as the executor does it."""
         began = time.perf_counter()
         found = self.inner.sum(step, table, arrays, state)
         seconds = time.perf_counter() - began
         rooted = [step.order[0] in operand.visible for operand in step.operands]
         wanted = [rooted[position] for position in step.wanted]
-        out = [sum(_bytes(a) for a, own in zip(arrays, rooted) if own is kind) for kind in (True, False)]
-        back = [sum(here(g).nbytes for g, own in zip(found.gradients, wanted) if own is kind) for kind in (True, False)]
+        out = [sum(a.nbytes for a, own in zip(arrays, rooted) if own is kind) for kind in (True, False)]
+        back = [sum(g.nbytes for g, own in zip(found.gradients, wanted) if own is kind) for kind in (True, False)]
         columns = max((array.shape[1] for array in arrays), default=1)
         threads = max(min(self.threads, table.leaf_count), 1)
-        owned = sum(_owned(a) for a, own in zip(arrays, rooted) if own and lies_together(step))
         self.sums.append(
-            Sum(len(table), columns, table.leaf_count, seconds * threads, out[0], back[0], out[1], back[1], owned)
+            Sum(len(table), columns, table.leaf_count, seconds * threads, out[0], back[0], out[1], back[1])
         )
         return found
 
@@ -131,7 +120,6 @@ class Foretold:
     waiting: float
     rows: float
     here: float
-    owned: int  # bytes of rows that stay with workers
 
     @property
     def seconds(self) -> float:
@@ -154,59 +142,28 @@ def foretell(
     parts = [_of_one(one, workers, threads, network, own_threads) for one in sums]
     computing, sending, waiting = (math.fsum(part[n] for part in parts) for n in range(3))
     here = math.fsum(_alone(one, own_threads) for one in sums) + rows
-    owned = sum(_owned_on(one, workers, threads) for one in sums if _travels(one))
-    there = rows * owned / max(sum(one.rooted_out + one.shared_out for one in sums), 1)
-    rows += there * (own_threads / (workers * threads) - 1.0)
-    return Foretold(workers, threads, computing, sending, waiting, rows, here, owned)
+    return Foretold(workers, threads, computing, sending, waiting, rows, here)
 
 
 def _of_one(one: Sum, workers: int, threads: int, network: Network, own: int) -> tuple[float, float, float]:
     """Computing, sending, waiting of one sum."""
     if not _travels(one):
         return _alone(one, own), 0.0, 0.0
-    runs = _runs(one, workers, threads)
+    runs = min(EACH * workers * threads, one.leaves)
     steps = math.ceil(math.log2(workers)) if workers > 1 else 0
     back = one.shared_back * (runs if runs * one.shared_back <= WIDE else 1 + steps)
-    owned = _owned_on(one, workers, threads)
-    rooted = one.rooted_out + one.rooted_back - 2 * owned
+    rooted = one.rooted_out + one.rooted_back
     shared = one.shared_out * (1 + steps) + back
-    more = _of_owned(owned, one.columns, runs, workers) if owned else 0.0
-    rounds, tasks = (2, 2 * runs + 4 * min(workers, runs)) if owned else (1, runs)
     return (
         one.seconds / min(workers * threads, one.leaves),
-        (rooted + shared + more) / network.bandwidth,
-        rounds * network.latency + tasks * network.task,
+        (rooted + shared) / network.bandwidth,
+        network.latency + runs * network.task,
     )
-
-
-def _of_owned(owned: int, columns: int, runs: int, workers: int) -> float:
-    """Bytes that a sweep sends of rows that workers own, one link after another."""
-    edges, copies = 2 * 8 * PIECE * runs, 2 * owned / workers if workers > 1 else 0
-    return owned / columns + edges + copies + 2 * owned / HOLD
-
-
-def _runs(one: Sum, workers: int, threads: int) -> int:
-    return min(EACH * workers * threads, one.leaves)
-
-
-def _owned_on(one: Sum, workers: int, threads: int) -> int:
-    """Bytes of rows that workers own, if it pays for so many runs."""
-    return one.owned if one.owned >= least_bytes(OWN, _runs(one, workers, threads)) else 0
-
-
-def _owned(operand: Operand) -> int:
-    """Bytes of an operand that workers would own."""
-    size = _bytes(operand)
-    return size if not isinstance(operand, np.ndarray) and operand.movable and size >= OWN else 0
 
 
 def _travels(one: Sum) -> bool:
     """Whether a sum is worth sending."""
     return one.entries * one.columns >= HERE
-
-
-def _bytes(operand: Operand) -> int:
-    return math.prod(operand.shape) * operand.dtype.itemsize
 
 
 def _alone(one: Sum, threads: int) -> float:

@@ -4,7 +4,6 @@ Tasks are pure, and what they need is either on another worker or here, so the w
 tree is that of `Threads`, and so are the bits, whoever comes and goes.
 """
 
-import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,30 +15,27 @@ from plait.compile.step import Step
 from plait.data.cells.trees import Table
 from plait.errors import SettingError
 from plait.execute.cluster import Cluster
-from plait.execute.executor import Operand, Rows, Stats, here
+from plait.execute.executor import Stats
 from plait.execute.mail import Mail
-from plait.execute.owned import Owned, least_bytes
-from plait.execute.passing import Asked, Passing, is_sliced
+from plait.execute.passing import Asked, Passing
 from plait.execute.placing import Placement
 from plait.execute.remote import Order
-from plait.execute.threads import LIGHT, Threads
+from plait.execute.threads import Threads
 from plait.likelihood import State
 from plait.saying import Argument
+from plait.types import Array
 
 if TYPE_CHECKING:
     from distributed import Client
 
-OWN = 1 << 28  # bytes, for as many as 64 runs: less is sent and fetched before the tasks of a change are
 HERE = 1 << 23  # entries times columns, below which a sum is done before its tasks would be sent: some 50 ms
 
 
 class Dask:
-    """Sums on the workers of a Dask cluster; sums too small to travel, and rows of small factors, stay in this process.
+    """Sums on the workers of a Dask cluster; sums too small to travel, and row updates, stay in this process.
 
     client: a `distributed.Client`, or the address of a scheduler. threads: of this process. here: entries times columns
-    of a sum that is not worth sending. own: bytes of a factor's operand from which on workers own its rows, if it has
-    the index by which the links are cut; more of them, where that is into more than 64 runs. patience: seconds to wait
-    for a worker where none is left.
+    of a sum that is not worth sending. patience: seconds to wait for a worker where none is left.
     """
 
     def __init__(
@@ -48,11 +44,10 @@ class Dask:
         *,
         threads: int | None = None,
         here: int = HERE,
-        own: int = OWN,
         patience: float = 60.0,
     ) -> None:
         self.cluster = client if isinstance(client, Cluster) else Cluster(client, patience)
-        self.here, self.own = here, own
+        self.here = here
         self._threads, self._mail = Threads(threads), Mail(self.cluster)
         self._placed: dict[int, tuple[Callable[[], Table | None], Placement]] = {}
         self._orders: dict[Any, bytes] = {}
@@ -81,7 +76,7 @@ class Dask:
         """Run the work over ranges of rows, here."""
         return self._threads.rows(work, count, columns)
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
+    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
         """The sum of a step over all entries of a table, which workers keep for the next one."""
         columns = max((array.shape[1] for array in arrays), default=1)
         if not len(table) or len(table) * columns < self.here:
@@ -89,28 +84,8 @@ class Dask:
         with self._lock:
             self._mail.begin()
             placement = self._placement(table)
-            owned = self._owned(step, placement, arrays)
-            own = [a if n in owned else np.ascontiguousarray(here(a)) for n, a in enumerate(arrays)]
-            asked = Asked(step, table, own, state, owned)
+            asked = Asked(step, table, [np.ascontiguousarray(array) for array in arrays], state)
             return Passing(self.cluster, self._mail, placement, asked, self._order(asked)).stats()
-
-    def _owned(self, step: Step, placement: Placement, arrays: Sequence[Operand]) -> dict[int, Owned]:
-        """By position the operands whose rows workers own, or will from now on."""
-        if not is_sliced(step, placement):
-            return {}
-        rooted = (n for n, operand in enumerate(step.operands) if step.order[0] in operand.visible)
-        found = {n: self._own(array, placement) for n in rooted if not isinstance(array := arrays[n], np.ndarray)}
-        return {n: owned for n, owned in found.items() if owned is not None}
-
-    def _own(self, rows: Rows, placement: Placement) -> Owned | None:
-        """The rows of one operand, as blocks of a placement."""
-        size = math.prod(rows.shape)
-        if not rows.movable or size < LIGHT or size * rows.dtype.itemsize < least_bytes(self.own, len(placement.runs)):
-            return None
-        if rows.away is None or rows.away.placement is not placement:
-            placement.assign(self.cluster.workers())
-            rows.away = Owned(self.cluster, placement, rows.kept(), rows.recipe, rows.dtype)
-        return rows.away
 
     def _placement(self, table: Table) -> Placement:
         """The runs of a table; more of them once there are more threads than they were made for."""

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from plait.compile import reference
 from plait.compile.step import Step
 from plait.data.cells.trees import FibreTree, Table
-from plait.execute.executor import Operand, Stats, here, none_rare, rare_of
+from plait.execute.executor import Stats, none_rare, rare_of
 from plait.likelihood import State
+from plait.types import Array
 
 
 class Reference:
@@ -17,7 +18,7 @@ class Reference:
 
     threads = 1
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
+    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
         """The sum of a step over all entries of a table."""
         stats = Stats.zero(step, arrays)
         for tree in table.trees():
@@ -25,7 +26,7 @@ class Reference:
             beside = tree.beside if step.beside else ()
             numbers = {p: _by_entry(step, tree, p, own) for p, own in zip(step.listed, tree.numbers)}
             gradients, value, rare = reference.run(
-                step, tree.sizes, cells, tree.entries, [here(array) for array in arrays], beside,
+                step, tree.sizes, cells, tree.entries, list(arrays), beside,
                 numbers, state,
             )  # fmt: skip
             bound, events = value.tolist()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,63 +12,18 @@ from plait.data.cells.trees import FibreTree, Table
 from plait.likelihood import State
 from plait.types import Array
 
-if TYPE_CHECKING:
-    from plait.execute.keeping import Recipe
-    from plait.execute.owned import Owned
-
-
-class Elsewhere(Protocol):
-    """An array that may be kept somewhere else: its shape is known, its numbers come when they are asked for."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
-
-    def here(self) -> Array:
-        """The array, in this process."""
-
-
-class Rows(Elsewhere, Protocol):
-    """The operand of a factor whose rows an executor may keep; away: where they are, once it does."""
-
-    away: "Owned | None"
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """What its numbers are."""
-
-    @property
-    def movable(self) -> bool:
-        """Whether its rows may be kept elsewhere."""
-
-    def kept(self) -> tuple[Array, ...]:
-        """What the operand is made of: arrays that nobody writes to while its rows are elsewhere."""
-
-    @property
-    def recipe(self) -> "Recipe":
-        """How."""
-
-
-Operand = Array | Rows
-Gradient = Array | Elsewhere
-
-
-def here(array: Array | Elsewhere) -> Array:
-    """An operand or a gradient, in this process."""
-    return array if isinstance(array, np.ndarray) else array.here()
-
 
 @dataclass(frozen=True)
 class Stats:
     """Sums over the entries of a table; those of leaves on threads, disks or workers just add.
 
-    `gradients`: one stored array for each wanted operand, left with the workers that own its rows. `value`: the part of
-    the entries in the bound, on the rows' scale.
+    `gradients`: one stored array for each wanted operand. `value`: the part of the entries in the bound, on the rows'
+    scale.
     Rare entries, whose scaled Xhat underflows, are left out of both and listed by cell (in tree order) instead.
     `events`: ΣM E[n] beside the value, for likelihoods with a state.
     """
 
-    gradients: tuple[Gradient, ...]
+    gradients: tuple[Array, ...]
     value: float
     rare_cells: NDArray[np.int64]
     rare_entries: Array
@@ -77,7 +32,7 @@ class Stats:
 
     def __add__(self, other: "Stats") -> "Stats":
         return Stats(
-            tuple(here(a) + here(b) for a, b in zip(self.gradients, other.gradients, strict=True)),
+            tuple(a + b for a, b in zip(self.gradients, other.gradients, strict=True)),
             self.value + other.value,
             np.concatenate([self.rare_cells, other.rare_cells]),
             np.concatenate([self.rare_entries, other.rare_entries]),
@@ -86,7 +41,7 @@ class Stats:
         )
 
     @classmethod
-    def zero(cls, step: Step, arrays: Sequence[Operand]) -> "Stats":
+    def zero(cls, step: Step, arrays: Sequence[Array]) -> "Stats":
         """The sum over no block."""
         gradients = tuple(np.zeros(arrays[position].shape) for position in step.wanted)
         return cls(gradients, 0.0, *none_rare(step))
@@ -108,8 +63,8 @@ class Executor(Protocol):
 
     threads: int
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
-        """The sum of a step over all entries of a table; `arrays` are the stored operands, or factors that have them.
+    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
+        """The sum of a step over all entries of a table; `arrays` are the stored operands.
 
         state: of the likelihood, where it has one.
         """

@@ -5,7 +5,7 @@ rows that runs have for themselves, and the total, come here; after a loss all r
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,26 +14,14 @@ import numpy as np
 from plait.compile.step import Step
 from plait.data.cells.trees import Table
 from plait.errors import FitError
-from plait.execute.calling import Aside, as_stats
-from plait.execute.changing import AwayGradient
+from plait.execute.calling import as_stats
 from plait.execute.cluster import Cluster, is_alive
-from plait.execute.executor import Gradient, Operand, Stats, here
+from plait.execute.executor import Stats
 from plait.execute.joining import Joined
-from plait.execute.keeping import Patch
 from plait.execute.mail import Letter, Mail
-from plait.execute.owned import Owned
 from plait.execute.parts import part_of
 from plait.execute.placing import Placement, Run
-from plait.execute.remote import (
-    Written,
-    join_shared,
-    lies_together,
-    own_of,
-    own_without_kept,
-    shared_of,
-    sum_run,
-    without_kept,
-)
+from plait.execute.remote import Written, join_shared, lies_together, own_of, shared_of, sum_run
 from plait.likelihood import State
 from plait.types import Array
 
@@ -46,13 +34,12 @@ TOTAL = -1  # the name of the sum of all runs, beside the runs' numbers
 
 
 class Asked(NamedTuple):
-    """What an executor is asked for; owned: operands whose rows workers have, by their positions."""
+    """What an executor is asked for."""
 
     step: Step
     table: Table
-    arrays: Sequence[Operand]
+    arrays: Sequence[Array]
     state: State | None
-    owned: Mapping[int, Owned]
 
 
 class Passing:
@@ -63,15 +50,12 @@ class Passing:
         step = asked.step
         self.rooted = [step.order[0] in operand.visible for operand in step.operands]
         self.sliced = is_sliced(step, placement)
-        self.kept = {place: asked.owned[p] for place, p in enumerate(step.wanted) if p in asked.owned}
         self.whole: list[Array | None] = [None] * len(step.wanted)
         self.wide = len(placement.runs) > 2 and len(placement.runs) * self._shared_bytes() > WIDE
         self.joined = Joined(asked.table.leaf_count, join_shared)
-        self.versions = {position: owned.settle() for position, owned in asked.owned.items()}
         self.tasks: dict[int, Future] = {}  # those of runs
         self.letters: dict[int, list[Letter]] = {}  # their operands
-        self.written: dict[int, dict[int, list[Written]]] = {}  # by run what is here of rows that workers own
-        self.groups: dict[int, Sequence[int]] = {}  # runs that answer together, by the first of them
+        self.written: set[int] = set()  # runs whose own rows are here
         self.left = {run.number for run in placement.runs} | ({TOTAL} if self.wide else set())
 
     def _shared_bytes(self) -> int:
@@ -79,23 +63,11 @@ class Passing:
         return sum(8 * math.prod(self.asked.arrays[position].shape) for position in wanted)
 
     def stats(self) -> Stats:
-        """Ask until everything is known; gradients of rows that workers own are left with them."""
+        """Ask until everything is known."""
         self._ask_for_all()
         total = self.joined.total
         writable = tuple(np.require(gradient, requirements="W") for gradient in total.gradients)
-        aside = tuple(one for one in total.aside if one.place not in self.kept)
-        whole: list[Gradient | None] = [*self.whole]
-        for place in self.kept:
-            whole[place] = self._left_there(place, total.aside)
-        return as_stats(replace(total, gradients=writable, aside=aside), whole)
-
-    def _left_there(self, place: int, aside: Sequence[Aside]) -> AwayGradient:
-        """A gradient that stays with the owners of its rows, but for those that several of them need."""
-        edges = {
-            number: [Patch(lo, one.gradient) for (lo, _), one in zip(self.kept[place].edges[number], own[place])]
-            for number, own in self.written.items()
-        }
-        return AwayGradient(self, place, edges, [Patch(one.row, one.gradient) for one in aside if one.place == place])
+        return as_stats(replace(total, gradients=writable), self.whole)
 
     def _ask_for_all(self) -> None:
         in_vain = 0
@@ -122,36 +94,17 @@ class Passing:
         """Tasks whose results are wanted here, by the numbers of runs."""
         self._have([run for run in self.placement.runs if run.number in self.left or self.wide])
         numbers = sorted(self.left - {TOTAL})
-        if self.kept:
-            goals = self._goals_of_workers(numbers)
-        elif self.wide:
+        if self.wide:
             owners = [self.placement.runs[n].worker for n in numbers]
             goals = dict(zip(numbers, self.cluster.submit(own_of, [(self.tasks[n],) for n in numbers], owners)))
         else:
             goals = {number: self.tasks[number] for number in numbers}
         return goals | ({TOTAL: self._join_there()} if TOTAL in self.left else {})
 
-    def _goals_of_workers(self, numbers: Sequence[int]) -> "dict[int, Future]":
-        """A task for all runs of a worker, by the first of them: what leaves it of sums that stay there."""
-        groups = self.placement.by_worker(numbers)
-        self.groups = {group[0]: group for group in groups.values()}
-        edges = {n: {place: owned.edges[n] for place, owned in self.kept.items()} for n in numbers}
-        given = [([edges[n] for n in group], *(self.tasks[n] for n in group)) for group in groups.values()]
-        tasks = self.cluster.submit(own_without_kept if self.wide else without_kept, given, list(groups))
-        return dict(zip(self.groups, tasks))
-
     def _have(self, runs: Sequence[Run]) -> None:
         """A task for each of some runs that is done or under way."""
         again = [run for run in runs if run.number not in self.tasks or not is_alive(self.tasks[run.number])]
         self.tasks |= {run.number: task for run, task in zip(again, self._submit(again))}
-
-    def nodes(self, numbers: Sequence[int]) -> "list[Future]":
-        """The tasks of some runs once more, after the sum: those that were lost begin again."""
-        lost = [n for n in numbers if n not in self.tasks or not is_alive(self.tasks[n])]
-        if lost:
-            self._place()
-            self._have([self.placement.runs[number] for number in lost])
-        return [self.tasks[number] for number in numbers]
 
     def _submit(self, runs: Sequence[Run]) -> "list[Future]":
         """A task for each of some runs, once their operands are on the way, as they were at first."""
@@ -161,34 +114,19 @@ class Passing:
         letters = iter(self.mail.send([one for _, operands in new for one in operands]))
         self.letters |= {run.number: [next(letters) for _ in operands] for run, operands in new}
         self.mail.renew([(letter, str(run.worker)) for run in runs for letter in self.letters[run.number]])
-        kept = {position: self._rows_there(position) for position in self.asked.owned}
         given = []
         for run in runs:
-            rest = iter(self.letters[run.number])
-            operands = [kept[n][run.number] if n in kept else next(rest).future for n in range(len(self.asked.arrays))]
+            operands = [letter.future for letter in self.letters[run.number]]
             span = run.span if self.sliced else None
             given.append((self.order, self.asked.state, run.data, run.hi - run.lo, span, *operands))
         return self.cluster.submit(sum_run, given, [run.worker for run in runs])
 
-    def _rows_there(self, position: int) -> "list[Future]":
-        """The blocks of an operand that workers own, as they were at first."""
-        owned = self.asked.owned[position]
-        found = owned.futures()
-        if owned.version != self.versions[position]:
-            raise owned.gone()
-        return found
-
     def _operands(self, run: Run) -> list[tuple[Array, str]]:
-        """What a run is sent, and where to: what all runs need to one worker, for its peers; but for what they own."""
+        """What a run is sent, and where to: what all runs need to one worker, for its peers."""
         one = str(self.placement.runs[self.mail.sums % len(self.placement.runs)].worker)
-        sent = (
-            (here(a), own)
-            for n, (a, own) in enumerate(zip(self.asked.arrays, self.rooted))
-            if n not in self.asked.owned
-        )
         return [
             (run.span.rows_of(array), str(run.worker)) if self.sliced and own and run.span else (array, one)
-            for array, own in sent
+            for array, own in zip(self.asked.arrays, self.rooted)
         ]
 
     def _join_there(self) -> "Future":
@@ -203,10 +141,6 @@ class Passing:
     # --- what came
 
     def _take(self, number: int, found: Any) -> None:
-        if number in self.groups:
-            for one, own in zip(self.groups.pop(number), found):
-                self._take(one, own)
-            return
         if number == TOTAL:
             self.joined = Joined(1, join_shared)
             self.joined.add(0, found)
@@ -215,18 +149,15 @@ class Passing:
         else:
             self._write(number, own_of(found))
             self.joined.add(number, shared_of(found), self.placement.level)
-            if not self.kept:
-                del self.tasks[number]  # its worker needs the sum no longer
+            del self.tasks[number]  # its worker needs the sum no longer
         self.left.discard(number)
 
     def _write(self, number: int, own: Sequence[Written]) -> None:
         """Rows of a run's own go into the gradient that all of them share, once."""
         if number in self.written:
             return
-        self.written[number] = {place: [one for one in own if one.place == place] for place in self.kept}
+        self.written.add(number)
         for place, rows, gradient in own:
-            if place in self.kept:
-                continue
             target = self.whole[place]
             if target is None:
                 shape = self.asked.arrays[self.asked.step.wanted[place]].shape

@@ -1,7 +1,7 @@
 """Which worker owns which run of leaves: some runs for every thread, moved as rarely as can be."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +46,6 @@ class Placement:
         """An owner for every run."""
         for run, worker in zip(self.runs, assign([run.worker for run in self.runs], workers)):
             run.worker = worker
-
-    def by_worker(self, numbers: Iterable[int]) -> dict[str, list[int]]:
-        """Some runs by their owners."""
-        found: dict[str, list[int]] = {}
-        for number in numbers:
-            found.setdefault(str(self.runs[number].worker), []).append(number)
-        return found
 
 
 def assign(owners: Sequence[str | None], workers: Mapping[str, int]) -> list[str]:

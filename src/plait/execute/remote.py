@@ -6,10 +6,10 @@ way.
 
 import pickle
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import numba
 import numpy as np
@@ -40,13 +40,6 @@ class Order:
     alone: bool
 
 
-class Kept(Protocol):
-    """Rows that the worker owns (`plait.execute.keeping`)."""
-
-    def operand(self, span: Span) -> Array:
-        """The stored operand at some root rows."""
-
-
 class Written(NamedTuple):
     """Rows of a gradient that are this run's own: the place of their operand among the wanted ones, which, and they."""
 
@@ -69,11 +62,9 @@ def lies_together(step: Step) -> bool:
     return all(operand.visible[0] == root and not operand.listed for operand in own)
 
 
-def sum_run(
-    order: bytes, state: State | None, part: Part, leaves: int, span: Span | None, *arrays: "Array | Kept"
-) -> Node:
+def sum_run(order: bytes, state: State | None, part: Part, leaves: int, span: Span | None, *arrays: Array) -> Node:
     """The sum of a run of so many leaves; span: the root rows that its operands have, None if they are whole."""
-    call, joined = _call(order, state, [_operand(array, span) for array in arrays]), Joined(leaves, LeafSum.join)
+    call, joined = _call(order, state, [aligned(array) for array in arrays]), Joined(leaves, LeafSum.join)
     whole, begin, tree_of = call.whole(_zeros), None, _Shifted(span)
     for piece in part.walk():
         begin = piece.number if begin is None else begin
@@ -97,28 +88,6 @@ def shared_of(node: Node) -> LeafSum:
 def own_of(node: Node) -> tuple[Written, ...]:
     """The rows that a run has for itself."""
     return node.own
-
-
-Edges = Mapping[int, Sequence[tuple[int, int]]]  # by place, ranges of rows
-
-
-def without_kept(edges: Sequence[Edges], *nodes: Node) -> list[Node]:
-    """Nodes without gradients that stay with the worker, but for some of their rows."""
-    return [Node(node.shared, own) for node, own in zip(nodes, own_without_kept(edges, *nodes))]
-
-
-def own_without_kept(edges: Sequence[Edges], *nodes: Node) -> list[tuple[Written, ...]]:
-    """The rows that runs have for themselves, the same way."""
-    return [tuple(_left(node, kept)) for node, kept in zip(nodes, edges)]
-
-
-def _left(node: Node, kept: Edges) -> Iterator[Written]:
-    for place, rows, gradient in node.own:
-        if place not in kept:
-            yield Written(place, rows, gradient)
-        for lo, hi in kept.get(place, ()):
-            assert isinstance(rows, slice)
-            yield Written(place, slice(lo, hi), gradient[lo - rows.start : hi - rows.start])
 
 
 def describe_machine() -> dict[str, str]:
@@ -165,14 +134,6 @@ def _call(order: bytes, state: State | None, arrays: Sequence[Array]) -> Call:
     read = _read(order)
     extra = [cast(Likelihood, read.step.likelihood).packed(state or {})] if read.step.packed else []
     return Call(read.step, compiled(read.step, read.types), arrays, extra, alone=read.alone)
-
-
-def _operand(array: "Array | Kept", span: Span | None) -> Array:
-    """An operand as kernels read it."""
-    if isinstance(array, np.ndarray):
-        return aligned(array)
-    assert span is not None
-    return aligned(array.operand(span))
 
 
 def _zeros(shape: tuple[int, ...], numbers: DTypeLike) -> Array:

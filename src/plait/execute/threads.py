@@ -13,7 +13,7 @@ from plait.compile.kernels import compiled
 from plait.compile.step import Step
 from plait.data.cells.trees import Piece, Table
 from plait.execute.calling import Call, LeafSum, as_stats
-from plait.execute.executor import Operand, Stats, here
+from plait.execute.executor import Stats
 from plait.execute.joining import Joined
 from plait.execute.room import Room
 from plait.likelihood import Likelihood, State
@@ -64,17 +64,14 @@ class Threads:
         for other in others:
             other.result()
 
-    def sum(self, step: Step, table: Table, arrays: Sequence[Operand], state: State | None = None) -> Stats:
+    def sum(self, step: Step, table: Table, arrays: Sequence[Array], state: State | None = None) -> Stats:
         """The sum of a step over all entries of a table.
 
         Leaves have root fibres of their own, so that operands with the root index share one gradient.
         """
         if not len(table):
             return Stats.zero(step, arrays)
-        call, joined = (
-            make_call(step, table, [here(array) for array in arrays], state),
-            Joined(table.leaf_count, LeafSum.join),
-        )
+        call, joined = make_call(step, table, arrays, state), Joined(table.leaf_count, LeafSum.join)
         whole = call.whole(self._zeros)
 
         def work(piece: Piece) -> None:
@@ -105,23 +102,16 @@ class Threads:
 
     def rows(self, work: Callable[[int, int], float], count: int, columns: int = 1) -> float:
         """Run the work over ranges of rows, and add up what it returns, in order."""
-        cuts = cut_rows(count, columns)
-        parts = len(cuts) - 1
+        parts = 1 if count * columns < SMALL else min(-(-count * columns // PIECE), count)
         if parts == 1:
             return work(0, count)
         found = np.zeros(parts)
 
         def run(part: int) -> None:
-            found[part] = work(cuts[part], cuts[part + 1])
+            found[part] = work(count * part // parts, count * (part + 1) // parts)
 
         self._take(run, iter(range(parts)), min(self.threads, parts))
         return float(found.sum())
-
-
-def cut_rows(count: int, columns: int) -> list[int]:
-    """Where rows are cut into pieces: the same ones wherever they are, so that what is added up over them is, too."""
-    parts = 1 if count * columns < SMALL else min(-(-count * columns // PIECE), count)
-    return [count * part // parts for part in range(parts + 1)]
 
 
 def make_call(step: Step, table: Table, arrays: Sequence[Array], state: State | None) -> Call:

@@ -15,7 +15,6 @@ import numpy as np
 
 from plait.data.binding.known import Known
 from plait.data.blocks.grown import disk_of
-from plait.execute.executor import here
 from plait.fold.learning import Links, settled_beside, settled_links
 from plait.infer.problem import Problem
 from plait.model.model import Model
@@ -68,7 +67,7 @@ class OldCounts:
         for relation, each in zip(problem.relations, self.each):
             if name in relation.names:
                 counted = problem.count_one(relation, problem.free, bound=False)
-                gradient, geomean = here(counted.gradients[name]), problem.factors[name].geomean
+                gradient, geomean = counted.gradients[name], problem.factors[name].geomean
                 own = np.einsum("ij,ij->", gradient, geomean, dtype=np.float64)
                 total += each * (float(own) + float(np.sum(counted.extras.get(name, 0.0))))
         return total

@@ -8,8 +8,7 @@ import numpy as np
 from plait.compile.plan import Plan
 from plait.data.cells.trees import Forest, Table
 from plait.execute import Executor
-from plait.execute.executor import Gradient
-from plait.infer.gamma import FactorState, add_up, join
+from plait.infer.gamma import FactorState, add_up
 from plait.infer.nonzeros import Links
 from plait.infer.rare import rare_counts
 from plait.likelihood import State
@@ -18,12 +17,9 @@ from plait.types import Array
 
 @dataclass(frozen=True)
 class Counted:
-    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for).
+    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for)."""
 
-    Gradients of rows that workers own are with them.
-    """
-
-    gradients: dict[str, Gradient]
+    gradients: dict[str, Array]
     extras: dict[str, Array]
     value: float
     events: float = 0.0
@@ -92,7 +88,8 @@ class Counts:
         """Sums over tables, one a pass; the value is on the rows' scale."""
         plan = self.plan
         operands = [factors[name] for name in plan.names]
-        gradients: dict[str, list[Gradient]] = {}
+        arrays = [factor.geomean for factor in operands]
+        gradients: dict[str, list[Array]] = {}
         extras: dict[str, list[Array]] = {}
         value = np.zeros(2)
         for number, part in enumerate(plan.passes):
@@ -101,7 +98,7 @@ class Counts:
             if not serves and not scored:
                 continue
             step = plan.step(number, serves, bound=scored)
-            stats = executor.sum(step, tables[number], operands, state)
+            stats = executor.sum(step, tables[number], arrays, state)
             for position, gradient in zip(serves, stats.gradients):
                 gradients.setdefault(plan.names[position], []).append(gradient)
             value += (stats.value, stats.events) if scored else 0.0
@@ -110,7 +107,7 @@ class Counts:
                 for position in serves:
                     extras.setdefault(plan.names[position], []).append(counts[position])
                 value += more if scored else 0.0
-        joined = {name: join(parts, executor) for name, parts in gradients.items()}
+        joined = {name: add_up(parts, executor) for name, parts in gradients.items()}
         return Counted(joined, {name: add_up(parts, executor) for name, parts in extras.items()}, *value.tolist())
 
     def constant(self, state: State) -> float:

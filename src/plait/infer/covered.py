@@ -19,7 +19,6 @@ from plait.data.observing.cover import Cover, cover, gather, places, spread
 from plait.data.observing.terms import Table, sum_up
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
-from plait.execute.executor import here
 from plait.infer.gamma import FactorState
 from plait.infer.members import Einsum, Indices, Use
 from plait.types import Array
@@ -47,7 +46,7 @@ class CoveredTerm:
         arrays = [group.layout.pack(self._gathered(group, factors)) for group in self.groups]
         (gradient,) = self.executor.sum(step, self.tree, arrays).gradients
         group = self.groups[position]
-        inside = group.layout.unpack(here(gradient))
+        inside = group.layout.unpack(gradient)
         for axis, index in enumerate(group.visible):
             inside = spread(inside, axis, self.sizes[index], self.vectors.get(index))
         return layout.pack(np.broadcast_to(group.part_of(name, inside, factors), layout.sizes))

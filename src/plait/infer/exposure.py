@@ -23,7 +23,6 @@ from plait.data.observing.terms import Table as SparseTable
 from plait.data.observing.terms import Term
 from plait.data.observing.weights import Weights
 from plait.execute import Executor
-from plait.execute.executor import here
 from plait.infer.covered import CoveredTerm, total_of
 from plait.infer.gamma import FactorState, dot_mean, latent, sum_over_rows
 from plait.infer.members import Einsum, Indices, Use, numbered
@@ -242,7 +241,7 @@ class _TableTerm:
             self._steps[name] = self._step(name)
         group, step = self._steps[name]
         arrays = [self._operand(group, factors) for group in self.groups]
-        gradient = here(self.executor.sum(step, self.tree, arrays).gradients[0])
+        gradient = self.executor.sum(step, self.tree, arrays).gradients[0]
         return gradient if group.plain else layout.spread(self._spread_back(name, group, gradient, factors))
 
     def _step(self, name: str) -> tuple[_Group, Step]:

@@ -6,15 +6,13 @@ maximum is the row's `shift`, added back in the bound and under Bernoulli. Paddi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from plait.compile.layout import Layout
 from plait.execute import Executor
-from plait.execute.executor import Gradient, here
 from plait.execute.threads import LIGHT
-from plait.infer.away import Movable, RowShape, writable
 from plait.infer.rows import (
     dot_logs,
     dot_rows,
@@ -29,12 +27,24 @@ from plait.jit import WIDTH
 from plait.types import Array
 
 
+class RowShape(NamedTuple):
+    """The shape of a row, and whether L is kept divided by its maximum."""
+
+    real: int
+    pad: int
+    scaled: bool
+
+    @classmethod
+    def of(cls, layout: Layout) -> "RowShape":
+        """That of a factor."""
+        return cls(layout.real, layout.pad, layout.scaled)
+
+
 @dataclass
-class FactorState(Movable):
+class FactorState:
     """One factor while a fit runs; arrays are as stored and updated in place, by this module only.
 
     parameters: what it is made from, C and D of a posterior (VB), or Z of a point (EM, MAP, given), whose E = L = Z.
-    Where workers own its rows, these come here when they are looked at.
     """
 
     layout: Layout
@@ -147,9 +157,10 @@ def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
     return total
 
 
-def join(gradients: Sequence[Gradient], executor: Executor) -> Gradient:
-    """The sum of gradients, here; one that is alone stays where it is."""
-    return gradients[0] if len(gradients) == 1 else add_up([here(gradient) for gradient in gradients], executor)
+def writable(array: Array) -> Array:
+    """A contiguous, aligned array that numba knows by the same type as all others: a read-only one is copied."""
+    array = np.require(array, requirements=("C", "A"))
+    return array if array.flags.writeable else array.copy()
 
 
 def latent(layout: Layout, row: Array) -> Array:
@@ -195,7 +206,6 @@ def _made(layout: Layout, *parameters: Array) -> FactorState:
 
 def rescale(factor: FactorState, scale: float) -> None:
     """Multiply a factor by a constant, in place."""
-    factor.come_home()
     factor.parameters[-1][...] *= scale
     _follow(factor)
     factor.version += 1

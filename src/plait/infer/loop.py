@@ -1,12 +1,10 @@
 """The only loop: begin, look, stop or take the steps to the next state. What the steps are is in `steps`."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from plait.execute.owned import RowsLost
 from plait.infer.accelerate import Momentum
 from plait.infer.hyper import settled
 from plait.infer.problem import Problem
@@ -47,11 +45,6 @@ class Settings:
     late: frozenset[str] = frozenset()  # scales of evidence: they join, and priors stay, …
     join: int = 0  # … from this sweep on (docs/decisions/0020-sums.md)
 
-    @property
-    def leaves_rows(self) -> bool:
-        """Whether rows may be left with workers: nothing looks at all of them in each sweep."""
-        return not self.accelerate and not self.prune
-
 
 class Outcome(NamedTuple):
     """How the loop ended: the final state, and why."""
@@ -71,29 +64,18 @@ def run(problem: Problem, settings: Settings, watch: Watch, keep: Keep, begun: S
     """
     momentum = Momentum(begun.trail if begun else Trail()) if settings.accelerate else None
     place, steps = _begin(problem, settings, momentum, begun), _course(settings, momentum)
-    seen, said = -math.inf, cast(Stop | None, None)
     while True:
         place.began = time.perf_counter()
-        try:
-            place.hold()
-            if place.sweep > seen:  # else it was, before rows were lost
-                keep(place.state)
-                said, seen = watch(place.history[-1]), place.sweep
-            stop = (said if place.sweep == seen else None) or _stop(place, settings)
-            if stop:
-                return Outcome(place.state(), stop)
-            for step in steps:
-                step(place)
-        except RowsLost as error:
-            place.go_back(error)
-            place.count()
+        keep(place.state)
+        if stop := watch(place.history[-1]) or _stop(place, settings):
+            return Outcome(place.state(), stop)
+        for step in steps:
+            step(place)
 
 
 def _begin(problem: Problem, settings: Settings, momentum: Momentum | None, begun: State | None) -> Moment:
     """The place of a problem at its start, or of one that goes on."""
     began = time.perf_counter()
-    if settings.leaves_rows:
-        problem.release()
     if begun is None:
         problem.measure()
         place = Moment(problem, (), began=began)

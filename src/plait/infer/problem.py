@@ -1,6 +1,5 @@
 """A fit's working set: the relations' sums and the factors' state, and the terms of the bound that go with them."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -11,9 +10,8 @@ from numpy.typing import NDArray
 
 from plait.data.cells.trees import Forest
 from plait.execute import Executor
-from plait.execute.executor import Gradient
 from plait.infer.counts import Counted
-from plait.infer.gamma import FactorState, PriorTerms, Range, add_up, join, prior_terms, rescale
+from plait.infer.gamma import FactorState, PriorTerms, Range, add_up, prior_terms, rescale
 from plait.infer.prior import Prior
 from plait.infer.relation import Part, RelationSums
 from plait.infer.state import Kept, Record, State, Trail
@@ -138,28 +136,6 @@ class Problem:
         rates, divergences, exposed = list(self.rates), dict(self.divergences), dict(self.exposed)
         return State(factors, priors, rates, divergences, exposed, history, pause, trail, dict(self.learnt))
 
-    def release(self) -> None:
-        """Let workers own the rows of free factors that stand in one place only, whose updates need no other rows."""
-        uses = Counter(m.factor for relation in self.relations for term in relation.members for m in term)
-        passes = {name: len(r.counts.plan.passes) for r in self.relations if r.counts for name in r.names}
-        for name in self.free:
-            factor = self.factors[name]
-            factor.movable = uses[name] == 1 and passes.get(name) == 1 and factor.layout.pairs is None
-
-    @property
-    def is_away(self) -> bool:
-        """Whether workers own rows of any factor."""
-        return any(factor.away is not None for factor in self.factors.values())
-
-    def go_back(self, state: State) -> None:
-        """Put everything back to a state of this problem."""
-        for name, kept in state.factors.items():
-            old, self.factors[name] = self.factors[name], kept.factor()
-            self.factors[name].version, self.factors[name].movable = old.version + 1, old.movable
-        self.priors, self.learnt = dict(state.priors), dict(state.learnt)
-        self._ahead.clear()
-        self.recall(state)
-
     def recall(self, state: State) -> None:
         """Set what was computed on the way to a state; its factors and priors are this problem's already."""
         self.rates, self.divergences, self.exposed = list(state.rates), dict(state.divergences), dict(state.exposed)
@@ -200,7 +176,7 @@ class Problem:
         """One coordinate update: the factor's new posterior, its KL, and G of the terms it is the last of."""
         exposures = {n: self._exposure(n, name) for n, term in enumerate(self.terms) if name in term.uses}
         own = [c for c, relation in zip(counted, self.relations) if name in relation.names]
-        gradient = join([c.gradients[name] for c in own], self.executor)
+        gradient = add_up([c.gradients[name] for c in own], self.executor)
         extras = [c.extras[name] for c in own if name in c.extras]
         self.divergences[name] = self.settle(
             name, self._evidence(name, gradient, np.sum(extras, axis=0) if extras else None, exposures)
@@ -241,9 +217,7 @@ class Problem:
         known = self._ahead.pop(n, None) if self._first[n] == name else None
         return self.terms[n].exposed(name, self.factors) if known is None else known
 
-    def _evidence(
-        self, name: str, gradient: Gradient, extra: Array | None, exposures: Mapping[int, Array]
-    ) -> RowEvidence:
+    def _evidence(self, name: str, gradient: Array, extra: Array | None, exposures: Mapping[int, Array]) -> RowEvidence:
         """Gradient, counts beside it and all exposures of one factor, added up."""
         own = {n: exposure for n, exposure in exposures.items() if not self.terms[n].member(name).shared}
         once, twice = (

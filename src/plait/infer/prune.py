@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.execute.executor import here
 from plait.infer.counts import Counted
 from plait.infer.gamma import FactorState, posterior
 from plait.infer.prior import Prior
@@ -57,7 +56,7 @@ def component_counts(problem: Problem, counted: Sequence[Counted]) -> dict[str, 
                 if member.factor not in sums.gradients or not new:
                     continue
                 factor = problem.factors[member.factor]
-                stored = here(sums.gradients[member.factor]) * factor.geomean + sums.extras.get(member.factor, 0.0)
+                stored = sums.gradients[member.factor] * factor.geomean + sums.extras.get(member.factor, 0.0)
                 uses = min(other.uses[member.factor] for other in relation.terms if member.factor in other.uses)
                 inside = member.layout.unpack(stored) / uses
                 for n in new:

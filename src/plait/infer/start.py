@@ -36,7 +36,6 @@ def begin_vb(problem: Problem, dtype: np.dtype[Any]) -> Problem:
     """The problem whose points EM has warmed up, with posteriors around them, which take the points' place."""
     for name in problem.free:
         factor = problem.factors[name]
-        factor.come_home()
         become_posterior(factor, *parameters_around(factor.layout, factor.mean, dtype))
     return Problem(
         "vb",

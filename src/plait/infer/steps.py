@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from plait.errors import FitError
-from plait.execute.owned import HOLD, RowsLost
 from plait.infer import patience
 from plait.infer.accelerate import Momentum
 from plait.infer.counts import Counted
@@ -22,7 +21,6 @@ from plait.infer.prune import prune
 from plait.infer.start import begin_vb, match_totals
 from plait.infer.state import Record, State, Trail
 
-TRIES = 5  # to go on from the same state
 PRUNE_PAUSE = 10  # sweeps to wait after a refused removal
 LOOK = 10  # sweeps to the first choice of a likelihood's own numbers that needs all nonzeros
 
@@ -37,7 +35,6 @@ class Moment:
     pause: int = 0
     trail: Trail = field(default_factory=Trail)
     began: float = field(default_factory=time.perf_counter)
-    held: "Held | None" = None  # where to go back to, while rows are with workers who may be lost
 
     @property
     def sweep(self) -> int:
@@ -52,41 +49,6 @@ class Moment:
         """The counts of the state, all afresh."""
         self.counted = ()  # so that their arrays can be used again
         self.counted = self.problem.count()
-
-    def hold(self) -> None:
-        """Remember where to go back to, now and then, while workers own rows."""
-        if not self.problem.is_away:
-            self.held = None
-        elif self.held is None or self.held.is_old(self.problem, self.sweep):
-            self.held = Held(self.problem, self.state().copy())
-
-    def go_back(self, error: RowsLost) -> None:
-        """To the state that was held last; its counts are to be taken anew. Tried in vain too often, it is an error."""
-        if self.held is None or self.held.is_used_up(self.sweep):
-            raise error
-        state = self.held.state
-        self.problem, self.history, self.pause = self.held.problem, list(state.history), state.pause
-        self.problem.go_back(state)
-
-
-@dataclass
-class Held:
-    """A state of a problem, in arrays of its own; how far one came from it before rows were lost, and how often."""
-
-    problem: Problem
-    state: State
-    reached: float = math.inf
-    tries: int = 0
-
-    def is_old(self, problem: Problem, sweep: int) -> bool:
-        """Whether it is time for another one: after many sweeps, or where one was when rows were lost."""
-        begun = self.state.history[-1].sweep
-        return self.problem is not problem or sweep - begun >= HOLD or begun < self.reached <= sweep
-
-    def is_used_up(self, sweep: int) -> bool:
-        """Whether one went back to it too often without getting any further; rows were lost after a sweep."""
-        self.tries, self.reached = self.tries + 1 if sweep == self.reached else 1, sweep
-        return self.tries > TRIES
 
 
 Move = Callable[[Moment], None]

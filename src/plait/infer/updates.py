@@ -1,16 +1,14 @@
 """Updates of factors: new posteriors or points of their rows from what the data say, and their part of the bound."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, psi, xlogy
 
 from plait.execute import Executor
-from plait.execute.executor import Gradient, here
-from plait.infer.away import RowShape, change_points, change_vb, writable
-from plait.infer.gamma import FLAT, NONE, FactorState, PriorTerms, Range, in_range, prior_terms
+from plait.infer.gamma import FLAT, NONE, FactorState, PriorTerms, Range, RowShape, in_range, prior_terms, writable
 from plait.infer.rows import (
     density_rows,
     kl_rows,
@@ -30,41 +28,31 @@ class RowEvidence:
     twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
     """
 
-    gradient: Gradient
+    gradient: Array
     extra: Array | None
     exposure: Array  # (rows or 1) × (columns or 1)
     twice: Array | None = None
 
-    def stays_away(self, factor: FactorState, prior: PriorTerms) -> bool:
-        """Whether workers have the gradient, and need nothing else that differs from row to row; else all come home."""
-        alike = all(len(array) == 1 for array in (self.exposure, *prior))
-        factor.movable = factor.movable and alike and self.extra is None and self.twice is None
-        return factor.movable and not isinstance(self.gradient, np.ndarray)
-
     def joined(self, factor: FactorState, A: Array, rate: Array, executor: Executor) -> "RowEvidence":
-        """The same for an update here, with one exposure, by which the plain one is that of a factor standing twice."""
-        factor.come_home()
-        gradient = here(self.gradient)
+        """The same with one exposure, by which the plain update is that of a factor standing twice."""
         if self.twice is None:
-            return replace(self, gradient=gradient)
+            return self
         whole, extra = np.zeros(factor.geomean.shape), NONE if self.extra is None else self.extra
         exposure, twice = writable(self.exposure), writable(self.twice)
-        arrays = gradient, extra, exposure, twice, writable(A), rate, factor.mean, factor.geomean, whole
+        arrays = self.gradient, extra, exposure, twice, writable(A), rate, factor.mean, factor.geomean, whole
 
         def work(lo: int, hi: int) -> float:
             rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
             return 0.0
 
         executor.rows(work, *factor.geomean.shape)
-        return RowEvidence(gradient, self.extra, whole)
+        return RowEvidence(self.gradient, self.extra, whole)
 
 
 def update_vb(
     factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor, rows: Range | None = None
 ) -> float:
     """C = A + counts, D = 1/(A/B + exposure) in place, of all rows or of some; returns their −KL(posterior ‖ prior)."""
-    if evidence.stays_away(factor, prior):
-        return factor.change_there(evidence.gradient, change_vb, evidence.exposure, *prior)
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = *inputs, *factor.parameters, *factor.derived
 
@@ -79,8 +67,6 @@ def update_map(
     factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor, rows: Range | None = None
 ) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
-    if evidence.stays_away(factor, prior):
-        return factor.change_there(evidence.gradient, change_points, evidence.exposure, *prior)
     evidence = evidence.joined(factor, prior[0] - 1.0, prior[1], executor)
     arrays = *_inputs(factor, evidence, prior[:2]), *factor.parameters, *factor.derived
     density = _density(factor, prior)
@@ -96,9 +82,6 @@ def update_map(
 def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, rows: Range | None = None) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
     flat = prior_terms(*FLAT)[:2]
-    if evidence.stays_away(factor, flat):
-        factor.change_there(evidence.gradient, change_points, evidence.exposure, *flat)
-        return
     inputs = _inputs(factor, evidence.joined(factor, NONE, flat[1], executor), flat)
     arrays = *inputs, *factor.parameters, *factor.derived
 
@@ -111,7 +94,7 @@ def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, ro
 
 
 def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
-    """Let a factor follow its C and D, which were changed in place, here; returns −KL(posterior ‖ prior)."""
+    """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
     prior = prior_terms(A, B, executor)
     arrays = *RowShape.of(factor.layout), *prior, *factor.parameters, *factor.derived
 

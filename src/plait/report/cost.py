@@ -42,8 +42,6 @@ class Cost:
         buffers = [plan.buffer_bytes(number) for plan in plans for number in range(len(plan.passes))]
         held, factors = _held(data), _sizes(problem, problem.factors)
         trees = _trees(problem, data)
-        if task.loop.leaves_rows:
-            problem.release()
         seconds = _seconds(problem) if measure else None
         work = 0 if seconds is not None else max(buffers, default=0)
         more = arrays_held(problem.method, task.loop.accelerate) - ARRAYS
