@@ -91,7 +91,7 @@ def test_a_cluster_of_machines_like_this_one_is_foretold(world):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [("--dask 8 --no-time", "--dask foretells from a measured sweep"), ("--dask 0", "--dask is 0")],
+    [("--dask 8 --no-time", "--dask needs a measured sweep"), ("--dask 0", "--dask is 0")],
 )
 def test_a_forecast_that_cannot_be_is_refused(options, said, world):
     result = world.plait(f"check model.toml {options}")

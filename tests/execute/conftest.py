@@ -1,23 +1,37 @@
-"""A real cluster for tests: workers in processes of their own."""
+"""Real clusters for tests: workers in processes of their own, which can be killed, or on threads of this process."""
 
 import logging
 
 import pytest
 
 
+def _cluster(**settings):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed: make setup")
+    common = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    return distributed.LocalCluster(**common, **settings)
+
+
+def _client(cluster):
+    from distributed import Client
+
+    return Client(cluster, set_as_default=False)
+
+
 @pytest.fixture(scope="module")
 def workers():
     """A cluster of one worker with one thread, to begin with."""
-    distributed = pytest.importorskip("distributed", reason="distributed is not installed: make setup")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
-    ) as cluster:
+    with _cluster(n_workers=1, processes=True) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def client(workers):
-    from distributed import Client
+    with _client(workers) as client:
+        yield client
 
-    with Client(workers, set_as_default=False) as client:
+
+@pytest.fixture(scope="module")
+def quick():
+    """A client of two workers in this process, which still send each other bytes."""
+    with _cluster(n_workers=2, processes=False, protocol="tcp://") as cluster, _client(cluster) as client:
         yield client

@@ -1,10 +1,8 @@
 """What happens to a real cluster in tests: workers come and go."""
 
-import os
-import signal
 import time
 
-from plait.execute.cluster import Cluster
+from plait.execute import Dask
 
 
 def scale(workers, client, count):
@@ -16,21 +14,15 @@ def scale(workers, client, count):
         time.sleep(0.05)
 
 
-def kill(client, count=1):
-    """Kill some workers by their process ids."""
-    for pid in list(client.run(os.getpid).values())[:count]:
-        os.kill(pid, signal.SIGKILL)
-
-
 def in_the_middle(monkeypatch, number, event):
-    """Let something happen once the tasks of a sum or of a change are sent, before they are answered."""
-    collect, calls = Cluster.collect, [0]
+    """Let something happen once the tasks of a sum are sent, before they are answered."""
+    gather, calls = Dask._gather, [0]
 
-    def interrupted(self, goals):
+    def interrupted(self, tasks):
         calls[0] += 1
         if calls[0] == number:
             event()
-        return collect(self, goals)
+        return gather(self, tasks)
 
-    monkeypatch.setattr(Cluster, "collect", interrupted)
+    monkeypatch.setattr(Dask, "_gather", interrupted)
     return calls

@@ -1,4 +1,4 @@
-"""The arithmetic of what a sweep on a cluster is foretold to cost."""
+"""The arithmetic of a forecast for a cluster."""
 
 import math
 
@@ -6,48 +6,47 @@ import numpy as np
 import pytest
 
 import plait
-from plait.execute import Threads
-from plait.execute.cost import Network, Sum, Watched, foretell
-from plait.execute.dask import HERE
-from plait.execute.passing import WIDE
+from plait.execute import Threads, cost
+from plait.execute.cost import Sum, Watched, forecast
+from plait.execute.dask import HERE, JOIN_BYTES
 
-NETWORK = Network(latency=0.01, task=0.001, bandwidth=1e9)
 LARGE = Sum(HERE, 8, 64, 6.4, 1_000_000, 2_000_000, 100_000, 200_000)
 
 
 def test_a_sum_is_computed_by_all_threads_as_far_as_there_are_leaves():
-    assert foretell([LARGE], 0.0, 2, 4, NETWORK, 1).computing == pytest.approx(6.4 / 8)
-    assert foretell([LARGE], 0.0, 64, 4, NETWORK, 1).computing == pytest.approx(6.4 / 64)
+    assert forecast([LARGE], 0.0, 2, 4, 1).computing == pytest.approx(6.4 / 8)
+    assert forecast([LARGE], 0.0, 64, 4, 1).computing == pytest.approx(6.4 / 64)
 
 
 def test_rows_with_the_root_index_travel_once_and_shared_ones_from_peer_to_peer():
-    found = foretell([LARGE], 0.0, 8, 1, NETWORK, 1)
+    found = forecast([LARGE], 0.0, 8, 1, 1)
     assert found.sending == pytest.approx(3e-3 + (100_000 * (1 + 3) + 200_000 * 16) / 1e9)
 
 
 def test_large_sums_are_joined_on_the_way():
-    wide = Sum(HERE, 8, 64, 6.4, 0, 0, 0, WIDE)
-    assert foretell([wide], 0.0, 8, 1, NETWORK, 1).sending == pytest.approx(WIDE * 4 / 1e9)
+    wide = Sum(HERE, 8, 64, 6.4, 0, 0, 0, JOIN_BYTES)
+    assert forecast([wide], 0.0, 8, 1, 1).sending == pytest.approx(JOIN_BYTES * 4 / 1e9)
 
 
 def test_waiting_grows_with_the_tasks():
-    assert foretell([LARGE], 0.0, 8, 1, NETWORK, 1).waiting == pytest.approx(0.01 + 16 * 0.001)
-    assert foretell([LARGE] * 3, 0.0, 512, 1, NETWORK, 1).waiting == pytest.approx(3 * (0.01 + 64 * 0.001))
+    wait, task = cost.WAIT_SECONDS, cost.TASK_SECONDS
+    assert forecast([LARGE], 0.0, 8, 1, 1).waiting == pytest.approx(wait + 16 * task)
+    assert forecast([LARGE] * 3, 0.0, 512, 1, 1).waiting == pytest.approx(3 * (wait + 64 * task))
 
 
 def test_a_small_sum_stays_here():
     small = Sum(100, 8, 2, 0.2, 1, 1, 1, 1)
-    found = foretell([small], 0.5, 8, 4, NETWORK, 4)
+    found = forecast([small], 0.5, 8, 4, 4)
     assert (found.computing, found.sending, found.waiting) == (0.1, 0.0, 0.0)
     assert found.seconds == found.here == 0.6
     assert not found.pays
 
 
 def test_a_cluster_pays_where_sums_are_long_and_not_where_rows_are_many():
-    assert foretell([LARGE], 0.01, 8, 1, NETWORK, 1).pays
+    assert forecast([LARGE], 0.01, 8, 1, 1).pays
     many_rows = Sum(HERE, 8, 64, 6.4, 4_000_000_000, 4_000_000_000, 0, 0)
-    assert not foretell([many_rows], 0.01, 8, 1, NETWORK, 1).pays
-    assert not foretell([LARGE], 60.0, 8, 1, NETWORK, 1).pays
+    assert not forecast([many_rows], 0.01, 8, 1, 1).pays
+    assert not forecast([LARGE], 60.0, 8, 1, 1).pays
 
 
 def test_what_a_sweep_is_made_of_is_watched_without_changing_a_bit():

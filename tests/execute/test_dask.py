@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app
-from plait.execute import Dask, Threads, cluster, passing
-from plait.execute.cluster import Cluster, differences
-from plait.execute.parts import TableSlice, TreePart
+from plait.execute import Dask, Threads
+from plait.execute import dask as driver
+from plait.execute.dask import differences
+from plait.execute.remote import LinksInMemory, LinksOnDisk
 from tests.bits import digest
 from tests.execute.local import in_the_middle, scale
 
@@ -64,14 +65,14 @@ def test_any_number_of_workers_gives_the_bits_of_threads(count, workers, client,
 
 def test_sums_joined_by_workers_have_the_bits_of_threads(workers, client, data, expected, monkeypatch):
     scale(workers, client, 2)
-    monkeypatch.setattr(passing, "WIDE", 0)
+    monkeypatch.setattr(driver, "JOIN_BYTES", 0)
     assert fit(data, client, sweeps=6) == expected
 
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_worker_killed_in_the_middle_changes_no_bit(wide, workers, client, data, expected, monkeypatch):
     scale(workers, client, 2)
-    monkeypatch.setattr(passing, "WIDE", 0 if wide else 1 << 40)
+    monkeypatch.setattr(driver, "JOIN_BYTES", 0 if wide else 1 << 40)
     pids = client.run(os.getpid)
     calls = in_the_middle(monkeypatch, 7, lambda: os.kill(next(iter(pids.values())), signal.SIGKILL))
     assert fit(data, client) == expected
@@ -81,16 +82,27 @@ def test_a_worker_killed_in_the_middle_changes_no_bit(wide, workers, client, dat
 
 def test_a_worker_added_in_the_middle_changes_no_bit_and_gets_its_share(workers, client, data, expected, monkeypatch):
     scale(workers, client, 1)
-    first, owners, submit = set(client.nthreads()), set(), Cluster.submit
+    first, owners, place = set(client.nthreads()), set(), Dask._place
 
-    def recorded(self, function, given, workers):
-        owners.update(workers)
-        return submit(self, function, given, workers)
+    def recorded(self, table, **more):
+        found = place(self, table, **more)
+        owners.update(run.worker for run in found)
+        return found
 
-    monkeypatch.setattr(Cluster, "submit", recorded)
+    monkeypatch.setattr(Dask, "_place", recorded)
     in_the_middle(monkeypatch, 7, lambda: scale(workers, client, 2))
     assert fit(data, client) == expected
     assert owners - first
+
+
+def test_workers_that_are_always_lost_end_the_sum_with_a_cure(workers, client, data, monkeypatch):
+    def lose(self, tasks):
+        raise OSError("no answer")
+
+    monkeypatch.setattr(Dask, "_gather", lose)
+    with pytest.raises(plait.FitError, match=r"lost 5 times in a row .*no answer") as told:
+        fit(data, client)
+    assert "checkpoint" in told.value.cure
 
 
 def test_an_ensemble_in_turn_has_the_bits_of_threads(workers, client, data):
@@ -98,27 +110,44 @@ def test_an_ensemble_in_turn_has_the_bits_of_threads(workers, client, data):
     assert fit(data, client, **some) == digest(plait.fit(MODEL, data, threads=1, **SETTINGS | some))
 
 
-def test_workers_read_blocks_themselves(workers, client, tmp_path, monkeypatch):
-    """A folder is known by its path, also to a worker that is at work elsewhere."""
+def counted_pairs():
     rng = np.random.default_rng(2)
     i, j = np.unravel_index(rng.choice(400 * 60, 12_000, replace=False), (400, 60))
-    table = pl.DataFrame({"i": i, "j": j, "value": rng.poisson(1.0, len(i)) + 1})
+    return pl.DataFrame({"i": i, "j": j, "value": rng.poisson(1.0, len(i)) + 1})
+
+
+def test_workers_read_blocks_themselves(workers, client, tmp_path, monkeypatch):
+    """A folder is known by its path, also to a worker that is at work elsewhere."""
+    table = counted_pairs()
     model, some = plait.Model("X[i,j] = A[i,r] B[j,r]"), {"rank": 3, "seed": 0, "sweeps": 3, "progress": False}
     monkeypatch.chdir(tmp_path)
     plait.pack(model, {"X": plait.Relation(table, observed="listed")}, "X.blocks")
-    parts = []
+    sent, scatter = [], Dask._scatter
     monkeypatch.setattr(
-        Cluster, "send", lambda self, things, send=Cluster.send: parts.extend(things) or send(self, things)
+        Dask, "_scatter", lambda self, things: sent.extend(thing for _, thing in things) or scatter(self, things)
     )
     with Dask(client, threads=1, here=0) as dask:
         two = plait.fit(model, "X.blocks", executor=dask, **some)
     one = plait.fit(model, {"X": plait.Relation(table, observed="listed")}, threads=1, **some)
     assert digest(one) == digest(two)
-    kinds = {type(thing) for thing, _ in parts}
-    assert TableSlice in kinds
-    assert TreePart not in kinds
-    rows = [len(thing) for thing, _ in parts if isinstance(thing, np.ndarray)]
+    kinds = {type(thing) for thing in sent}
+    assert LinksOnDisk in kinds
+    assert LinksInMemory not in kinds
+    rows = [len(array) for thing in sent if isinstance(thing, dict) for array in thing.values()]
     assert max(rows) < 400  # those of a run only
+
+
+def test_blocks_that_a_worker_does_not_see_are_named(workers, client, tmp_path):
+    """Workers read blocks when they sum: a folder that goes away in the middle is an error at once."""
+    model, folder = plait.Model("X[i,j] = A[i,r] B[j,r]"), tmp_path / "X.blocks"
+    plait.pack(model, {"X": plait.Relation(counted_pairs(), observed="listed")}, folder)
+
+    def hide(record):
+        if record.sweep == 1:
+            folder.rename(tmp_path / "hidden")
+
+    with Dask(client, threads=1, here=0) as dask, pytest.raises(plait.PlaitError, match="X\\.blocks"):
+        plait.fit(model, folder, executor=dask, rank=2, seed=0, sweeps=3, start="random", progress=hide)
 
 
 # --- what cannot be
@@ -133,7 +162,7 @@ def test_no_worker_for_long_ends_the_fit_with_a_cure(workers, client, data):
 
 
 def test_what_a_task_raises_is_told_and_not_tried_again(workers, client, data, monkeypatch):
-    monkeypatch.setattr(passing, "sum_run", _fail)
+    monkeypatch.setattr(driver, "sum_leaves", _fail)
     with pytest.raises(plait.FitError, match="a sum failed on a Dask worker: ZeroDivisionError"):
         fit(data, client)
 
@@ -143,7 +172,7 @@ def _fail(*given):
 
 
 def test_an_address_without_a_scheduler_is_refused(monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT", 0.3)
+    monkeypatch.setattr(driver, "CONNECT_SECONDS", 0.3)
     with pytest.raises(plait.SettingError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'") as told:
         Dask("tcp://127.0.0.1:9")
     assert "dask scheduler" in told.value.cure
@@ -164,7 +193,7 @@ def test_without_distributed_it_says_what_to_install(monkeypatch):
 def test_an_address_is_enough_and_its_client_is_closed(workers, data, expected):
     with Dask(workers.scheduler_address, threads=1, here=0) as dask:
         assert digest(plait.fit(MODEL, data, executor=dask, **SETTINGS)) == expected
-    assert dask.cluster.client.status == "closed"
+    assert dask.client.status == "closed"
 
 
 def test_importing_plait_does_not_import_distributed():
@@ -176,11 +205,11 @@ def test_importing_plait_does_not_import_distributed():
 
 
 def test_other_versions_on_workers_are_said_once(workers, client, monkeypatch):
-    here = cluster.describe_machine()
+    here = driver.describe_machine()
     monkeypatch.setattr(client, "run", lambda *_, workers, **__: {one: here | {"numba": "0.1"} for one in workers})
     with pytest.warns(plait.UnlikeWorkersWarning, match=f"numba is {here['numba']} here and 0.1 on . Dask worker"):
         dask = Dask(client, threads=1)
-    dask.cluster.workers()  # it was said
+    dask.workers()  # it was said
 
 
 def test_a_worker_without_plait_is_named(workers, client, monkeypatch):
@@ -299,7 +328,7 @@ def test_plait_check_asks_a_cluster_what_it_would_cost(workers, folder):
 
 
 def test_an_address_that_is_wrong_is_a_users_mistake(folder, monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT", 0.3)
+    monkeypatch.setattr(driver, "CONNECT_SECONDS", 0.3)
     done = CliRunner().invoke(app, ["fit", "model.toml", "-o", "run", "--dask", "tcp://127.0.0.1:9"])
     assert done.exit_code == 2
     assert "no Dask scheduler at 'tcp://127.0.0.1:9'" in done.stderr

@@ -1,5 +1,6 @@
-"""Runs of leaves that travel give the same bits as threads, whatever is lost on the way; without a cluster."""
+"""Sums on Dask workers have the bits of threads, for every equation; what is sent, and which worker keeps what."""
 
+import gc
 import pickle
 from dataclasses import replace
 
@@ -7,14 +8,11 @@ import numpy as np
 import pytest
 
 from plait.data.cells.trees import Piece
-from plait.errors import FitError
-from plait.execute import Dask, Threads, passing
+from plait.execute import Dask, Threads, dask
+from plait.execute.dask import RUNS_PER_THREAD, assign, cut_runs
 from plait.execute.joining import runs
-from plait.execute.mail import KEPT
-from plait.execute.parts import Span, TableSlice, part_of, span_of
-from plait.execute.placing import EACH, Placement, assign
+from plait.execute.remote import LinksInMemory, LinksOnDisk
 from tests.compile.cases import Case, Equation, equations, seeded
-from tests.execute.pretended import Pretended
 from tests.finely import cut_finely
 
 EQUATIONS = equations()
@@ -24,6 +22,22 @@ MATRIX = replace(Equation.read("X[i,j] = A[i,r] B[j,r]"), sizes={"i": 40, "j": 3
 @pytest.fixture
 def finely(monkeypatch):
     cut_finely(monkeypatch, 9)
+
+
+@pytest.fixture
+def executor(quick):
+    with Dask(quick, threads=1, here=0) as executor:
+        yield executor
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What is sent to workers."""
+    found, scatter = [], Dask._scatter
+    monkeypatch.setattr(
+        Dask, "_scatter", lambda self, things: found.extend(thing for _, thing in things) or scatter(self, things)
+    )
+    return found
 
 
 def every(equation):
@@ -44,75 +58,65 @@ def assert_same_bits(one, other):
         np.testing.assert_array_equal(getattr(one, word), getattr(other, word))
 
 
-def over(case, cluster, tree=None):
-    return Dask(cluster, threads=1, here=0).sum(case.step, tree or case.tree(), case.arrays, case.state)
-
-
 # --- the same bits
 
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", EQUATIONS)
-def test_workers_give_the_bits_of_threads_for_every_equation(name, finely):
+def test_workers_give_the_bits_of_threads_for_every_equation(name, finely, executor):
     equation = EQUATIONS[name]
     case = drawn(equation, order=equation.plan("poisson", 400, 1).passes[0].order)
-    one = case.sum(Threads(1))
-    for workers in (1, 2, 3):
-        assert_same_bits(over(case, Pretended(workers)), one)
+    assert_same_bits(case.sum(executor), case.sum(Threads(1)))
 
 
 @pytest.mark.parametrize(("kind", "order"), [("negbin", "ij"), ("linear", "ji"), ("bernoulli", "ji")])
-def test_other_likelihoods_and_roots_give_the_bits_of_threads(kind, order, finely):
+def test_other_likelihoods_and_roots_give_the_bits_of_threads(kind, order, finely, executor):
     case = drawn(MATRIX, kind, order)
-    assert_same_bits(over(case, Pretended(3)), case.sum(Threads(1)))
+    assert_same_bits(case.sum(executor), case.sum(Threads(1)))
 
 
-def test_floats_give_the_bits_of_threads(finely):
+def test_floats_give_the_bits_of_threads(finely, executor):
     case = drawn(MATRIX)
     case = replace(case, arrays=[array.astype(np.float32) for array in case.arrays])
-    assert_same_bits(over(case, Pretended(2)), case.sum(Threads(1)))
+    assert_same_bits(case.sum(executor), case.sum(Threads(1)))
 
 
 @pytest.mark.parametrize("order", ["ijk", "jik", "kji"])
-def test_a_root_row_cut_between_runs_gives_the_bits_of_threads(order, finely):
-    """Also of factors whose rows of one root row lie apart: in the order jik those of H are."""
+def test_a_root_row_cut_between_runs_gives_the_bits_of_threads(order, finely, executor):
+    """Also of factors whose rows of one root row lie apart: in the order jik those of H do."""
     equation = replace(Equation.read("X[i,j,k] = H[i,j,r] C[k,r]"), sizes={"i": 10, "j": 11, "k": 12})
     case = drawn(equation, order=tuple(order), count=1000)
     keep = (case.cells[:, "ijk".index(order[0])] == 4) | (np.arange(len(case.cells)) % 7 == 0)
     case = replace(case, cells=case.cells[keep], entries=case.entries[keep])
     leaves = case.tree().leaves
-    firsts = [run.lo for run in Placement.of(case.tree(), 2).runs[1:]]
+    firsts = [run.lo for run in cut_runs(case.tree(), RUNS_PER_THREAD * 2)[1:]]
     assert any(leaves[lo].inside and leaves[lo - 1].lo == leaves[lo].lo for lo in firsts)
-    for workers in (1, 2, 3):
-        assert_same_bits(over(case, Pretended(workers)), case.sum(Threads(1)))
+    assert_same_bits(case.sum(executor), case.sum(Threads(1)))
 
 
-def test_rare_entries_keep_their_cells(finely):
+def test_rare_entries_keep_their_cells(finely, executor):
     case = drawn(MATRIX)
     tiny = case.arrays[0].copy()
     tiny[7:20] *= 1e-200
     case = replace(case, arrays=[tiny, case.arrays[1] * 1e-150])
-    one, two = case.sum(Threads(1)), over(case, Pretended(2))
+    one = case.sum(Threads(1))
     assert 0 < len(one.rare_entries) < len(case.entries)
-    assert_same_bits(two, one)
+    assert_same_bits(case.sum(executor), one)
 
 
-def test_sums_joined_by_workers_have_the_same_bits(finely, monkeypatch):
-    monkeypatch.setattr(passing, "WIDE", 0)
+def test_sums_joined_by_workers_have_the_same_bits(finely, executor, monkeypatch):
+    monkeypatch.setattr(dask, "JOIN_BYTES", 0)
+    monkeypatch.setattr(dask, "Joined", None)  # of this process
     case = drawn(MATRIX)
-    for workers in (1, 2, 3):
-        cluster = Pretended(workers)
-        assert_same_bits(over(case, cluster), case.sum(Threads(1)))
-        assert cluster.tasks > len(Placement.of(case.tree(), workers).runs)
+    assert_same_bits(case.sum(executor), case.sum(Threads(1)))
 
 
-def test_a_table_that_workers_read_themselves_is_summed_without_being_sent(finely):
+def test_a_table_that_workers_read_themselves_is_summed_without_being_sent(finely, executor, sent):
     case = drawn(MATRIX)
-    table = OnDisk(case.tree())
-    cluster = Pretended(2)
-    stats = Dask(cluster, threads=1, here=0).sum(case.step, table, case.arrays, case.state)
+    stats = executor.sum(case.step, OnDisk(case.tree()), case.arrays, case.state)
     assert_same_bits(stats, case.sum(Threads(1)))
-    assert any(isinstance(thing, TableSlice) for thing, _ in cluster.sent)
+    assert any(isinstance(thing, LinksOnDisk) for thing in sent)
+    assert not any(isinstance(thing, LinksInMemory) for thing in sent)
 
 
 FOLDERS = {}
@@ -124,124 +128,79 @@ class OnDisk:
     def __init__(self, tree):
         self.name = f"folder {len(FOLDERS)}"
         FOLDERS[self.name] = tree
-        self.order, self.types, self.leaf_count, self.count = tree.order, tree.types, tree.leaf_count, len(tree)
+        self.order, self.sizes, self.types, self.leaf_count = tree.order, tree.sizes, tree.types, tree.leaf_count
 
     def __len__(self):
-        return self.count
+        return len(FOLDERS[self.name])
+
+    def extents(self):
+        return FOLDERS[self.name].extents()
 
     def walk(self, lo=0, hi=None):
         return (Piece(p.number, p.tree, p.leaf) for p in FOLDERS[self.name].walk(lo, hi))
 
 
-# --- workers lost and added
+# --- what is sent
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_lost_workers_change_no_bit(wide, finely, monkeypatch):
-    monkeypatch.setattr(passing, "WIDE", 0 if wide else 1 << 40)
+def test_links_are_sent_once(finely, executor, sent):
     case = drawn(MATRIX)
-    one, tree, cluster = case.sum(Threads(1)), case.tree(), Pretended(3, loses=0.05, seed=1)
-    dask = Dask(cluster, threads=1, here=0)
-    for _ in range(30):
-        assert_same_bits(dask.sum(case.step, tree, case.arrays, case.state), one)
-    assert cluster.killed > 10
+    tree = case.tree()
+    for _ in range(3):
+        executor.sum(case.step, tree, case.arrays, case.state)
+    links = [thing for thing in sent if isinstance(thing, LinksInMemory)]
+    assert len(links) == len(cut_runs(tree, RUNS_PER_THREAD * 2))
+    assert sum(len(part) for one in links for part, _ in one.parts) == len(tree)
 
 
-def test_workers_that_are_always_lost_end_the_sum_with_a_cure(finely):
+def test_only_rows_of_a_run_are_sent_of_an_operand_with_the_root_index(finely, executor, sent):
     case = drawn(MATRIX)
-    with pytest.raises(FitError, match="5 times in a row") as told:
-        over(case, Pretended(1, loses=1.0))
-    assert "checkpoint" in told.value.cure
+    case.sum(executor)
+    operands = [thing for thing in sent if isinstance(thing, dict)]
+    rows = [len(thing[0]) for thing in operands if 0 in thing]
+    assert len(rows) >= RUNS_PER_THREAD * 2
+    assert sum(rows) <= 40 + len(rows)  # a root row that is cut belongs to two runs
+    assert [len(thing[1]) for thing in operands if 1 in thing] == [30]
 
 
-def test_a_worker_that_joins_gets_its_share(finely):
-    case, cluster = drawn(MATRIX), Pretended(2)
-    dask, tree = Dask(cluster, threads=1, here=0), case.tree()
-    dask.sum(case.step, tree, case.arrays, case.state)
-    cluster.add("w9")
-    assert_same_bits(dask.sum(case.step, tree, case.arrays, case.state), case.sum(Threads(1)))
-    ((_, placement),) = dask._placed.values()
-    owned = [run.worker for run in placement.runs]
-    assert len(owned) >= 3 * EACH
-    assert owned.count("w9") >= len(owned) // 4
-
-
-# --- what travels
-
-
-def test_data_are_sent_once_and_arrays_only_when_they_change(finely):
-    case, cluster = drawn(MATRIX), Pretended(2)
-    dask, tree = Dask(cluster, threads=1, here=0), case.tree()
-    dask.sum(case.step, tree, case.arrays, case.state)
-    count = len(Placement.of(tree, 2).runs)
-    assert len(cluster.sent) == count + count + 1  # data, rows of A, B
-    cluster.sent.clear()
-    dask.sum(case.step, tree, case.arrays, case.state)
-    assert not cluster.sent
-    case.arrays[1][3] *= 0.5  # in place, as updates are
-    assert_same_bits(dask.sum(case.step, tree, case.arrays, case.state), case.sum(Threads(1)))
-    assert len(cluster.sent) == 1
-
-
-def test_only_rows_of_a_run_travel_of_an_operand_with_the_root_index(finely):
-    case, cluster = drawn(MATRIX), Pretended(2)
-    over(case, cluster)
-    rows = [thing for thing, _ in cluster.sent if isinstance(thing, np.ndarray) and len(thing) != 30]
-    assert sum(map(len, rows)) <= 40 + len(rows)
-    assert max(map(len, rows)) < 20
-
-
-def test_a_part_holds_no_more_than_its_leaves(finely):
+def test_links_of_a_run_hold_no_more_than_its_leaves(finely):
     tree = drawn(MATRIX).tree()
-    count = tree.leaf_count
-    parts = [part_of(tree, lo, min(lo + 4, count)) for lo in range(0, count, 4)]
-    assert sum(len(part.tree) for part in parts) == len(tree)
-    back = pickle.loads(pickle.dumps(parts[1]))
-    assert [piece.number for piece in back.walk()] == [4, 5, 6, 7]
-    assert back.tree.types == tree.types
-    assert span_of(tree, 0, count) == Span(int(tree.rows[0][0]), int(tree.rows[0][-1]) + 1, 40)
+    links = pickle.loads(pickle.dumps(LinksInMemory(tree, 4, 8)))
+    assert [piece.number for piece in links.walk()] == [0, 1, 2, 3]
+    assert sum(len(part) for part, _ in links.parts) == sum(tree.length(leaf) for leaf in tree.leaves[4:8])
+    assert {part.types for part, _ in links.parts} == {tree.types}
 
 
-def test_arrays_that_no_sum_needs_are_let_go(finely):
-    case, cluster = drawn(MATRIX), Pretended(1)
-    dask, tree = Dask(cluster, threads=1, here=0), case.tree()
-    kept = []
-    for _ in range(3 * KEPT):
-        kept.append([array.copy() for array in case.arrays])
-        dask.sum(case.step, tree, kept[-1], case.state)
-    assert len(dask._mail._letters) <= (KEPT + 1) * (len(Placement.of(tree, 1).runs) + 1)
-
-
-def test_data_of_a_table_that_is_gone_are_let_go(finely):
+def test_links_of_a_table_that_is_gone_are_released(finely, executor, quick):
     case = drawn(MATRIX)
-    dask, tree = Dask(Pretended(1), threads=1, here=0), case.tree()
-    dask.sum(case.step, tree, case.arrays, case.state)
-    assert len(dask._placed) == 1
+    tree = case.tree()
+    executor.sum(case.step, tree, case.arrays, case.state)
+    assert len(executor._runs) == 1
     del tree
-    assert not dask._placed
+    gc.collect()
+    assert not executor._runs
 
 
-def test_sums_too_small_to_travel_stay_here():
-    case, cluster = drawn(MATRIX), Pretended(1)
-    stats = Dask(cluster, threads=1).sum(case.step, case.tree(), case.arrays, case.state)
-    assert_same_bits(stats, case.sum(Threads(1)))
-    assert not cluster.sent
+def test_sums_too_small_to_travel_stay_here(quick, sent):
+    case = drawn(MATRIX)
+    assert_same_bits(case.sum(Dask(quick, threads=1)), case.sum(Threads(1)))
+    assert not sent
 
 
-# --- who owns what
+# --- which worker keeps what
 
 
 def test_owners_keep_what_they_have_up_to_a_fair_share():
-    first = assign([None] * 8, {"a": 1, "b": 1})
+    first = assign([""] * 8, {"a": 1, "b": 1})
     assert first == [*"aaaabbbb"]
     assert assign(first, {"a": 1, "b": 1, "c": 1}) == [*"aaacbbbc"]
     assert assign(first, {"b": 1, "d": 1}) == [*"ddddbbbb"]
-    assert assign([None] * 6, {"a": 2, "b": 1}) == [*"aaaabb"]
+    assert assign([""] * 6, {"a": 2, "b": 1}) == [*"aaaabb"]
 
 
 def test_there_are_no_more_runs_than_leaves(finely):
     tree = drawn(MATRIX).tree()
-    assert len(Placement.of(tree, 1000).runs) == tree.leaf_count
+    assert len(cut_runs(tree, 1000)) == tree.leaf_count
 
 
 def test_there_are_as_many_runs_as_are_asked_for():

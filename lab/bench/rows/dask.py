@@ -25,8 +25,7 @@ from lab.harness.running import Done, Row
 from plait.compile.step import padded
 from plait.data.cells.leaves import leaf_size
 from plait.execute import Dask, Executor, Threads
-from plait.execute.cluster import Cluster
-from plait.execute.cost import Network, Sum, foretell
+from plait.execute.cost import Sum, forecast
 from plait.fitting.begin import prepare
 from plait.fitting.options import Options
 from plait.infer.problem import Problem
@@ -202,22 +201,22 @@ def _incoming(client: "Client") -> int:
 @contextmanager
 def _counted(here: dict[str, int]) -> Iterator[None]:
     """Add up the bytes that this process sends to workers, and those that it has from them."""
-    send, results = Cluster.send, Cluster._results
+    scatter, gather = Dask._scatter, Dask._gather
 
     def sent(self, things):
-        here["out"] += sum(len(pickle.dumps(thing, protocol=5)) for thing, _ in things)
-        return send(self, things)
+        here["out"] += sum(len(pickle.dumps(thing, protocol=5)) for _, thing in things)
+        return scatter(self, things)
 
-    def fetched(self, goals):
-        for name, thing in results(self, goals):
-            here["back"] += len(pickle.dumps(thing, protocol=5))
-            yield name, thing
+    def fetched(self, tasks):
+        found = gather(self, tasks)
+        here["back"] += sum(len(pickle.dumps(thing, protocol=5)) for thing in found)
+        return found
 
-    Cluster.send, Cluster._results = sent, fetched
+    Dask._scatter, Dask._gather = sent, fetched
     try:
         yield
     finally:
-        Cluster.send, Cluster._results = send, results
+        Dask._scatter, Dask._gather = scatter, gather
 
 
 # --- a worker lost in the middle of a sweep
@@ -248,18 +247,18 @@ def _timed(work: Callable[[], object]) -> float:
 @contextmanager
 def _after_sending(event: Callable[[], object]) -> Iterator[None]:
     """Let something happen once tasks were sent."""
-    collect, left = Cluster.collect, [event]
+    gather, left = Dask._gather, [event]
 
-    def interrupted(self, goals):
+    def interrupted(self, tasks):
         if left:
             left.pop()()
-        return collect(self, goals)
+        return gather(self, tasks)
 
-    Cluster.collect = interrupted
+    Dask._gather = interrupted
     try:
         yield
     finally:
-        Cluster.collect = collect
+        Dask._gather = gather
 
 
 # --- many lost in one fit
@@ -306,9 +305,9 @@ def _kills(machines: Machines, kills: int) -> Figures:
 def _forecast(links: float, sizes: Sequence[float], done: Done) -> Figures:
     """Seconds of a sweep that the model of `plait.execute.cost` says of machines that nobody has tried."""
     one, updates = _large(int(links), [int(size) for size in sizes])
-    found: Figures = {"one": foretell([one], updates, 1, MACHINE, Network(), MACHINE).here}
+    found: Figures = {"one": forecast([one], updates, 1, MACHINE, MACHINE).here}
     for count in (8, 64, 512):
-        found[str(count)] = foretell([one], updates, count, MACHINE, Network(), MACHINE).seconds
+        found[str(count)] = forecast([one], updates, count, MACHINE, MACHINE).seconds
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.clusters import as_cluster, cluster_words, foretell_on, watch
+from plait.cli.clusters import as_cluster, cluster_words, forecast_on, watch
 from plait.cli.dialect import as_told, of_config
 from plait.cli.options import Blocks, ConfigFile, Json
 from plait.cli.output import put, to_stderr, working
@@ -29,7 +29,9 @@ def check(
     blocks: Blocks = None,
     dask: Annotated[
         str | None,
-        typer.Option("--dask", metavar="ADDRESS or N", help="Foretell a sweep on a Dask cluster, or on N like this."),
+        typer.Option(
+            "--dask", metavar="ADDRESS or N", help="Estimate a sweep on a Dask cluster, or on N machines like this."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -61,9 +63,9 @@ def check(
         as_told(trap.message).spoken(Toml(found))
     with working("measuring"):
         cost = Cost.of(task, measure=measure)
-        foretold = foretell_on(dask, watched) if dask and watched else None
+        expected = forecast_on(dask, watched) if dask and watched else None
     doubts = warnings_about(data, traps)
-    cluster = (cluster_words(foretold), {"cluster": as_cluster(foretold)}) if foretold else ("", {})
+    cluster = (cluster_words(expected), {"cluster": as_cluster(expected)}) if expected else ("", {})
     put(describe_check(task, cost, doubts, plan=plan, cluster=cluster[0], more=cluster[1]), as_json=json)
     for text in () if json else doubts:
         to_stderr("warning", text)

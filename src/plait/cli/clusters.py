@@ -1,4 +1,4 @@
-"""A cluster on the command line: where a fit computes, and what a check foretells of it."""
+"""A cluster on the command line: where a fit computes, and a forecast for a check."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,8 +8,7 @@ import typer
 
 from plait.errors import SettingError
 from plait.execute import Dask, Threads
-from plait.execute.cluster import Cluster
-from plait.execute.cost import Foretold, Network, Watched, foretell
+from plait.execute.cost import Forecast, Watched, forecast
 from plait.machine import processors
 from plait.show.words import write_seconds
 
@@ -31,34 +30,27 @@ def computing_on(address: str | None, settings: Mapping[str, Any]) -> Iterator[d
 
 
 def watch(threads: int | None, *, measure: bool) -> Watched:
-    """An executor that remembers what a sweep is made of."""
+    """An executor that records the sums of a sweep."""
     if not measure:
-        raise SettingError(
-            "--dask foretells from a measured sweep, and --no-time measures none.", cure="Leave one out."
-        )
+        raise SettingError("--dask needs a measured sweep, and --no-time measures none.", cure="Leave one out.")
     return Watched(Threads(threads))
 
 
-def foretell_on(dask: str, watched: Watched) -> Foretold:
-    """A sweep on the cluster at an address, or on so many machines like this one, in an ordinary network."""
+def forecast_on(dask: str, watched: Watched) -> Forecast:
+    """A sweep on the workers of the cluster at an address, or on N machines like this one."""
     if dask.isdecimal():
         if int(dask) < 1:
             raise SettingError("--dask is 0.", cure="Give a number of workers, --dask 8, or an address.")
-        return _on(watched, int(dask), processors(), Network())
-    cluster = Cluster(dask, PATIENCE)
-    try:
-        workers = cluster.workers()
-        return _on(watched, len(workers), max(workers.values()), Network.of(cluster))
-    finally:
-        cluster.close()
+        workers, threads = int(dask), processors()
+    else:
+        with Dask(dask, patience=PATIENCE) as cluster:
+            found = cluster.workers()
+        workers, threads = len(found), max(found.values())
+    return forecast(watched.sums, watched.seconds, workers, threads, watched.threads)
 
 
-def _on(watched: Watched, workers: int, threads: int, network: Network) -> Foretold:
-    return foretell(watched.sums, watched.seconds, workers, threads, network, watched.threads)
-
-
-def as_cluster(found: Foretold) -> dict[str, Any]:
-    """What is foretold, as data."""
+def as_cluster(found: Forecast) -> dict[str, Any]:
+    """The forecast as data."""
     return {
         "workers": found.workers,
         "threads": found.threads,
@@ -72,8 +64,8 @@ def as_cluster(found: Foretold) -> dict[str, Any]:
     }
 
 
-def cluster_words(found: Foretold) -> str:
-    """What is foretold, in a sentence or two."""
+def cluster_words(found: Forecast) -> str:
+    """The forecast in two sentences."""
     parts = {"computing": found.computing, "sending": found.sending, "tasks": found.waiting, "rows": found.rows}
     spent = ", ".join(f"{name} {write_seconds(seconds)}" for name, seconds in parts.items())
     workers = f"{found.workers} worker{'s' * (found.workers > 1)} of {found.threads} thread{'s' * (found.threads > 1)}"

@@ -81,7 +81,7 @@ class Call:
 
         Where such an operand's rows do not lie together they are sums of all rows.
         """
-        root, apart = int(tree.rows[0][leaf.lo]), self._together()
+        root, apart = int(tree.rows[0][leaf.lo]), lies_together(self.step)
         arrays = [
             _rows_of(array, root, tree.sizes[0]) if apart and own else array
             for array, own in zip(self.arrays, self._has_root())
@@ -109,12 +109,6 @@ class Call:
     def _has_root(self) -> list[bool]:
         return [self.step.order[0] in operand.visible for operand in self.step.operands]
 
-    def _together(self) -> bool:
-        """Whether all operands with the root index have the rows of one root row beside each other."""
-        root = self.step.order[0]
-        own = [operand for operand, mine in zip(self.step.operands, self._has_root()) if mine]
-        return all(operand.visible[0] == root and not operand.listed for operand in own)
-
     def _pieces(self, entries: int, shapes: Sequence[tuple[int, ...]]) -> int:
         """Into how many pieces a leaf is cut, so that no float has too many numbers added to it."""
         if self.kernel.gradients != np.float32:
@@ -124,6 +118,13 @@ class Call:
     def _numbers(self, pieces: int) -> DTypeLike:
         """What a leaf is added up in."""
         return self.kernel.gradients if self.alone and pieces == 1 else np.float64
+
+
+def lies_together(step: Step) -> bool:
+    """Whether all operands with the root index have the rows of one root row next to each other."""
+    root = step.order[0]
+    own = [operand for operand in step.operands if root in operand.visible]
+    return all(operand.visible[0] == root and not operand.listed for operand in own)
 
 
 class _Run:

@@ -1,16 +1,13 @@
-"""What a sweep would cost on a cluster, foretold from the sums of one sweep here and a few measured numbers.
+"""A forecast of a sweep on a cluster, from the sums of a sweep measured here and the constants of decision 29.
 
 A sum on W workers takes
 
-    computing   seconds of one thread / (as many threads as there are, or leaves)
-    sending     rows with the root index, out and back, over the link of this process; rows that workers share once over
-                it and ⌈log₂ W⌉ times from peer to peer; their sums back from every run, or, where these are large,
-                joined on the way
-    waiting     a fixed time for each sum, and some for each of its tasks, which one scheduler hands out
+    computing   seconds of one thread / threads of all workers, at most one a leaf
+    sending     rows with the root index out and back; other rows once from here and ⌈log₂ W⌉ times between workers;
+                their sums back from each run, or, beyond `JOIN_BYTES`, joined on the way
+    waiting     a fixed time, and some for each task, which one scheduler hands out
 
 and row updates stay here.
-
-The constants are those of docs/decisions/0029-dask.md.
 """
 
 import math
@@ -20,14 +17,14 @@ from dataclasses import dataclass, field
 
 from plait.compile.step import Step
 from plait.data.cells.trees import Table
-from plait.execute.cluster import Cluster
-from plait.execute.dask import HERE
+from plait.execute.dask import HERE, JOIN_BYTES, RUNS_PER_THREAD
 from plait.execute.executor import Executor, Stats
-from plait.execute.passing import WIDE
-from plait.execute.placing import EACH
 from plait.likelihood import State
 from plait.types import Array
 
+WAIT_SECONDS = 25e-3  # of a sum
+TASK_SECONDS = 2.5e-3  # of a task, at the scheduler
+BYTES_PER_SECOND = 1e9  # of a network of 10 Gbit/s
 PAYS = 0.8  # of the time on one machine: less is worth the trouble
 
 
@@ -47,11 +44,11 @@ class Sum:
 
 @dataclass
 class Watched:
-    """An executor that remembers what it was asked for, and how long it took."""
+    """An executor that records its sums, and the seconds of row updates."""
 
     inner: Executor
     sums: list[Sum] = field(default_factory=list)
-    seconds: float = 0.0  # of row updates
+    seconds: float = 0.0
 
     @property
     def threads(self) -> int:
@@ -59,7 +56,7 @@ class Watched:
         return self.inner.threads
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Delete all records."""
         self.sums.clear()
         self.seconds = 0.0
 
@@ -88,29 +85,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Network:
-    """Seconds that a sum waits besides its tasks, seconds a task costs the scheduler, bytes a second of a link."""
-
-    latency: float = 25e-3
-    task: float = 2.5e-3
-    bandwidth: float = 1e9  # of 10 Gbit/s, what is left of it
-
-    @classmethod
-    def of(cls, cluster: Cluster, megabytes: int = 8) -> "Network":
-        """That of a cluster, by asking it."""
-        worker = next(iter(cluster.workers()))
-        few, many = (min(_time_tasks(cluster, worker, count) for _ in range(3)) for count in (1, 17))
-        thing = bytes(megabytes << 20)
-        began = time.perf_counter()
-        for _, found in cluster.collect(dict(enumerate(cluster.send([(thing, worker)])))):
-            assert len(found) == len(thing)
-        travel = max(time.perf_counter() - began - few, 1e-6)
-        task = max((many - few) / 16, 1e-4)
-        return cls(max(few - task, 1e-3), task, 2 * len(thing) / travel)
-
-
-@dataclass(frozen=True)
-class Foretold:
+class Forecast:
     """Seconds of a sweep on a cluster, by what they are spent on; here: on this machine alone."""
 
     workers: int
@@ -132,51 +107,28 @@ class Foretold:
         return self.seconds < PAYS * self.here
 
 
-def foretell(
-    sums: Sequence[Sum], rows: float, workers: int, threads: int, network: Network, own_threads: int
-) -> Foretold:
-    """The cost of a sweep of these sums and row updates (seconds here) on workers with so many threads each.
+def forecast(sums: Sequence[Sum], rows: float, workers: int, threads: int, own_threads: int) -> Forecast:
+    """A sweep of these sums and row updates (seconds here) on workers with `threads` each.
 
-    own_threads: of this machine. A sum that is too small to travel stays here.
+    own_threads: of this machine, where a sum that is too small to send stays.
     """
-    parts = [_of_one(one, workers, threads, network, own_threads) for one in sums]
+    parts = [_of_one(one, workers, threads, own_threads) for one in sums]
     computing, sending, waiting = (math.fsum(part[n] for part in parts) for n in range(3))
     here = math.fsum(_alone(one, own_threads) for one in sums) + rows
-    return Foretold(workers, threads, computing, sending, waiting, rows, here)
+    return Forecast(workers, threads, computing, sending, waiting, rows, here)
 
 
-def _of_one(one: Sum, workers: int, threads: int, network: Network, own: int) -> tuple[float, float, float]:
+def _of_one(one: Sum, workers: int, threads: int, own_threads: int) -> tuple[float, float, float]:
     """Computing, sending, waiting of one sum."""
-    if not _travels(one):
-        return _alone(one, own), 0.0, 0.0
-    runs = min(EACH * workers * threads, one.leaves)
-    steps = math.ceil(math.log2(workers)) if workers > 1 else 0
-    back = one.shared_back * (runs if runs * one.shared_back <= WIDE else 1 + steps)
-    rooted = one.rooted_out + one.rooted_back
-    shared = one.shared_out * (1 + steps) + back
-    return (
-        one.seconds / min(workers * threads, one.leaves),
-        (rooted + shared) / network.bandwidth,
-        network.latency + runs * network.task,
-    )
-
-
-def _travels(one: Sum) -> bool:
-    """Whether a sum is worth sending."""
-    return one.entries * one.columns >= HERE
+    if one.entries * one.columns < HERE:
+        return _alone(one, own_threads), 0.0, 0.0
+    runs = min(RUNS_PER_THREAD * workers * threads, one.leaves)
+    steps = math.ceil(math.log2(workers))
+    back = one.shared_back * (runs if runs * one.shared_back <= JOIN_BYTES else 1 + steps)
+    sent = one.rooted_out + one.rooted_back + one.shared_out * (1 + steps) + back
+    computing = one.seconds / min(workers * threads, one.leaves)
+    return computing, sent / BYTES_PER_SECOND, WAIT_SECONDS + runs * TASK_SECONDS
 
 
 def _alone(one: Sum, threads: int) -> float:
     return one.seconds / max(min(threads, one.leaves), 1)
-
-
-def _time_tasks(cluster: Cluster, worker: str, count: int) -> float:
-    began = time.perf_counter()
-    tasks = cluster.submit(_nothing, [(n,) for n in range(count)], [worker] * count)
-    for _ in cluster.collect(dict(enumerate(tasks))):
-        pass
-    return time.perf_counter() - began
-
-
-def _nothing(number: int) -> int:
-    return number

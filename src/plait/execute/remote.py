@@ -1,15 +1,15 @@
-"""What a worker does: the sum of a run of leaves, joined in the fixed tree, as one node of it. Pure functions.
+"""What a Dask worker keeps and computes: links of consecutive leaves, and their sum, a node of the summation tree.
 
-Operands with the root index come as the rows of the run alone, wherever these lie together; gradients go back the same
-way.
+The functions are pure. Operands with the root index arrive as the rows that the leaves have, where these lie together;
+their gradients return the same way.
 """
 
 import pickle
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numba
 import numpy as np
@@ -18,22 +18,63 @@ from numpy.typing import DTypeLike, NDArray
 
 from plait.compile.kernels import Types, compiled
 from plait.compile.step import Step
-from plait.data.cells.trees import FibreTree, Piece
+from plait.data.cells.leaves import Leaf
+from plait.data.cells.trees import FibreTree, Piece, Table
 from plait.execute.calling import Aside, Call, LeafSum
 from plait.execute.joining import Joined
-from plait.execute.parts import Part, Span, aligned
 from plait.execute.room import Room
 from plait.likelihood import Likelihood, State
 from plait.likelihood.likelihood import KNOWN
 from plait.types import Array
 from plait.version import __version__
 
-_room = Room()  # of this process: sums of the next pass are as large as those of this one
+_room = Room()  # of this process: the next sum needs arrays of the same sizes
+
+
+class RootRows(NamedTuple):
+    """Root rows first … last of a table that has `size` of them."""
+
+    first: int
+    last: int
+    size: int
+
+    def of(self, array: Array) -> Array:
+        """The rows of an operand whose rows of one root row lie together."""
+        each = len(array) // self.size
+        return array[self.first * each : self.last * each]
+
+
+class LinksInMemory:
+    """Leaves lo … hi of a tree, each as a tree of its own: only their part of every array is sent."""
+
+    def __init__(self, tree: FibreTree, lo: int, hi: int) -> None:
+        self.parts = [_cut_out(tree, leaf) for leaf in tree.leaves[lo:hi]]
+
+    def walk(self) -> Iterator[Piece]:
+        """The leaves, in order."""
+        return (Piece(number, *part) for number, part in enumerate(self.parts))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays of a message may begin at any byte; kernels read aligned ones."""
+        self.parts = [(_align(tree), leaf) for tree, leaf in state["parts"]]
 
 
 @dataclass(frozen=True)
-class Order:
-    """What all runs of a sum have in common; alone: whether the table is a single leaf."""
+class LinksOnDisk:
+    """Leaves lo … hi of a packed table, which the worker reads itself: all workers see its folder."""
+
+    table: Table
+    lo: int
+    hi: int
+
+    def walk(self) -> Iterator[Piece]:
+        """The leaves, in order."""
+        return (piece._replace(number=piece.number - self.lo) for piece in self.table.walk(self.lo, self.hi))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of a sum share; alone: whether the table is a single leaf."""
 
     step: Step
     types: Types
@@ -41,7 +82,7 @@ class Order:
 
 
 class Written(NamedTuple):
-    """Rows of a gradient that are this run's own: the place of their operand among the wanted ones, which, and they."""
+    """Rows of a gradient that only these leaves write to; place: of their operand among the wanted ones."""
 
     place: int
     rows: slice | NDArray[np.int64]
@@ -49,45 +90,38 @@ class Written(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The sum of a run: what it shares with others, and rows of its own."""
+    """The sum of consecutive leaves: what they share with others, and rows of their own."""
 
     shared: LeafSum
-    own: tuple[Written, ...] = ()
+    own: tuple[Written, ...]
 
 
-def lies_together(step: Step) -> bool:
-    """Whether all operands with the root index have the rows of one root row beside each other."""
-    root = step.order[0]
-    own = [operand for operand in step.operands if root in operand.visible]
-    return all(operand.visible[0] == root and not operand.listed for operand in own)
-
-
-def sum_run(order: bytes, state: State | None, part: Part, leaves: int, span: Span | None, *arrays: Array) -> Node:
-    """The sum of a run of so many leaves; span: the root rows that its operands have, None if they are whole."""
-    call, joined = _call(order, state, [aligned(array) for array in arrays]), Joined(leaves, LeafSum.join)
-    whole, begin, tree_of = call.whole(_zeros), None, _Shifted(span)
-    for piece in part.walk():
-        begin = piece.number if begin is None else begin
-        joined.add(piece.number - begin, call.leaf(tree_of(piece), piece.leaf, whole, _zeros))
+def sum_leaves(
+    links: LinksInMemory | LinksOnDisk,
+    leaves: int,
+    rows: RootRows | None,
+    own: Mapping[int, Array],
+    shared: Mapping[int, Array],
+    job: bytes,
+    state: State | None,
+) -> Node:
+    """The sum of some leaves; own, shared: operands by position, own ones at these root rows (None: all are whole)."""
+    operands = {**own, **shared}
+    call = _call(job, state, [_aligned(operands[position]) for position in range(len(operands))])
+    joined, whole, tree = Joined(leaves, LeafSum.join), call.whole(_zeros), cast(FibreTree | None, None)
+    for piece in links.walk():
+        if piece.tree is not tree:
+            tree = piece.tree
+            moved = tree if rows is None else _from_row(tree, rows)
+        joined.add(piece.number, call.leaf(moved, piece.leaf, whole, _zeros))
         piece.done()
-    total = joined.total if span is None else _moved_back(joined.total, span)
-    own = (_written(place, array, span) for place, array in enumerate(whole) if array is not None)
-    return Node(total, tuple(own))
+    total = joined.total if rows is None else _to_row(joined.total, rows)
+    return Node(total, tuple(_written(n, array, rows) for n, array in enumerate(whole) if array is not None))
 
 
 def join_shared(left: LeafSum, right: LeafSum) -> LeafSum:
-    """The sum of two nodes of the tree; neither changes, for it may be asked for again."""
+    """The sum of two nodes; neither changes, for Dask may need it again."""
     return replace(left, gradients=tuple(gradient.copy() for gradient in left.gradients)).join(right)
-
-
-def shared_of(node: Node) -> LeafSum:
-    """What a run shares with others."""
-    return node.shared
-
-
-def own_of(node: Node) -> tuple[Written, ...]:
-    """The rows that a run has for itself."""
-    return node.own
 
 
 def describe_machine() -> dict[str, str]:
@@ -100,38 +134,18 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-class _Shifted:
-    """Trees whose root rows begin at the first one of a run; the latest is kept, for most leaves are of one tree."""
-
-    def __init__(self, span: Span | None) -> None:
-        self.span, self._latest = span, cast(tuple[FibreTree, FibreTree] | None, None)
-
-    def __call__(self, piece: Piece) -> FibreTree:
-        if self.span is None:
-            return piece.tree
-        if self._latest is None or self._latest[0] is not piece.tree:
-            self._latest = piece.tree, _shift(piece.tree, self.span)
-        return self._latest[1]
-
-
-def _shift(tree: FibreTree, span: Span) -> FibreTree:
-    root = tree.rows[0]
-    rows = root - root.dtype.type(span.first), *tree.rows[1:]
-    return replace(tree, rows=rows, sizes=(span.last - span.first, *tree.sizes[1:]))
-
-
 @lru_cache(64)
-def _read(order: bytes) -> Order:
-    """An order, the same object for the same bytes: kernels are found by it."""
-    read = cast(Order, pickle.loads(order))
+def _read(job: bytes) -> Job:
+    """The same object for the same bytes: kernels are found by it."""
+    read = cast(Job, pickle.loads(job))
     likelihood = read.step.likelihood
-    if likelihood is not None and likelihood.name not in KNOWN:  # of a notebook: it came along, but nobody entered it
+    if likelihood is not None and likelihood.name not in KNOWN:  # of a notebook: this process has not registered it
         type(likelihood).__init_subclass__()
     return read
 
 
-def _call(order: bytes, state: State | None, arrays: Sequence[Array]) -> Call:
-    read = _read(order)
+def _call(job: bytes, state: State | None, arrays: list[Array]) -> Call:
+    read = _read(job)
     extra = [cast(Likelihood, read.step.likelihood).packed(state or {})] if read.step.packed else []
     return Call(read.step, compiled(read.step, read.types), arrays, extra, alone=read.alone)
 
@@ -143,18 +157,40 @@ def _zeros(shape: tuple[int, ...], numbers: DTypeLike) -> Array:
     return array
 
 
-def _moved_back(total: LeafSum, span: Span) -> LeafSum:
-    """The same, with root rows as they are in the whole table."""
+def _cut_out(tree: FibreTree, leaf: Leaf) -> tuple[FibreTree, Leaf]:
+    part = tree.part(leaf)
+    return part, Leaf(0, len(part.rows[0]), (0, len(part.rows[1])) if leaf.inside else None)
+
+
+def _aligned(array: NDArray[Any]) -> NDArray[Any]:
+    return np.require(array, requirements=("C", "A"))
+
+
+def _align(tree: FibreTree) -> FibreTree:
+    rows, starts, beside, numbers = (
+        tuple(map(_aligned, arrays)) for arrays in (tree.rows, tree.starts, tree.beside, tree.numbers)
+    )
+    return replace(tree, rows=rows, starts=starts, entries=_aligned(tree.entries), beside=beside, numbers=numbers)
+
+
+def _from_row(tree: FibreTree, rows: RootRows) -> FibreTree:
+    """The tree with root rows counted from the first one of the operands."""
+    root = tree.rows[0]
+    moved = root - root.dtype.type(rows.first), *tree.rows[1:]
+    return replace(tree, rows=moved, sizes=(rows.last - rows.first, *tree.sizes[1:]))
+
+
+def _to_row(total: LeafSum, rows: RootRows) -> LeafSum:
+    """The sum with root rows counted as in the whole table."""
     cells, entries, beside = total.rare
-    cells = cells + np.array([span.first] + [0] * (cells.shape[1] - 1))
-    aside = tuple(Aside(place, row + span.first * len(gradient), gradient) for place, row, gradient in total.aside)
+    cells = cells + np.array([rows.first] + [0] * (cells.shape[1] - 1))
+    aside = tuple(Aside(place, row + rows.first * len(gradient), gradient) for place, row, gradient in total.aside)
     return replace(total, rare=(cells, entries, beside), aside=aside)
 
 
-def _written(place: int, gradient: Array, span: Span | None) -> Written:
-    """The rows of a gradient that a run wrote."""
-    if span is None:
-        rows = np.flatnonzero(gradient.any(axis=1))
-        return Written(place, rows, gradient[rows])
-    each = len(gradient) // (span.last - span.first)
-    return Written(place, slice(span.first * each, span.last * each), gradient)
+def _written(place: int, gradient: Array, rows: RootRows | None) -> Written:
+    if rows is None:
+        some = np.flatnonzero(gradient.any(axis=1))
+        return Written(place, some, gradient[some])
+    each = len(gradient) // (rows.last - rows.first)
+    return Written(place, slice(rows.first * each, rows.last * each), gradient)

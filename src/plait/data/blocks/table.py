@@ -73,11 +73,6 @@ class PackedTable:
     def __len__(self) -> int:
         return self.blocks.entries
 
-    def span(self, lo: int, hi: int) -> tuple[int, int]:
-        """The first root row of blocks lo … hi, and the one after the last: known without reading them."""
-        files = self.blocks.files[lo:hi]
-        return int(files[0]["first"]), int(files[-1]["last"]) + 1
-
     def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[Piece]:
         """The blocks, or some of them, one after another, read ahead."""
         for number, tree, release in self.blocks.stream(lo=lo, hi=hi, room=self._room):

@@ -104,9 +104,11 @@ class FibreTree:
 
     def part(self, leaf: Leaf) -> "FibreTree":
         """A leaf as a tree; views of this one, but for starts."""
-        (lo, hi), rows, starts = (leaf.lo, leaf.hi), [], []
+        (lo, hi), rows, starts, numbers = (leaf.lo, leaf.hi), [], [], list(self.numbers)
         for level, own in enumerate(self.rows):
             rows.append(own[lo:hi])
+            # Of levels with as many fibres as this one, fibre n is above fibre n.
+            numbers = [whole[lo:hi] if len(whole) == len(own) else n for n, whole in zip(numbers, self.numbers)]
             if level < len(self.starts):
                 ends = self.starts[level][lo : hi + 1]
                 if level == 0 and leaf.inside:
@@ -114,7 +116,8 @@ class FibreTree:
                 starts.append(ends - ends[0])
                 lo, hi = int(ends[0]), int(ends[-1])
         beside = tuple(array[lo:hi] for array in self.beside)
-        return FibreTree(self.order, self.sizes, tuple(rows), tuple(starts), self.entries[lo:hi], beside=beside)
+        entries = self.entries[lo:hi]
+        return FibreTree(self.order, self.sizes, tuple(rows), tuple(starts), entries, None, beside, tuple(numbers))
 
     def cut(self, leaf: Leaf, pieces: int) -> list[Leaf]:
         """A leaf in pieces of about equally many entries."""
@@ -170,6 +173,10 @@ class Table(Protocol):
     @property
     def order(self) -> tuple[str, ...]:
         """The indices, root first."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Their sizes."""
 
     @property
     def types(self) -> tuple[np.dtype[Any], ...]:
