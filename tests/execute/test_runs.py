@@ -5,13 +5,17 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
+import plait
 from plait.data.cells.trees import Piece
+from plait.data.observing import pairs
 from plait.execute import Dask, Threads, dask
 from plait.execute.dask import RUNS_PER_THREAD, assign, cut_runs
 from plait.execute.joining import runs
 from plait.execute.remote import LinksInMemory, LinksOnDisk
+from tests.bits import digest
 from tests.compile.cases import Case, Equation, equations, seeded
 from tests.finely import cut_finely
 
@@ -92,6 +96,17 @@ def test_a_root_row_cut_between_runs_gives_the_bits_of_threads(order, finely, ex
     firsts = [run.lo for run in cut_runs(case.tree(), RUNS_PER_THREAD * 2)[1:]]
     assert any(leaves[lo].inside and leaves[lo - 1].lo == leaves[lo].lo for lo in firsts)
     assert_same_bits(case.sum(executor), case.sum(Threads(1)))
+
+
+def test_a_factor_over_pairs_gives_the_bits_of_threads(finely, executor, sent, monkeypatch):
+    """The tree says which row of M a fibre has, and so must its parts."""
+    monkeypatch.setattr(pairs, "DENSE", 0)
+    i, j, k = np.argwhere(np.random.default_rng(0).random((12, 11, 6)) < 0.3).T
+    data = {"X": pl.DataFrame({"i": i, "j": j, "k": k})}
+    model, some = "X[i,j,k] = A[i,r] B[j,r] C[k,r] + M[i,j]", {"rank": 2, "seed": 0, "sweeps": 3, "progress": False}
+    one, two = (plait.fit(model, data, executor=each, **some) for each in (Threads(1), executor))
+    assert digest(one) == digest(two)
+    assert any(part.numbers for thing in sent if isinstance(thing, LinksInMemory) for part, _ in thing.parts)
 
 
 def test_rare_entries_keep_their_cells(finely, executor):

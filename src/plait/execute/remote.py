@@ -108,12 +108,10 @@ def sum_leaves(
     """The sum of some leaves; own, shared: operands by position, own ones at these root rows (None: all are whole)."""
     operands = {**own, **shared}
     call = _call(job, state, [_aligned(operands[position]) for position in range(len(operands))])
-    joined, whole, tree = Joined(leaves, LeafSum.join), call.whole(_zeros), cast(FibreTree | None, None)
+    joined, whole = Joined(leaves, LeafSum.join), call.whole(_zeros)
     for piece in links.walk():
-        if piece.tree is not tree:
-            tree = piece.tree
-            moved = tree if rows is None else _from_row(tree, rows)
-        joined.add(piece.number, call.leaf(moved, piece.leaf, whole, _zeros))
+        tree = piece.tree if rows is None else _from_row(piece.tree, rows)
+        joined.add(piece.number, call.leaf(tree, piece.leaf, whole, _zeros))
         piece.done()
     total = joined.total if rows is None else _to_row(joined.total, rows)
     return Node(total, tuple(_written(n, array, rows) for n, array in enumerate(whole) if array is not None))
