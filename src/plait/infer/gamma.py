@@ -14,7 +14,6 @@ from plait.compile.layout import Layout
 from plait.execute import Executor
 from plait.execute.threads import LIGHT
 from plait.infer.rows import (
-    dot_logs,
     dot_rows,
     prior_lgammas,
     prior_rates,
@@ -94,15 +93,6 @@ class FactorState:
         log_geomean, geomean, shift = (array[own] for array in self.derived)
         return FactorState(self.layout.shared, parameters, log_geomean, geomean, shift, self.version)
 
-    def tell_total(self, total: Array) -> None:
-        """Say what Σ of E over all rows is, for as long as the factor does not change."""
-        self._totals["mean"] = self.version, total
-
-    def forget_totals(self) -> None:
-        """Let all that was computed from the factor be computed anew."""
-        self._totals.clear()
-        self.version += 1
-
     def total(self, name: "Moment", executor: Executor) -> Array:
         """Σ of E or log L over all rows, as stored; kept until the factor changes."""
         version, total = self._totals.get(name, (-1, self.shift))
@@ -113,31 +103,21 @@ class FactorState:
 
 
 Moment = Literal["mean", "log_geomean"]
-Range = tuple[int, int]  # of rows
 PriorTerms = Sequence[Array]  # A, A/B, log(A/B) and log Γ(A)
 
 
-def sum_over_rows(
-    factor: FactorState, name: Moment, executor: Executor, weights: Array | None = None, rows: Range | None = None
-) -> Array:
-    """Σ of E or log L over all rows, or some; weights: (rows, 1), by which all rows are multiplied."""
-    (first, last), columns, parts = rows or (0, factor.layout.rows), factor.layout.columns, dict[int, Array]()
+def sum_over_rows(factor: FactorState, name: Moment, executor: Executor, weights: Array | None = None) -> Array:
+    """Σ of E or log L over all rows; weights: (rows, 1), by which all rows are multiplied."""
+    rows, columns, parts = factor.layout.rows, factor.layout.columns, dict[int, Array]()
 
     def work(lo: int, hi: int) -> float:
         parts[lo] = np.zeros((1, max(columns, WIDTH)))
-        stored = factor.rows_of(name, first + lo, first + hi)
+        stored = factor.rows_of(name, lo, hi)
         sum_rows(0, hi - lo, stored, _ONE if weights is None else weights[lo:hi], parts[lo])
         return 0.0
 
-    _spread(work, (last - first, columns), executor)
+    _spread(work, (rows, columns), executor)
     return sum((parts[lo] for lo in sorted(parts)), np.zeros(1))[0, :columns]
-
-
-def dot_log(counts: Array, factor: FactorState, executor: Executor, rows: Range, *, scaled: bool) -> float:
-    """Σ counts · log L of some rows, 0 where there is no count; scaled: of L divided by its rows' maxima."""
-    shift = factor.shift if scaled else NONE[0]
-    arrays = factor.layout.real, factor.layout.pad, counts, factor.log_geomean, shift
-    return in_range(lambda lo, hi: float(dot_logs(lo, hi, *arrays)), rows, counts.shape[1], executor)
 
 
 def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
@@ -239,14 +219,6 @@ def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Arr
 
 _ONE, NONE = np.ones((1, 1)), np.zeros((1, 1))
 FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
-
-
-def in_range(work: Callable[[int, int], float], rows: Range, columns: int, executor: Executor | None) -> float:
-    """Work over some rows, and what it returns added up."""
-    first, last = rows
-    if executor is None:
-        return work(first, last)
-    return executor.rows(lambda lo, hi: work(first + lo, first + hi), last - first, columns)
 
 
 def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plait.data.cells.trees import Forest
 from plait.execute import Executor
 from plait.infer.counts import Counted
-from plait.infer.gamma import FactorState, PriorTerms, Range, add_up, prior_terms, rescale
+from plait.infer.gamma import FactorState, add_up, prior_terms, rescale
 from plait.infer.prior import Prior
 from plait.infer.relation import Part, RelationSums
 from plait.infer.state import Kept, Record, State, Trail
@@ -185,23 +185,17 @@ class Problem:
             if self._last[n] == name:  # all other factors of the term are as new as this one
                 self._measure(n, name, exposure)
 
-    def prior_terms(self, name: str) -> PriorTerms:
-        """What updates need to know of a factor's prior."""
-        return () if self.method == "em" else prior_terms(*self.spread(name), self.executor)
-
-    def settle(
-        self, name: str, evidence: RowEvidence, prior: PriorTerms | None = None, rows: Range | None = None
-    ) -> float:
-        """New posteriors from evidence; returns −KL, or the log prior density, of all rows or of some."""
+    def settle(self, name: str, evidence: RowEvidence) -> float:
+        """Update a factor's posterior; return −KL, or the log prior density."""
         factor = self.factors[name]
         if name not in self.exposed:  # it is the weights that decide
             seen = [(e > 0).any(axis=1) for e in (evidence.exposure, evidence.twice) if e is not None]
             self.exposed[name] = np.broadcast_to(reduce(np.logical_or, seen), (factor.layout.rows,))
         if self.method == "em":
-            update_em(factor, evidence, self.executor, rows)
+            update_em(factor, evidence, self.executor)
             return 0.0
         update = update_vb if self.method == "vb" else update_map
-        return update(factor, evidence, self.prior_terms(name) if prior is None else prior, self.executor, rows)
+        return update(factor, evidence, prior_terms(*self.spread(name), self.executor), self.executor)
 
     def _measure(self, n: int, name: str, exposure: Array) -> None:
         """G of a term after its last factor; an exposure that the factor itself is in is taken anew."""

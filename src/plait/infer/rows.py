@@ -316,16 +316,3 @@ def dot_rows(lo, hi, array, other):
         for c in range(0, array.shape[1], WIDTH):
             sums = sums + read(array, row, c) * read(other, row, c)
     return total(sums) if array.shape[1] > 1 else first(sums)
-
-
-@exact_kernel
-def dot_logs(lo, hi, real, pad, counts, log_geomean, shift):
-    """Σ counts · (log L − shift); shift has a number a row, or one for all. Counts of 0 add nothing, whatever L is."""
-    sums, none, least = splat(0.0), splat(0.0), splat(1e-290)
-    for row in range(lo, hi):
-        away = splat(shift[row if shift.shape[0] > 1 else 0])
-        for block in range(0, counts.shape[1], pad):
-            for c in range(block, block + real, WIDTH):
-                n = cut(read(counts, row, c), block + real - c, 0.0)
-                sums = sums + where_positive(n - least, n * (read(log_geomean, row, c) - away), none)
-    return total(sums)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, psi, xlogy
 
 from plait.execute import Executor
-from plait.infer.gamma import FLAT, NONE, FactorState, PriorTerms, Range, RowShape, in_range, prior_terms, writable
+from plait.infer.gamma import FLAT, NONE, FactorState, PriorTerms, RowShape, prior_terms, writable
 from plait.infer.rows import (
     density_rows,
     kl_rows,
@@ -49,10 +49,8 @@ class RowEvidence:
         return RowEvidence(self.gradient, self.extra, whole)
 
 
-def update_vb(
-    factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor, rows: Range | None = None
-) -> float:
-    """C = A + counts, D = 1/(A/B + exposure) in place, of all rows or of some; returns their −KL(posterior ‖ prior)."""
+def update_vb(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor) -> float:
+    """C = A + counts, D = 1/(A/B + exposure) in place,; returns −KL(posterior ‖ prior)."""
     inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
     arrays = *inputs, *factor.parameters, *factor.derived
 
@@ -60,12 +58,10 @@ def update_vb(
         return float(rows_vb(lo, hi, *arrays))
 
     factor.version += 1
-    return _over_rows(work, factor, prior, _divergences, executor, rows)
+    return _over_rows(work, factor, prior, _divergences, executor)
 
 
-def update_map(
-    factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor, rows: Range | None = None
-) -> float:
+def update_map(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor) -> float:
     """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
     evidence = evidence.joined(factor, prior[0] - 1.0, prior[1], executor)
     arrays = *_inputs(factor, evidence, prior[:2]), *factor.parameters, *factor.derived
@@ -76,10 +72,10 @@ def update_map(
         return density(lo, hi)
 
     factor.version += 1
-    return _over_rows(work, factor, prior, _densities, executor, rows)
+    return _over_rows(work, factor, prior, _densities, executor)
 
 
-def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, rows: Range | None = None) -> None:
+def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) -> None:
     """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
     flat = prior_terms(*FLAT)[:2]
     inputs = _inputs(factor, evidence.joined(factor, NONE, flat[1], executor), flat)
@@ -90,7 +86,7 @@ def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor, ro
         return 0.0
 
     factor.version += 1
-    in_range(work, rows or (0, factor.layout.rows), factor.layout.columns, executor)
+    executor.rows(work, *factor.geomean.shape)
 
 
 def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
@@ -142,15 +138,12 @@ def _over_rows(
     prior: Sequence[Array],
     again: "Again",
     executor: Executor | None,
-    some: Range | None = None,
 ) -> float:
     """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
 
     again: the same of these rows alone, (rows, columns).
     """
     (rows, columns), pairs = factor.geomean.shape, factor.layout.pairs
-    if some is not None:
-        return in_range(work, some, columns, executor)
     own = rows if pairs is None else len(pairs)
     result = work(0, own) if executor is None else executor.rows(work, own, columns)
     if pairs is None:
