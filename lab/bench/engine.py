@@ -55,5 +55,5 @@ class Engine:
         """All factors once; returns the bound of the state it began with."""
         counted = self.problem.count()
         bound = self.problem.bound(counted)
-        sweep_once(self.problem, counted, "one-pass")
+        sweep_once(self.problem, counted)
         return bound

@@ -59,7 +59,7 @@ class Plain:
         return found
 
     def sweep(self) -> float:
-        """One sweep in the order "one-pass". Returns the bound of the state it began with (NaN the first time)."""
+        """One sweep. Returns the bound of the state it began with (NaN the first time)."""
         A, B = self.A, self.B
         counts, F = self.counts()
         bound = F + self.rest

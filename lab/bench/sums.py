@@ -61,7 +61,7 @@ def sweep_of(text: str, table: pl.DataFrame) -> Callable[[], None]:
     problem.measure()
 
     def sweep() -> None:
-        sweep_once(problem, problem.count(), "one-pass")
+        sweep_once(problem, problem.count())
 
     return sweep
 

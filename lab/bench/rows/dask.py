@@ -141,7 +141,7 @@ def _problem(data: plait.data.bound.Data, executor: Executor) -> Problem:
 
 
 def _sweep(problem: Problem) -> None:
-    sweep_once(problem, problem.count(), "one-pass")
+    sweep_once(problem, problem.count())
 
 
 # --- two workers against one
