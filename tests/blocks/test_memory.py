@@ -15,7 +15,6 @@ from plait.data.blocks.growing import Growing
 from plait.data.blocks.records import AsColumns, AsWords
 from plait.data.blocks.spool import Spool
 from plait.data.cells.fibres import Fibres, row_type
-from plait.data.cells.sorting import sort_words
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 
@@ -90,23 +89,6 @@ def test_a_leaf_grown_from_any_pieces_is_the_tree_of_all(data):
             np.testing.assert_array_equal(found[f"starts{level}"], starts)
         np.testing.assert_array_equal(found["entries"], values)
         assert (len(leaf), leaf.ends) == (len(cells), (cells[0][0], cells[-1][0]))
-
-
-# --- words
-
-
-@pytest.mark.parametrize("low", [0, 3, 16])
-@pytest.mark.parametrize("span", [1, 2**13, 2**40, 2**64])
-def test_words_are_sorted_and_equal_ones_stay_in_their_order(low, span):
-    rng = np.random.default_rng(0)
-    words = (
-        rng.integers(0, span, 5000, np.uint64, endpoint=span < 2**64)
-        if span < 2**64
-        else (rng.integers(0, 2**64 - 1, 5000, np.uint64, endpoint=True))
-    )
-    words += np.uint64(0 if span == 2**64 else 2**64 - 2 * span - 1)  # beyond what a signed integer holds
-    order = np.argsort(words >> np.uint64(low), kind="stable")
-    np.testing.assert_array_equal(sort_words(words.copy(), low), words[order])
 
 
 # --- the spool

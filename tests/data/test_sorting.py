@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plait.data.cells.fibres import Fibres, repeats
 from plait.data.cells.ranges import MANY, by_pieces, on_threads, ranges
-from plait.data.cells.sorting import in_order, is_uniform, radix_sort, sort_cells, sort_order, taken
+from plait.data.cells.sorting import in_order, is_uniform, sort_cells, sort_order, sort_rows, taken
 from plait.data.cells.trees import grow, narrow
 
 LARGE = MANY + 1
@@ -41,12 +41,12 @@ SIZES = {
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
-def test_a_radix_sort_is_a_stable_lexicographic_sort(sizes, threads):
+def test_rows_are_sorted_by_a_stable_lexicographic_sort(sizes, threads):
     columns = columns_over(sizes, LARGE)
     for column, size in zip(columns, sizes):
         column[[7, LARGE - 1]] = size - 1
         column[11] = 0
-    np.testing.assert_array_equal(radix_sort(columns, sizes, threads).order, lexsorted(columns))
+    np.testing.assert_array_equal(sort_rows(columns, sizes, threads).order, lexsorted(columns))
 
 
 @settings(deadline=None, max_examples=30)
@@ -56,7 +56,7 @@ def test_any_rows_are_sorted_as_lexsort_does(data):
     sizes = [2**width for width in widths]
     count = data.draw(st.sampled_from([1, 2, 17, 300]))
     columns = columns_over(sizes, count, data.draw(st.integers(0, 99)))
-    np.testing.assert_array_equal(radix_sort(columns, sizes).order, lexsorted(columns))
+    np.testing.assert_array_equal(sort_rows(columns, sizes).order, lexsorted(columns))
     order = sort_order(columns, sizes)
     np.testing.assert_array_equal(np.arange(count) if order is None else order, lexsorted(columns))
 
@@ -66,7 +66,7 @@ def test_sorting_takes_any_type_of_coordinate(dtype):
     columns = [np.array([3, 1, 2, 1], dtype), np.array([0, 4, 1, 2], dtype)]
     for sizes in ([4, 5], [2**40, 2**40]):
         assert sort_order(columns, sizes).tolist() == [3, 1, 2, 0]
-        assert radix_sort(columns, sizes).order.tolist() == [3, 1, 2, 0]
+        assert sort_rows(columns, sizes).order.tolist() == [3, 1, 2, 0]
 
 
 @pytest.mark.parametrize("count", [1, 300, LARGE])

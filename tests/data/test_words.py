@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from plait.data.cells import words as module
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.ranges import MANY
-from plait.data.cells.words import CellWords, Format, sort_in_place
+from plait.data.cells.sorting import sort_words
+from plait.data.cells.words import CellWords, Format
 from plait.machine import resident
 
 
@@ -16,8 +17,6 @@ from plait.machine import resident
 def sizings(draw):
     """Parts and pieces so small that a few words take every way."""
     return {
-        "TOGETHER": draw(st.sampled_from([1, 5, 60])),
-        "DIGIT": draw(st.integers(1, 4)),
         "STRETCH": draw(st.sampled_from([1, 3, 50])),
     }
 
@@ -27,25 +26,14 @@ def resized(patch, sizing):
         patch.setattr(module, name, size)
 
 
-@given(st.data(), sizings())
-def test_words_are_sorted_where_they_stand(data, sizing):
-    bits, count = data.draw(st.integers(0, 63)), data.draw(st.sampled_from([0, 1, 2, 47, 300]))
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    words = rng.integers(0, 2**bits, count, dtype=np.uint64) & np.uint64(data.draw(st.integers(0, 2**63 - 1)))
-    wanted = np.sort(words)
-    with pytest.MonkeyPatch.context() as patch:
-        resized(patch, sizing)
-        sort_in_place(words, bits)
-    np.testing.assert_array_equal(words, wanted)
-
-
-@pytest.mark.parametrize("bits", [1, 12, 40, 63])
-def test_many_words_are_sorted_where_they_stand(bits):
-    words = np.random.default_rng(0).integers(0, 2**bits, (1 << 20) + MANY, dtype=np.uint64)
-    words[: 1 << 19] %= np.uint64(5)  # one part that is as long as all others
-    wanted = np.sort(words)
-    sort_in_place(words, bits)
-    np.testing.assert_array_equal(words, wanted)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 300, 3 * MANY])
+def test_words_are_sorted_in_place(count, threads):
+    words = np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64)
+    words[: count // 2] %= np.uint64(5)  # many equal words
+    wanted = sorted(words.tolist())
+    sort_words(words, threads)
+    assert words.tolist() == wanted
 
 
 def wanted_of(cells, values):

@@ -12,7 +12,7 @@ from plait.data.binding.entries import Entries
 from plait.data.blocks.spool import Records
 from plait.data.cells.fibres import Fibres, repeats, row_type, start_type
 from plait.data.cells.keys import coordinate_type
-from plait.data.cells.sorting import sort_cells, sort_words, taken
+from plait.data.cells.sorting import sort_cells, taken
 from plait.types import AnyArray, Array
 
 
@@ -219,8 +219,8 @@ class AsWords(Keeping):
         return (records["words"] >> np.uint64(self.shifts[level])) & np.uint64(self.masks[level])
 
     def sort(self, records: Records) -> Sorted:
-        """By a radix sort of the words themselves."""
-        return SortedWords(self, sort_words(records["words"], self.low))
+        """By a sort of the words themselves."""
+        return SortedWords(self, np.sort(records["words"]))
 
     def read(self, records: Records) -> Sorted:
         """The words."""

@@ -10,13 +10,6 @@ Array = Any
 
 
 @kernel
-def place_rows(order: Array, lo: int, hi: int, words: Array) -> None:
-    """Begin words with the positions of an order (none: as they come)."""
-    for e in range(lo, hi):
-        words[e] = np.uint64(order[e]) if len(order) else np.uint64(e)
-
-
-@kernel
 def read_cells(words: Array, lo: int, hi: int, lows: Array, masks: Array, cells: Array) -> None:
     """Read the coordinates (n, order) that stand in words, one column after another."""
     for e in range(lo, hi):
@@ -37,44 +30,6 @@ def take(array: Array, order: Array, lo: int, hi: int, result: Array) -> None:
     """array[order], for a range of the order."""
     for e in range(lo, hi):
         result[e] = array[np.uint64(order[e])]
-
-
-@kernel
-def count_digits(words: Array, lo: int, hi: int, low: int, mask: int, counts: Array) -> None:
-    """How often each digit occurs."""
-    for e in range(lo, hi):
-        counts[np.int64((words[e] >> np.uint64(low)) & np.uint64(mask))] += 1
-
-
-@kernel
-def deal_digits(words: Array, lo: int, hi: int, low: int, mask: int, places: Array, dealt: Array) -> None:
-    """Write each word to the next place of its digit."""
-    for e in range(lo, hi):
-        word = words[e]
-        digit = np.int64((word >> np.uint64(low)) & np.uint64(mask))
-        dealt[places[digit]] = word
-        places[digit] += 1
-
-
-@kernel
-def count_all_digits(words: Array, least: np.uint64, low: int, width: int, counts: Array) -> None:
-    """How often each digit of words − least occurs, for all digits of so many bits from `low` on: (digits, values)."""
-    mask = np.uint64((1 << width) - 1)
-    for e in range(len(words)):
-        left = (words[e] - least) >> np.uint64(low)
-        for digit in range(len(counts)):
-            counts[digit, np.int64(left & mask)] += 1
-            left >>= np.uint64(width)
-
-
-@kernel
-def deal_differences(words: Array, least: np.uint64, low: int, mask: int, places: Array, dealt: Array) -> None:
-    """Write each word to the next place of a digit of its difference from the least."""
-    for e in range(len(words)):
-        word = words[e]
-        digit = np.int64(((word - least) >> np.uint64(low)) & np.uint64(mask))
-        dealt[places[digit]] = word
-        places[digit] += 1
 
 
 @kernel
@@ -109,71 +64,6 @@ def write_fibres(cells: Array, lo: int, hi: int, begin: Array, places: Array, ro
             starts[begin[above] + above + places[above]] = places[above + 1]
             places[above] += 1
         places[depth - 1] += 1
-
-
-@kernel
-def part_digits(words: Array, shift: int, mask: int, places: Array, ends: Array) -> None:
-    """Bring the words of each digit together, in place: each goes where the next one of its digit belongs.
-
-    places, ends: where the words of each digit begin, which is moved on, and where they end.
-    """
-    for digit in range(mask + 1):
-        while places[digit] < ends[digit]:
-            word = words[places[digit]]
-            own = np.int64((word >> np.uint64(shift)) & np.uint64(mask))
-            while own != digit:
-                other = words[places[own]]
-                words[places[own]] = word
-                places[own] += 1
-                word = other
-                own = np.int64((word >> np.uint64(shift)) & np.uint64(mask))
-            words[places[digit]] = word
-            places[digit] += 1
-
-
-@kernel
-def sort_parts(words: Array, firsts: Array, lo: int, hi: int, bits: int, spare: Array, counts: Array) -> None:
-    """Sort the words of some parts by their low bits, each part by itself, all of which are as long as spare at most.
-
-    firsts: where parts begin, and the last one ends. A few words by insertion, others digit by digit, lowest first.
-    """
-    for part in range(lo, hi):
-        begin, end = firsts[part], firsts[part + 1]
-        if end - begin <= 48:
-            for e in range(begin + 1, end):
-                word, at = words[e], e
-                while at > begin and words[at - 1] > word:
-                    words[at] = words[at - 1]
-                    at -= 1
-                words[at] = word
-            continue
-        most = 8 if end - begin < 1 << 14 else 11
-        passes = max((bits + most - 1) // most, 1)
-        width = max((bits + passes - 1) // passes, 1)
-        mask, inside = (1 << width) - 1, True
-        for turn in range(passes):
-            shift = turn * width
-            counts[: mask + 1] = 0
-            for e in range(end - begin):
-                word = words[begin + e] if inside else spare[e]
-                counts[np.int64((word >> np.uint64(shift)) & np.uint64(mask))] += 1
-            total = 0
-            for digit in range(mask + 1):
-                own = counts[digit]
-                counts[digit] = total
-                total += own
-            for e in range(end - begin):
-                word = words[begin + e] if inside else spare[e]
-                pile = np.int64((word >> np.uint64(shift)) & np.uint64(mask))
-                if inside:
-                    spare[counts[pile]] = word
-                else:
-                    words[begin + counts[pile]] = word
-                counts[pile] += 1
-            inside = not inside
-        if not inside:
-            for e in range(end - begin):
-                words[begin + e] = spare[e]
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The order that sorts cells lexicographically: words of key and position, by a radix sort that threads share."""
+"""Lexicographic sort of cells: words of key and position, by NumPy's vectorised sort on threads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,6 @@ from plait.types import AnyArray
 
 Words = NDArray[np.uint64]
 
-DIGIT = 11  # bits dealt at a time: as many piles as the second cache has lines for
-WORD_DIGIT = 12  # the same on one thread, which has that cache for itself
-
 
 def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | None:
     """The permutation that sorts rows, equal ones left in their order; None where they are in order already."""
@@ -23,7 +20,7 @@ def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | 
         return None
     if len(columns[0]) < MANY:
         return np.lexsort(columns[::-1]).astype(np.uint32)
-    return radix_sort(columns, sizes).order
+    return sort_rows(columns, sizes).order
 
 
 def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, AnyArray]:
@@ -34,7 +31,7 @@ def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, 
     if len(cells) < MANY:
         order = np.lexsort(columns[::-1])
         return order, cells[order]
-    done = radix_sort(columns, sizes)
+    done = sort_rows(columns, sizes)
     return done.order, done.read(cells) if len(done.rounds) == 1 else taken(cells, done.order)
 
 
@@ -53,7 +50,7 @@ def in_order(columns: Sequence[AnyArray]) -> bool:
     return True
 
 
-def radix_sort(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int | None = None) -> "Dealt":
+def sort_rows(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int | None = None) -> "SortedRows":
     """The permutation that sorts rows, equal ones left in their order.
 
     A word holds a row's position in its low bits and as much of its key above them as there is room for. Longer keys
@@ -65,13 +62,14 @@ def radix_sort(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int |
     rounds = _rounds(sizes, 64 - below)
     for parts in rounds:
         words = _placed(columns, parts, order, below, cuts)
-        words = _dealt(words, below, sum(part.bits for part in parts), cuts)
-        order = _positions(words, below, order.dtype)
-    return Dealt(order, words, below, rounds)
+        sort_words(words, threads)
+        positions = _positions(words, below, order.dtype)
+        order = taken(order, positions) if len(order) else positions
+    return SortedRows(order, words, below, rounds)
 
 
 @dataclass(frozen=True)
-class Dealt:
+class SortedRows:
     """Rows sorted: the permutation, and the sorted words of the last round, whose keys stand above `below` bits."""
 
     order: AnyArray
@@ -119,13 +117,12 @@ def _rounds(sizes: Sequence[int], room: int) -> list[list[_Part]]:
 def _placed(
     columns: Sequence[AnyArray], parts: Sequence[_Part], order: AnyArray, below: int, cuts: list[tuple[int, int]]
 ) -> Words:
-    """The words of a round: positions in the order found so far, and above them some bits of the rows there."""
-    from plait.data.cells.radix import place_bits, place_rows
+    """The words of a round: places in the order found so far, and above them some bits of the rows there."""
+    from plait.data.cells.radix import place_bits
 
-    words = np.empty(len(columns[0]), np.uint64)
+    words = np.arange(len(columns[0]), dtype=np.uint64)
 
     def place(_: int, lo: int, hi: int) -> None:
-        place_rows(order, lo, hi, words)
         for part in parts:
             place_bits(columns[part.column], order, lo, hi, part.low, (1 << part.bits) - 1, below + part.at, words)
 
@@ -142,32 +139,6 @@ def _positions(words: Words, below: int, kind: np.dtype[Any]) -> AnyArray:
 
     by_pieces(read, len(words))
     return result
-
-
-def _dealt(words: Words, low: int, bits: int, cuts: list[tuple[int, int]]) -> Words:
-    """Words sorted by some of their bits: dealt into piles by digit after digit, the lowest first."""
-    passes = max(-(-bits // DIGIT), 1)
-    width = max(-(-bits // passes), 1)
-    spare = np.empty_like(words)
-    for shift in range(low, low + bits, width):
-        if _deal(words, shift, (1 << width) - 1, cuts, spare):
-            words, spare = spare, words
-    return words
-
-
-def _deal(words: Words, shift: int, mask: int, cuts: list[tuple[int, int]], dealt: Words) -> bool:
-    """Deal words into piles by one digit; False, and nothing done, where all have the same."""
-    from plait.data.cells.radix import count_digits, deal_digits
-
-    counts = np.zeros((len(cuts), mask + 1), np.int64)
-    on_threads(lambda part, lo, hi: count_digits(words, lo, hi, shift, mask, counts[part]), cuts)
-    if counts.sum(axis=0).max() == len(words):
-        return False
-    # A digit's pile has the words of the first thread first: equal words stay in their order.
-    ends = np.cumsum(counts.T.reshape(-1)).reshape(counts.T.shape).T
-    places = np.ascontiguousarray(ends - counts)
-    on_threads(lambda part, lo, hi: deal_digits(words, lo, hi, shift, mask, places[part], dealt), cuts)
-    return True
 
 
 def is_uniform(array: AnyArray) -> bool:
@@ -190,25 +161,9 @@ def taken(array: AnyArray, order: AnyArray) -> AnyArray:
     return result
 
 
-def sort_words(words: Words, low: int) -> Words:
-    """Words sorted by their bits from `low` on, on this thread alone; the array given may be written to.
-
-    What all have in common takes no time: digits are those of the differences from the least.
-    """
-    from plait.data.cells.radix import count_all_digits, deal_differences
-
-    if len(words) == 0:
-        return words
-    least = int(words.min()) >> low << low
-    bits = max((int(words.max()) - least).bit_length() - low, 1)
-    passes = -(-bits // WORD_DIGIT)
-    width = -(-bits // passes)
-    counts = np.zeros((passes, 1 << width), np.int64)
-    count_all_digits(words, np.uint64(least), low, width, counts)
-    spare = np.empty_like(words)
-    for number, found in enumerate(counts):
-        if found.max() < len(words):
-            places = np.cumsum(found) - found
-            deal_differences(words, np.uint64(least), low + number * width, (1 << width) - 1, places, spare)
-            words, spare = spare, words
-    return words
+def sort_words(words: Words, threads: int | None = None) -> None:
+    """Sort words in place: parted at quantiles, then each part on a thread."""
+    cuts = ranges(len(words), threads)
+    if len(cuts) > 1:
+        words.partition([lo for lo, _ in cuts[1:]])
+    on_threads(lambda _, lo, hi: words[lo:hi].sort(), cuts)

@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.cells.fibres import Fibres, row_type, start_type
-from plait.data.cells.ranges import by_pieces, on_threads, ranges, shares
-from plait.data.cells.sorting import in_order, taken
+from plait.data.cells.ranges import by_pieces, on_threads, shares
+from plait.data.cells.sorting import in_order, sort_words, taken
 from plait.types import AnyArray
 
 ROOM = 63  # bits of a word: the highest one is left, so that a word can differ from all others
-DIGIT = 9  # bits by which words are parted at a time: more parts, and each is in a page of its own that is hard to find
-TOGETHER = 1 << 20  # words that are sorted at once, by copying them to and fro: as many as a cache holds
 STRETCH = 1 << 20  # words that are given back at a time
 MOST_CODES = 1 << 16  # values below it, or as many different ones, stand in words
 # Memory that is shared with other processes, as it is unless told, would not be given back page by page.
@@ -54,11 +52,6 @@ class Format:
     def masks(self) -> list[int]:
         """The bits of every row, at the low end."""
         return [(1 << width) - 1 for width in self._widths]
-
-    @property
-    def bits(self) -> int:
-        """Of a word that are used."""
-        return sum(self._widths) + self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +140,7 @@ class CellWords:
     def sort(self) -> None:
         """Sort all of them, in place."""
         if not in_order([self.words]):
-            sort_in_place(self.words, self.how.bits)
+            sort_words(self.words)
 
     def read(self, indices: tuple[str, ...]) -> "Read":
         """The sorted cells as fibres, with their values; afterwards nothing is here any more."""
@@ -252,37 +245,3 @@ def _kind(most: float) -> "np.dtype[Any]":
     if most < 1 << 16:
         return np.dtype(np.uint8 if most < 1 << 8 else np.uint16)
     return np.dtype(np.float32 if most <= 1 << 24 else np.float64)
-
-
-def sort_in_place(words: NDArray[np.uint64], bits: int) -> None:
-    """Sort words by their low bits; all higher ones are equal.
-
-    They are parted by their highest digit until parts fit into a cache, in which they are then sorted.
-    """
-    from plait.data.cells.radix import count_digits, part_digits, sort_parts
-
-    if bits == 0:
-        return
-    width = min(DIGIT, bits) if len(words) > TOGETHER else 0
-    shift, mask, cuts = bits - width, (1 << width) - 1, ranges(len(words))
-    counts = np.zeros((len(cuts), mask + 1), np.int64)
-    if width:
-        on_threads(lambda part, lo, hi: count_digits(words, lo, hi, shift, mask, counts[part]), cuts)
-    else:
-        counts[0] = len(words)
-    firsts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
-    if width:
-        part_digits(words, shift, mask, firsts[:-1].copy(), firsts[1:])
-    large = np.flatnonzero(np.diff(firsts) > TOGETHER)
-
-    def sort(_: int, lo: int, hi: int) -> None:
-        tallies, at = np.empty(1 << 11, np.int64), lo
-        for stop in [*large[(large >= lo) & (large < hi)].tolist(), hi]:
-            longest = int(np.diff(firsts[at : stop + 1]).max(initial=0))
-            sort_parts(words, firsts, at, stop, shift, np.empty(longest, np.uint64), tallies)
-            at = stop + 1
-
-    shares = np.searchsorted(firsts, [hi for _, hi in cuts]).tolist()
-    on_threads(sort, list(zip([0, *shares[:-1]], [*shares[:-1], mask + 1])))
-    for part in large.tolist():
-        sort_in_place(words[firsts[part] : firsts[part + 1]], shift)
