@@ -35,7 +35,7 @@ def compare() -> None:
     rows = [[when, *(found[name]["resident"][when] for name in (FRESH, KEPT))] for when in found[FRESH]["resident"]]
     seconds = ", ".join(f"{name} {found[name]['seconds']:.0f}" for name in found)
     note = f"At most {kernels.LOADED} kernels are kept. Seconds: {seconds}."
-    show("Resident memory (MB) after so many models in one process", ["models", FRESH, KEPT], rows, note)
+    show("Resident memory (MB) of one process by the number of models", ["models", FRESH, KEPT], rows, note)
 
 
 def fit_all() -> dict[str, object]:

@@ -120,6 +120,7 @@ def _warm(run: Any, step: Step, types: Types) -> Callable[..., None]:
     names = (name if name in kinds else name.rstrip("0123456789") for name in arguments(step))
     run.compile(tuple(kinds[name] for name in names))
     run.disable_compile()
+    jit.strip(run)
     return run  # type: ignore[no-any-return]
 
 

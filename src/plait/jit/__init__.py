@@ -1,6 +1,7 @@
 """All numba policy in one place: flags and caching, explicit vectors, and the functions that kernels share."""
 
 from plait.jit.cache import fingerprint
+from plait.jit.compiler import strip
 from plait.jit.elementary import digamma_lgamma8, exp8, log_any8
 from plait.jit.exact import cut, first, largest, maximum, root, rounded, where_positive
 from plait.jit.flat import item, load_at, put, real, store_at
@@ -45,6 +46,7 @@ __all__ = [
     "splat",
     "store",
     "store_at",
+    "strip",
     "total",
     "uncached",
     "vector",

@@ -34,3 +34,12 @@ class Compiler(compiler.Compiler):
         self.state.library = Library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
+
+
+def strip(dispatcher: Any) -> None:
+    """Drop all of a compiled function but its machine code; no other compiled function can call it then."""
+    for types, result in dispatcher.overloads.items():
+        dispatcher.overloads[types] = result._replace(type_annotation="", metadata=None)
+        library = result.library
+        library._final_module = library._shared_module = library._compiled_object = None
+        library._linking_libraries = []
