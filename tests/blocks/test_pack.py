@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import plait
 from plait.compile.plan import tree_order
 from plait.data.binding.bind import bind
-from plait.data.blocks import collecting
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.cells.orders import packed_order
 from plait.data.cells.trees import grow, narrow
+from plait.data.labels import hashed
 
 CP = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 ORDERS = {1: "v[i] = A[i, r]", 2: "v[i, j] = A[i, r] B[j, r]", 3: CP}
@@ -249,9 +249,9 @@ def test_a_scan_is_a_table_to_a_fit(tmp_path):
 
 
 def test_names_of_one_hash_are_still_told_apart(tmp_path, monkeypatch):
-    rows = table(11, 5000, (300, 7, 50)).with_columns(pl.format("name {}", "k").alias("k"))
-    monkeypatch.setattr(collecting, "hash_of", lambda labels: np.asarray(labels.str.len_bytes(), np.uint64))
-    packs_like_memory(tmp_path, CP, {"v": rows})
+    rows = table(11, 60_000, (3000, 7, 500)).with_columns(pl.format("name {}", "k").alias("k"))
+    monkeypatch.setattr(hashed, "hash_of", lambda labels: np.asarray(labels.str.len_bytes(), np.uint64))
+    packs_like_memory(tmp_path, CP, {"v": rows}, "2MB")
 
 
 def test_integers_beyond_63_bits(tmp_path):

@@ -8,7 +8,7 @@ import typer
 from plait.cli.dialect import of_config
 from plait.cli.fitting import warnings_on_stderr
 from plait.cli.options import ConfigFile, Json, named_path
-from plait.cli.output import emit, grid, out, to_stderr
+from plait.cli.output import emit, grid, out
 from plait.config import read_config
 from plait.data.blocks.memory import bytes_of
 from plait.show.words import write_bytes
@@ -28,8 +28,7 @@ def pack(
     """Sort tables that are larger than memory into blocks on disk.
 
     Nothing is read as a whole. A folder of blocks that is there already is replaced, once the new one is complete. A
-    source may name many files: source = "logs/*.parquet". Cut off, the same command goes on from the last step that was
-    finished, and says so.
+    source may name many files: source = "logs/*.parquet".
 
     \b
     Examples:
@@ -37,14 +36,12 @@ def pack(
       plait pack model.toml -o visits.blocks --memory 500MB
       plait pack model.toml -o visits.blocks --json
     """
-    from plait.fitting.packing import pack_telling
+    from plait.fitting.packing import pack as pack_tables
 
     budget = bytes_of(memory)
     found = read_config(config).changed(memory=memory)  # in messages an option of the command line
     with of_config(found), warnings_on_stderr(found, json):
-        packed = pack_telling(
-            found.model, found.scans(), output, budget, found.labels(), tell=lambda words: to_stderr("going on", words)
-        )
+        packed = pack_tables(found.model, found.scans(), output, memory=budget, labels=found.labels())
     relations = packed.relations.values()
     if json:
         emit(

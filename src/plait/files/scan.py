@@ -134,15 +134,6 @@ class Scan:
         more = f" and {len(self.paths) - 1:,} more" if len(self.paths) > 1 else ""
         return f"{self.paths[0]}{more}"
 
-    def identity(self) -> str | None:
-        """Its options, and paths, sizes and times of its files: another one when its rows are. None of a query."""
-        try:
-            files = [(os.path.abspath(path), os.stat(path)) for path in self.paths]
-        except OSError:
-            return None
-        said = [(path, found.st_size, found.st_mtime_ns) for path, found in files]
-        return repr((type(self).__name__, sorted(self.options.items()), said)) if said else None
-
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
         """Some columns in order, about so many rows at a time; None: all that came before is void."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """``plait.pack``: tables of any size into a folder of blocks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -34,22 +34,9 @@ def pack(
     progress  whether a bar is shown; by default on a terminal and in a notebook
 
     All is checked as in `plait.fit`, and warned of; errors name file and row. Killed at any moment, the folder is as it
-    was; a later pack of the same files goes on from the last step that was finished, any other removes what is left
-    behind. Besides the blocks, as much room on disk is taken meanwhile as entries need, about 12 bytes each.
+    was, and the next pack removes the unfinished files. Besides the blocks, as much room on disk is taken meanwhile as
+    entries need, about 12 bytes each.
     """
-    return pack_telling(model, data, path, memory, labels, progress)
-
-
-def pack_telling(
-    model: Model | str,
-    data: Mapping[str, Any],
-    path: str | PathLike[str],
-    memory: str | int,
-    labels: Mapping[str, Sequence[Any]] | None = None,
-    progress: bool | None = None,
-    tell: Callable[[str], None] = lambda words: None,
-) -> Packed:
-    """The same; tell: gets to know which steps of a pack that was cut off are taken over."""
     model = model if isinstance(model, Model) else Model(model)
     budget = bytes_of(memory)
     with counting("packing", PARTS, progress, percent=True) as advance:
@@ -62,7 +49,7 @@ def pack_telling(
                 advance(now - done)
                 done = now
 
-        pack_blocks(model, data, path, budget, labels, report, tell)
+        pack_blocks(model, data, path, budget, labels, report)
     packed = Packed.open(path)
     warn_of(packed_traps(model, packed))
     return packed

@@ -11,7 +11,7 @@ import numpy as np
 from plait.data.binding.bind import bind, together
 from plait.data.blocks.folder import read_manifest
 from plait.data.blocks.packed import Packed, PackedRelation
-from plait.data.blocks.reader import Reader, SameHashError
+from plait.data.blocks.reader import Reader
 from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.draws import Weighing
@@ -54,10 +54,7 @@ def bind_all(
     for name, one in elsewhere.items():
         one.check(model.equation(name), model)
     others = {name: given for name, given in data.items() if name not in elsewhere}
-    try:
-        return bind(model, others, labels, warn=warn, elsewhere=elsewhere, stream=_stream)
-    except SameHashError:
-        return bind(model, others, labels, warn=warn, elsewhere=elsewhere)
+    return bind(model, others, labels, warn=warn, elsewhere=elsewhere, stream=_stream)
 
 
 def _stream(relation: Relation, name: str, indices: tuple[str, ...]) -> Reader | None:

@@ -1,9 +1,8 @@
 """The folder of blocks: new files first, then the manifest that names them, then the old files go.
 
 Every file that a pack writes has the pack's own token in its name. A crash at any moment leaves the old manifest with
-its files, or the new one with its own. What else is there the next pack removes, unless a journal says that it is the
-beginning of the same: then it goes on with that. A lock, with the process that holds it, keeps two packs from one
-folder.
+its files, or the new one with its own. The next pack removes all other files. A lock, with the process that holds it,
+keeps two packs from one folder.
 """
 
 import contextlib
@@ -22,10 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.blocks.durable import sync_folder
 from plait.data.blocks.file import Bytes
-from plait.data.blocks.journal import Journal
-from plait.errors import PlaitError, StoreError
+from plait.errors import StoreError
 from plait.machine import path_fault
 from plait.manifests import FILE, check, dumps, inside, loads, natural, read_bytes
 from plait.saying import FilePlace
@@ -87,39 +84,8 @@ SCHEMA = {
 class Draft:
     """What becomes of a folder while it is packed: files of one token, and the entries of a manifest for them."""
 
-    def __init__(self, place: Path, key: str | None = None) -> None:
-        self.place = place
-        self._begin(key)
-
-    def _begin(self, key: str | None) -> None:
-        self.token = secrets.token_hex(4)
-        self.journal = Journal(self.spill, key)
-
-    def begin_again(self, key: str | None) -> None:
-        """Without anything that is there already."""
-        sweep(self.place, _token(self.place))
-        self._begin(key)
-
-    def go_on(self) -> None:
-        """Take over what a pack of the same has left, if one has; all else that is left goes."""
-        published = _token(self.place)
-        for spill in sorted(self.place.glob("*-spill")):
-            token = spill.name.removesuffix("-spill")
-            own = token != published and TOKEN.fullmatch(token) and not spill.is_symlink()
-            found = Journal.read(spill, self.journal.key) if own else None
-            if found is not None:
-                self.token, self.journal = token, found
-                break
-        self.leave()
-
-    def leave(self) -> None:
-        """Keep what the journal names and what is published, for whoever goes on."""
-        published = _token(self.place)
-        named = self.journal.files if self.token != published else set()
-        sweep(self.place, published, self.token if named else None)
-        for path in [*self.place.glob(f"{self.token}-*"), *self.spill.rglob("*")] if named else []:
-            if path.is_file() and path not in named:
-                path.unlink()
+    def __init__(self, place: Path) -> None:
+        self.place, self.token = place, secrets.token_hex(4)
 
     @property
     def spill(self) -> Path:
@@ -145,13 +111,23 @@ class Draft:
         """Make the manifest that of the folder: from here on it holds this, and nothing else."""
         entry = self.put("manifest.json", dumps({"format": FORMAT, "version": VERSION, **manifest}))
         os.replace(self.place / entry["file"], self.place / MANIFEST)
-        sync_folder(self.place)
+        _sync_folder(self.place)
         sweep(self.place, keep=self.token)
 
 
-def sweep(place: Path, keep: str, draft: str | None = None) -> None:
-    """Remove what packs before, or beside, have left; keep: the token whose files stay; draft: of another one."""
-    stay = (f"{keep}-", f"{draft or keep}-", LOCK)
+def _sync_folder(place: Path) -> None:
+    """Wait until the disk has the names of a folder's files."""
+    if os.name != "nt":
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def sweep(place: Path, keep: str) -> None:
+    """Remove the files that other packs left; keep: the token whose files stay."""
+    stay = (f"{keep}-", LOCK)
     for path in place.iterdir():
         if OURS.fullmatch(path.name) and not path.name.startswith(stay):
             is_folder = path.is_dir() and not path.is_symlink()
@@ -160,11 +136,10 @@ def sweep(place: Path, keep: str, draft: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def drafting(path: str | os.PathLike[str], key: str | None = None) -> Iterator[Draft]:
-    """A draft of a folder that nobody else packs meanwhile, begun by another pack of the same key, perhaps.
+def drafting(path: str | os.PathLike[str]) -> Iterator[Draft]:
+    """A draft of a folder that no other process packs meanwhile.
 
-    What it wrote goes where it is not published, but for steps that are finished: they stay unless data are refused.
-    A folder that was not there before, and has nothing in it, goes as well.
+    If it is not published, its files are removed, and the folder as well if the draft made it.
     """
     place = Path(path)
     _check(place)
@@ -173,15 +148,11 @@ def drafting(path: str | os.PathLike[str], key: str | None = None) -> Iterator[D
         place.mkdir(parents=True, exist_ok=True)
         try:
             with _locked(place):
-                draft = Draft(place, key)
-                draft.go_on()
+                sweep(place, _token(place))
                 try:
-                    yield draft
-                except PlaitError:
-                    draft.begin_again(None)
-                    raise
+                    yield Draft(place)
                 finally:
-                    draft.leave()
+                    sweep(place, _token(place))
         finally:
             if made:
                 with contextlib.suppress(OSError):  # it is not empty

@@ -10,38 +10,6 @@ Array = Any
 
 
 @kernel
-def tally(numbers: Array, least: int, counts: Array) -> None:
-    """Count integers; counts: of least, least + 1, …."""
-    for n in range(len(numbers)):
-        counts[np.int64(numbers[n]) - least] += 1
-
-
-@kernel
-def look_up(numbers: Array, least: int, table: Array, rows: Array) -> bool:
-    """Write the rows of integers, table: of least, least + 1, … (−1: none); whether all have one."""
-    unknown = 0
-    for n in range(len(numbers)):
-        at = np.int64(numbers[n]) - least
-        row = np.int64(table[at]) if 0 <= at < len(table) else np.int64(-1)
-        rows[n] = row
-        if row < 0:
-            unknown += 1
-    return unknown == 0
-
-
-@kernel
-def count_from(numbers: Array, least: int, count: int, rows: Array) -> bool:
-    """Write the rows of integers where that of least is 0, and so on; whether all are among the first `count`."""
-    unknown = 0
-    for n in range(len(numbers)):
-        row = np.int64(numbers[n]) - least
-        rows[n] = row
-        if row < 0 or row >= count:
-            unknown += 1
-    return unknown == 0
-
-
-@kernel
 def begin_words(values: Array, words: Array) -> None:
     """Whole values as the lowest bits of words."""
     for n in range(len(words)):

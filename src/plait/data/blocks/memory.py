@@ -63,11 +63,6 @@ def batch_rows(memory: int) -> int:
     return min(max(memory // 8 // BATCH, LEAST_ROWS), MOST_ROWS)
 
 
-def table_room(memory: int) -> int:
-    """Places that a table of counts of 4 bytes may have."""
-    return max(memory // 64, 1 << 16)
-
-
 @dataclass(frozen=True)
 class Shape:
     """What a relation will be on disk: entries, sizes of axes in tree order, bytes of a value and its weight."""

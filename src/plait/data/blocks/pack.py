@@ -1,8 +1,7 @@
 """Tables larger than memory -> a folder of blocks.
 
 Two passes over every table: the first finds the names of all axes, the second turns them into row numbers and deals
-entries into ranges of the root axis; then each range is sorted and written as blocks. A journal says which steps are
-finished, for a pack that goes on where another was cut off.
+entries into ranges of the root axis; then each range is sorted and written as blocks.
 """
 
 import hashlib
@@ -12,12 +11,10 @@ from os import PathLike
 from typing import Any
 
 from plait.data.binding.bind import declared_names, labels_of, relations_of
-from plait.data.blocks.folder import Draft, check_content, drafting
-from plait.data.blocks.journal import COLLECTED, dealt_step, key_of, written_step
-from plait.data.blocks.memory import RECORD, Shape, working_room
-from plait.data.blocks.reader import Reader, SameHashError
+from plait.data.blocks.folder import Draft, drafting
+from plait.data.blocks.memory import Shape, working_room
+from plait.data.blocks.reader import Reader
 from plait.data.blocks.relation import Packing
-from plait.data.blocks.steps import note_dealt, note_names, take_dealt, take_names
 from plait.data.cells.orders import packed_order
 from plait.data.labels.names import Labels
 from plait.data.reading.arrays import is_array
@@ -39,38 +36,16 @@ def pack_blocks(
     memory: int,
     labels: Mapping[str, Sequence[Any]] | None = None,
     report: Report = lambda share: None,
-    tell: Callable[[str], None] = lambda words: None,
 ) -> None:
-    """Make the tables of a model the content of a folder.
-
-    report: told from time to time which share is done; tell: which steps of a pack that was cut off are taken over."""
+    """Make the tables of a model the content of a folder; report: told from time to time which share is done."""
     refuse_in_fork("plait.pack")
     relations = relations_of(model, data)
     for name, relation in relations.items():
         _refuse(model, name, relation)
     declared = declared_names(model, labels or {})
-    with drafting(path, key_of(model, relations, memory, declared)) as draft:
-        if draft.journal:
-            tell(draft.journal.words())
-        try:
-            _pack_or_begin_again(model, relations, draft, memory, declared, report)
-        except SameHashError:
-            draft.begin_again(None)
-            _pack(model, relations, draft, memory, declared, report, exact=True)
+    with drafting(path) as draft:
+        _pack(model, relations, draft, memory, declared, report)
     report(1.0)
-
-
-def _pack_or_begin_again(model: Model, relations: Mapping[str, Relation], draft: Draft, *others: Any) -> None:
-    """Where something is wrong with steps that were taken over, or with the data, do all of them: so errors are those
-    of a pack that was never cut off."""
-    if draft.journal:
-        try:
-            return _pack(model, relations, draft, *others)
-        except (OSError, SameHashError):
-            raise
-        except Exception:
-            draft.begin_again(draft.journal.key)
-    _pack(model, relations, draft, *others)
 
 
 def _pack(
@@ -80,29 +55,22 @@ def _pack(
     memory: int,
     declared: Mapping[str, Any],
     report: Report,
-    *,
-    exact: bool = False,
 ) -> None:
-    """All passes, then the manifest; exact: compare all names, not their hashes."""
+    """All passes, then the manifest."""
     readers = {
-        name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", memory, exact=exact)
+        name: Reader(one, name, model.equation(name).indices, draft.spill / f"copy{n}", memory)
         for n, (name, one) in enumerate(relations.items())
     }
-    _collect(readers, draft, memory, report)
+    _collect(readers, report)
     names = _names(model, readers, declared)
     room = _room(model, readers, names, memory)
     rows = sum(reader.rows for reader in readers.values())
     share = _Share(report, COLLECTING, max(rows, 1))
     said: dict[str, Any] = {}
     for n, (name, relation) in enumerate(relations.items()):
-        if written_step(name) in draft.journal:
-            said[name] = _written(draft, name)
-            share.add(readers[name].rows * (1 - COLLECTING))
-            continue
         packing = Packing(draft, n, relation, readers[name], model.equation(name), names, room)
-        _deal(packing, draft, lambda more: share.add(more * DEALING))
+        packing.deal(lambda more: share.add(more * DEALING))
         said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - DEALING)))
-        _note_written(draft, packing, said[name])
     written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
     draft.publish(_manifest(model, draft, said, written))
 
@@ -146,47 +114,13 @@ def _refuse(model: Model, name: str, relation: Relation) -> None:
         )
 
 
-def _collect(readers: Mapping[str, Reader], draft: Draft, memory: int, report: Report) -> None:
-    """The first pass over all tables. How many rows they have is not known yet.
-
-    It is noted where rows will not wait in memory: all else is soon done again."""
-    if COLLECTED in draft.journal:
-        return take_names(draft.journal, readers)
+def _collect(readers: Mapping[str, Reader], report: Report) -> None:
+    """The first pass over all tables. How many rows they have is not known yet."""
     for n, reader in enumerate(readers.values()):
         done = 0
         for rows in reader.collect():
             done += rows
             report(COLLECTING * (n + done / (done + 50 * reader.batch)) / len(readers))
-    if draft.journal.key is not None and any(reader.rows * RECORD > memory // 4 for reader in readers.values()):
-        note_names(draft.journal, readers)
-
-
-def _deal(packing: Packing, draft: Draft, report: Callable[[float], None]) -> None:
-    """The second pass over a table."""
-    if dealt_step(packing.reader.name) in draft.journal:
-        take_dealt(draft.journal, packing)
-        report(packing.reader.rows)
-        return
-    packing.deal(report)
-    if draft.journal and packing.spool.spilled:
-        note_dealt(draft.journal, packing)
-
-
-def _note_written(draft: Draft, packing: Packing, said: Mapping[str, Any]) -> None:
-    """The blocks of a relation are complete, and its rows no longer needed."""
-    if draft.journal:
-        name = packing.reader.name
-        files = [draft.place / entry["file"] for entry in (said["totals"], *said["blocks"])]
-        draft.journal.note(written_step(name), said, files, instead=dealt_step(name))
-    packing.spool.clear()
-
-
-def _written(draft: Draft, name: str) -> dict[str, Any]:
-    """What is said of a relation whose blocks are there."""
-    said: dict[str, Any] = draft.journal[written_step(name)]
-    for entry in (said["totals"], *said["blocks"]):
-        check_content(draft.place, entry)
-    return said
 
 
 def _names(model: Model, readers: Mapping[str, Reader], declared: Mapping[str, Any]) -> dict[str, Labels]:

@@ -14,12 +14,12 @@ import numpy as np
 
 from plait.data.binding.entries import Entries, checked, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
-from plait.data.blocks.collecting import Collected, Known
-from plait.data.blocks.loops import count_from, look_at, look_up
-from plait.data.blocks.memory import batch_rows, table_room
+from plait.data.blocks.loops import look_at
+from plait.data.blocks.memory import batch_rows
 from plait.data.cells.keys import coordinate_type
-from plait.data.labels.columns import kind, number_array
-from plait.data.labels.names import Labels
+from plait.data.cells.ranges import MANY
+from plait.data.labels.columns import kind, number_array, widened
+from plait.data.labels.names import Labels, distinct_names
 from plait.data.observing.closed import Tables
 from plait.data.observing.undirected import Groups
 from plait.data.reading.relation import Relation
@@ -49,10 +49,6 @@ class Values:
         self.most, whole, floats = look_at(np.ascontiguousarray(some), self.most)
         self.whole, self.floats = self.whole and whole, self.floats and floats
 
-    def said(self) -> tuple[float, bool, bool]:
-        """All of it, as plain words."""
-        return float(self.most), bool(self.whole), bool(self.floats)
-
     @property
     def type(self) -> "np.dtype[Any]":
         """The narrowest type that holds them all."""
@@ -74,18 +70,47 @@ class Batch:
         return len(self.values)
 
 
-class SameHashError(Exception):
-    """Two names of a table have one hash: it has to be read once more."""
+class Names:
+    """The labels of one column so far; they are made distinct whenever they have become twice as many."""
+
+    def __init__(self, where: Place) -> None:
+        self.where, self.rows = where, 0
+        self._parts: list[pl.Series] = []
+        self._distinct = 0  # names in the first part
+
+    def add(self, labels: "pl.Series") -> None:
+        """Add the labels of a batch, as `label_series` gives them."""
+        if len(labels) == 0:
+            return
+        if self._parts and kind(labels) != kind(self._parts[0]):
+            raise DataError(
+                f"the labels are {kind(labels)}, but {kind(self._parts[0])} before.",
+                where=self.where.at(row=self.rows),
+                cure="Convert the column to one type.",
+            )
+        self.rows += len(labels)
+        self._parts.append(widened(labels))
+        if sum(map(len, self._parts)) > 2 * self._distinct + MANY:
+            self.distinct()
+
+    def distinct(self) -> "pl.Series":
+        """All names, each once and in any order."""
+        import polars as pl
+
+        if not self._parts:
+            return pl.Series(dtype=pl.Null)
+        same = len({part.dtype for part in self._parts}) == 1  # integers of one batch may be within 63 bits
+        found = distinct_names(pl.concat(self._parts if same else [part.cast(pl.UInt64) for part in self._parts]))
+        self._parts, self._distinct = [found], len(found)
+        return found
 
 
 class Reader:
     """A table and what its columns are; after `collect` also the names in it, how many rows, what values are like."""
 
-    def __init__(
-        self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, memory: int, *, exact: bool = False
-    ) -> None:
-        self.relation, self.name, self.indices, self.memory = relation, name, indices, memory
-        self.batch, self.exact = batch_rows(memory), exact
+    def __init__(self, relation: Relation, name: str, indices: tuple[str, ...], copy: Path, memory: int) -> None:
+        self.relation, self.name, self.indices = relation, name, indices
+        self.batch = batch_rows(memory)
         self.copy, self.copies = copy, 0
         self.weight = relation.weight_column
         relation.check_indices(name, indices)
@@ -95,15 +120,15 @@ class Reader:
         )  # fmt: skip
         self.rows = 0
         self.values = Values()
-        self.found: dict[str, Collected | Known] = {}
+        self.names: dict[str, pl.Series] = {}
 
     @property
     def source(self) -> TableSource:
         """The table as errors and checks know it, without its rows; the labels are each name once."""
-        names = {index: found.names for index, found in self.found.items()}
         return TableSource(
-            self.name, self.columns, names, np.zeros(0), None, self.rows, self.value or "value", self.weight or "weight"
-        )
+            self.name, self.columns, self.names, np.zeros(0), None, self.rows, self.value or "value",
+            self.weight or "weight",
+        )  # fmt: skip
 
     def located(self, place: Place) -> Any:
         """A place in the table as the user knows it: in its file, if it is one."""
@@ -138,15 +163,11 @@ class Reader:
             self.rows += len(batch)
             self._keep(batch)
             yield len(batch)
+        self.names = {index: some.distinct() for index, some in found.items()}
 
-    def _begin(self) -> dict[str, Collected]:
+    def _begin(self) -> dict[str, Names]:
         self.rows, self.copies, self.values = 0, 0, Values()
-        found = {
-            index: Collected(Place(self.name, column), table_room(self.memory), exact=self.exact)
-            for index, column in self.columns.items()
-        }
-        self.found = {**found}
-        return found
+        return {index: Names(Place(self.name, column)) for index, column in self.columns.items()}
 
     def _read(self) -> "Iterator[Mapping[str, Any] | None]":
         """The columns that are used, some rows at a time; None where all begins again."""
@@ -199,11 +220,6 @@ class Reader:
         table.write_ipc(self._file(self.copies), compression="uncompressed")
         self.copies += 1
 
-    @property
-    def copied_files(self) -> list[Path]:
-        """The files of the copy."""
-        return [self._file(number) for number in range(self.copies)]
-
     def _file(self, number: int) -> Path:
         return self.copy / f"{number}.arrow"
 
@@ -252,52 +268,22 @@ class Reader:
         """
         source = self.source
         labelled = tuple((index, names[index]) for index in self.indices)
-        tables = {index: near for index in self.indices if (near := self._table(index, names[index])) is not None}
         for batch in self._batches():
             with self.naming(batch.first):
-                coords = self._coords(batch, names, tables)
+                coords = self._coords(batch, names)
                 entries = Entries(source, labelled, coords, batch.values, batch.weights)
                 if hidden:
                     entries = without_hidden(entries, hidden)
                 entries, dropped = without_self_links(entries, apart) if apart else (entries, 0)
                 yield checked(entries).in_one_way(groups), batch.first, dropped
 
-    def _table(self, index: str, labels: Labels) -> "tuple[int, AnyArray | int] | None":
-        """Where all labels of a column are integers close together: the least, and the rows of it and those after.
-
-        Where labels are counted as rows are: how many there are."""
-        found = self.found[index].counts
-        if found is None or len(found[0]) == 0:
-            return None
-        names = found[0].to_numpy()
-        table = np.full(int(names[-1]) - int(names[0]) + 1, -1, np.int64)
-        table[names - names[0]] = labels.encode(found[0])
-        if np.array_equal(table, np.arange(len(table))):  # nothing to look up
-            return int(names[0]), len(table)
-        return int(names[0]), table.astype(np.int32) if len(labels) < 2**31 else table
-
-    def _coords(
-        self, batch: Batch, names: Mapping[str, Labels], tables: "Mapping[str, tuple[int, AnyArray | int]]"
-    ) -> AnyArray:
+    def _coords(self, batch: Batch, names: Mapping[str, Labels]) -> AnyArray:
         """The rows (n, order) of the labels of a batch, column after column in memory."""
-        kind = coordinate_type([len(names[index]) for index in self.indices])
-        coords = np.empty((len(self.indices), len(batch)), kind).T
+        coordinates = coordinate_type([len(names[index]) for index in self.indices])
+        coords = np.empty((len(self.indices), len(batch)), coordinates).T
         for k, (index, labels) in enumerate(batch.labels.items()):
-            if index not in tables:
-                self._write(labels, names[index], coords[:, k])
-            elif not self._look_up(labels, *tables[index], coords[:, k]):
-                raise self._changed()
-        return coords
-
-    def _look_up(self, labels: "pl.Series", least: int, table: AnyArray | int, rows: AnyArray) -> bool:
-        if isinstance(table, int):
-            return bool(count_from(labels.to_numpy(), least, table, rows))
-        return bool(look_up(labels.to_numpy(), least, table, rows))
-
-    def _write(self, labels: "pl.Series", names: Labels, rows: AnyArray) -> None:
-        try:
-            names.write(labels, rows, where=Place(self.name))
-        except DataError:
-            if self.exact or kind(labels) != kind(names.names):
+            try:
+                names[index].write(labels, coords[:, k], where=Place(self.name))
+            except DataError:
                 raise self._changed() from None
-            raise SameHashError from None
+        return coords

@@ -106,16 +106,14 @@ class Packing:
         self.lay_out()
         table = np.concatenate([np.full(hi - lo, part, np.uint16) for part, (_, lo, hi) in enumerate(self.spans)])
         plain = not self.covered and not self.apart  # then all names are of rows that are kept
-        known = self._root_counts() if plain and not self.groups else None
-        self.counts = np.zeros(self.sizes[0], np.int64) if known is None else known
+        self.counts = np.zeros(self.sizes[0], np.int64)
         kept = 0
         for entries, _, dropped in self.entries():
             self.self_links += dropped
             kept += len(entries)
             self._look(entries, plain)
             root = entries.coords[:, self.places[0]]
-            if known is None:
-                count_rows(root, self.counts)
+            count_rows(root, self.counts)
             records = self.keeping.keep(entries)
             if self.spool.parts == 1:
                 self.spool.put(0, records)
@@ -127,7 +125,7 @@ class Packing:
             self.values = self.reader.values
         if plain:
             for index in self.indices:
-                self.seen[self.names[index].axis][self.names[index].encode(self.reader.found[index].names)] = True
+                self.seen[self.names[index].axis][self.names[index].encode(self.reader.names[index])] = True
         nothing = Entries(self.source, (), np.zeros((kept, 0)), np.zeros(kept), None)
         with self.reader.naming():
             refuse_nothing_else(nothing, self.self_links, self.doubled)
@@ -139,23 +137,9 @@ class Packing:
         self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
 
     def _edges(self) -> NDArray[np.int64]:
-        """Root rows at which ranges end, with about equally many rows of the table each where that is known."""
+        """Root rows at which ranges end."""
         parts = min(range_count(self.reader.rows, self.most), self.sizes[0])
-        counts = self._root_counts()
-        if parts <= 1 or counts is None:
-            return np.linspace(0, self.sizes[0], max(parts, 1) + 1).astype(np.int64)
-        goals = self.reader.rows * np.arange(1, parts) / parts
-        inner = np.unique(np.searchsorted(np.cumsum(counts), goals) + 1)
-        return np.array([0, *inner[(inner > 0) & (inner < self.sizes[0])], self.sizes[0]], np.int64)
-
-    def _root_counts(self) -> NDArray[np.int64] | None:
-        """How many rows of the table every root row has, where the first pass counted them."""
-        found = self.reader.found[self.order[0]].counts
-        if found is None:
-            return None
-        counts = np.zeros(self.sizes[0], np.int64)
-        counts[self.names[self.order[0]].encode(found[0])] = found[1]
-        return counts
+        return np.linspace(0, self.sizes[0], max(parts, 1) + 1).astype(np.int64)
 
     def _look(self, entries: Entries, plain: bool) -> None:
         """Remember who is there, what values are like, and which self-links there are.

@@ -27,10 +27,6 @@ class Scanned(Protocol):
         """Whether it is cheap to read twice, and the same both times."""
         ...
 
-    def identity(self) -> str | None:
-        """What is another one when its rows are; None where nobody knows."""
-        ...
-
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pl.DataFrame | None"]:
         """Some columns in order, about so many rows at a time; None: all that came before is void, as a column turned
         out to hold something else, and it begins again."""
