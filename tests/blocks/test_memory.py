@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plait
-from plait.data.blocks.growing import Growing
-from plait.data.blocks.records import AsColumns, AsWords
-from plait.data.blocks.spool import Spool
-from plait.data.cells.fibres import Fibres, row_type
+from plait.data.blocks.records import Columns, Words
+from plait.data.blocks.spill import Spill
+from plait.data.blocks.writing import Growing
+from plait.data.cells.fibres import Fibres
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 
@@ -71,15 +71,17 @@ def test_a_leaf_grown_from_any_pieces_is_the_tree_of_all(data):
     sizes = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     cells = sorted(data.draw(st.sets(st.tuples(*(st.integers(0, size - 1) for size in sizes)), min_size=1)))
     coords, values = np.array(cells, np.uint32), np.arange(1, len(cells) + 1, dtype=np.uint8)
-    words = AsWords(range(len(sizes)), sizes, len(cells))
-    packed = sum(coords[:, k].astype(np.uint64) << np.uint64(words.shifts[k]) for k in range(len(sizes))) + values
+    words = Words(range(len(sizes)), sizes, len(cells))
+    packed = (
+        sum(coords[:, k].astype(np.uint64) << np.uint64(words.format.shifts[k]) for k in range(len(sizes))) + values
+    )
     cuts = sorted(data.draw(st.sets(st.integers(0, len(cells)), max_size=5)) | {0, len(cells)})
     tree = Fibres.of(tuple("abcd"[: len(sizes)]), sizes, coords)
     for whole in (
-        AsColumns(range(len(sizes)), sizes).read({"coords": coords, "values": values}),
+        Columns(range(len(sizes)), sizes).read({"coords": coords, "values": values}),
         words.read({"words": packed}),
     ):
-        leaf = Growing([row_type(size) for size in sizes], np.dtype(np.uint8))
+        leaf = Growing(sizes, np.dtype(np.uint8))
         for lo, hi in pairwise(cuts):
             leaf.add(whole.part(lo, hi), whole.part(lo, hi).values)
         found = {name: np.concatenate(some) for name, some in leaf.arrays().items()}
@@ -91,24 +93,26 @@ def test_a_leaf_grown_from_any_pieces_is_the_tree_of_all(data):
         assert (len(leaf), leaf.ends) == (len(cells), (cells[0][0], cells[-1][0]))
 
 
-# --- the spool
+# --- words
+
+
+# --- the spill
 
 
 @pytest.mark.parametrize("budget", [0, 5000, 10**9])
 def test_parts_come_back_as_they_were_put(tmp_path, budget):
     rng = np.random.default_rng(1)
     table = np.array([2, 0, 1, 1, 2], np.uint16)
-    spool, rows, words = Spool(tmp_path / "spill", 3, budget), [], []
+    spill, rows, words = Spill(tmp_path / "spill", "x", 3, budget), [], []
     for count in (300, 0, 1, 700):
         rows.append(rng.integers(0, 5, count))
         words.append(rng.integers(0, 2**60, count).astype(np.uint64))
-        spool.deal({"words": words[-1]}, rows[-1], table)
-        spool.settle()
+        spill.add({"words": words[-1]}, table[rows[-1]])
     parts, everything = table[np.concatenate(rows)], np.concatenate(words)
-    assert spool.spilled == (budget < 8000)
-    assert spool.counts.tolist() == np.bincount(parts).tolist()
+    assert spill.folder.exists() == (budget < 8000)
+    assert spill.counts.tolist() == np.bincount(parts).tolist()
     for part in range(3):
-        pieces = [piece["words"] for piece in spool.pieces(part, 100)]
+        pieces = [piece["words"] for piece in spill.pieces(part, 100)]
         np.testing.assert_array_equal(np.concatenate(pieces), everything[parts == part])
-        np.testing.assert_array_equal(spool.take(part)["words"], everything[parts == part])
-    assert not list(spool.folder.glob("*") if spool.folder.exists() else ())
+        np.testing.assert_array_equal(spill.take(part)["words"], everything[parts == part])
+    assert not list(spill.folder.glob("*") if spill.folder.exists() else ())

@@ -24,7 +24,7 @@ READING = 50_000_000  # bytes that files take while they are read, about, whatev
 MANY_ROWS = 1 << 20  # from which on they do
 NAMED = 40  # bytes that an entity takes beside its name: rows, marginals, counts
 SUMMED = 32  # bytes that an entry of a piece takes while values are summed
-RECORD = 8  # bytes of a row that was dealt, at least
+RECORD = 8  # bytes of a spilled row, at least
 LEAST_WORK, MOST_WORK = 1 << 15, 1 << 25  # bytes without which rows could not be on their way
 LEAST = 100_000  # bytes below which nothing can be packed
 CACHED = 1 << 18  # entries that are sorted fastest
@@ -113,8 +113,8 @@ def _in_words(size: int) -> str:
 # --- shares of the room
 
 
-def spool_bytes(room: int) -> int:
-    """Bytes of rows that wait in memory; a part of them that is dealt once more waits in half of it."""
+def held_bytes(room: int) -> int:
+    """Bytes of rows that a spill holds in memory; one for a part that is partitioned again holds half of it."""
     return room // 4
 
 
@@ -124,5 +124,5 @@ def range_entries(room: int, entry: int) -> int:
 
 
 def range_count(rows: int, entries: int) -> int:
-    """Into how many ranges rows are dealt: small ones are sorted in the cache; entries: that one may have."""
+    """Into how many ranges rows are partitioned: small ones are sorted in the cache; entries: that one may have."""
     return min(-(-rows // min(entries, CACHED)), MOST_PARTS)

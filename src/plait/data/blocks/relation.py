@@ -1,11 +1,10 @@
-"""One relation into blocks: its rows are dealt into ranges of the root axis, each is sorted, and cut into leaves.
+"""One relation into blocks: its rows are partitioned by ranges of the root axis, each is sorted, and cut into leaves.
 
 Where cells may be listed twice and are added up, how many entries there are is known only when all are sorted: sorted
 ranges then wait until the leaves can be cut. Else every row is an entry, and blocks are written as ranges are sorted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -20,16 +19,15 @@ from plait.data.binding.self_links import (
     refuse_nothing_else,
     refuse_senseless,
 )
-from plait.data.blocks.cutting import cut
 from plait.data.blocks.faults import Faults
 from plait.data.blocks.file import to_pieces
 from plait.data.blocks.folder import Draft
 from plait.data.blocks.loops import count_rows
-from plait.data.blocks.memory import MOST_PARTS, range_count, range_entries, spool_bytes
+from plait.data.blocks.memory import MOST_PARTS, held_bytes, range_count, range_entries
 from plait.data.blocks.reader import Reader, Values
-from plait.data.blocks.records import AsColumns, AsWords, Keeping, Sorted, SortedColumns
-from plait.data.blocks.spool import Spool
-from plait.data.blocks.writing import Writer, parted
+from plait.data.blocks.records import Columns, SortedCells, Words
+from plait.data.blocks.spill import Spill
+from plait.data.blocks.writing import Writer, cut, parted
 from plait.data.cells.fibres import Fibres
 from plait.data.cells.orders import packed_order
 from plait.data.labels.names import Labels
@@ -69,8 +67,8 @@ class Packing:
         self.values, self.faults = Values(), Faults()
         self.summed = self.self_links = self.dropped = 0
         self._observe()
-        self.keeping = self._keeping()
-        self.most = range_entries(room, self.keeping.sorting_bytes)  # entries of a range
+        self.format = self._format()
+        self.most = range_entries(room, self.format.sorting_bytes)  # entries of a range
 
     def _observe(self) -> None:
         """What is hidden by name, as binding has it."""
@@ -88,23 +86,24 @@ class Packing:
         self.own = np.zeros(self.shape[0] if self.square else 0, bool)  # entities with a listed self-link
         self.loops = False  # whether one of these is a link
 
-    def _keeping(self) -> Keeping:
+    def _format(self) -> Columns:
         found = self.reader.values
         plain = self.reader.weight is None and not self.groups and found.whole and 0 <= found.most < 2**16
-        if plain and AsWords.have_room(self.sizes, int(found.most)):
-            return AsWords(self.places, self.sizes, int(found.most))
-        return AsColumns(self.places, self.sizes)
+        words = Words(self.places, self.sizes, int(found.most)) if plain else None
+        return words if words is not None and words.format.fits else Columns(self.places, self.sizes)
 
-    # --- dealing
+    # --- partitioning
 
     def entries(self) -> Iterator[tuple[Entries, int, int]]:
         """All rows as entries."""
         return self.reader.entries(self.names, self.covered, self.apart, self.groups)
 
     def deal(self, report: Report) -> None:
-        """Read all rows and deal them into ranges of the root axis."""
-        self.lay_out()
-        table = np.concatenate([np.full(hi - lo, part, np.uint16) for part, (_, lo, hi) in enumerate(self.spans)])
+        """Read all rows and partition them by ranges of the root axis."""
+        count = max(min(range_count(self.reader.rows, self.most), self.sizes[0]), 1)
+        self.spill, self.edges, parts = self._split(
+            f"relation{self.number}", 0, self.sizes[0], count, held_bytes(self.room)
+        )
         plain = not self.covered and not self.apart  # then all names are of rows that are kept
         self.counts = np.zeros(self.sizes[0], np.int64)
         kept = 0
@@ -114,12 +113,7 @@ class Packing:
             self._look(entries, plain)
             root = entries.coords[:, self.places[0]]
             count_rows(root, self.counts)
-            records = self.keeping.keep(entries)
-            if self.spool.parts == 1:
-                self.spool.put(0, records)
-            else:
-                self.spool.deal(records, root, table)
-            self.spool.settle()
+            self.spill.add(self.format.of_entries(entries), parts[root] if count > 1 else 0)
             report(len(entries))
         if plain and self.reader.weight is None:
             self.values = self.reader.values
@@ -130,16 +124,11 @@ class Packing:
         with self.reader.naming():
             refuse_nothing_else(nothing, self.self_links, self.doubled)
 
-    def lay_out(self) -> None:
-        """The ranges, with nothing in them."""
-        edges = self._edges()
-        self.spool = Spool(self.draft.spill, len(edges) - 1, spool_bytes(self.room), f"relation{self.number}")
-        self.spans = [((), int(lo), int(hi)) for lo, hi in pairwise(edges)]
-
-    def _edges(self) -> NDArray[np.int64]:
-        """Root rows at which ranges end."""
-        parts = min(range_count(self.reader.rows, self.most), self.sizes[0])
-        return np.linspace(0, self.sizes[0], max(parts, 1) + 1).astype(np.int64)
+    def _split(self, name: str, lo: int, hi: int, count: int, held: int) -> tuple[Spill, list[int], NDArray[np.uint16]]:
+        """Ranges of the rows lo … hi of a level: a spill for them, where they end, and the range of every row."""
+        edges = lo + (hi - lo) * np.arange(count + 1) // count
+        parts = np.repeat(np.arange(count), np.diff(edges)).astype(np.uint16)
+        return Spill(self.draft.spill, name, count, held), edges.tolist(), parts
 
     def _look(self, entries: Entries, plain: bool) -> None:
         """Remember who is there, what values are like, and which self-links there are.
@@ -161,10 +150,10 @@ class Packing:
     def write(self, report: Report) -> dict[str, Any]:
         """Sort all ranges and write the blocks; what the manifest says of the relation."""
         sums = self.relation.duplicates == "sum" or bool(self.groups)
-        pieces = self._settled_first(report) if sums else partial(self._pieces, report)
+        pieces = self._settled_first(report) if sums else self._pieces(report)
         writer = self._writer()
         cuts = cut(self.counts, self.sizes, self._children)
-        for piece, end in parted(pieces(), cuts):
+        for piece, end in parted(pieces, cuts):
             if self.faults:
                 continue
             writer.add(piece)
@@ -187,55 +176,46 @@ class Packing:
     def _children(self, root: int) -> AnyArray:
         """Entries of each row of the second level under a root row."""
         counts = np.zeros(self.sizes[1], np.int64)
-        for part, (_, lo, hi) in enumerate(self.spans):
-            if lo <= root < hi:
-                for piece in self.spool.pieces(part, self.most):
-                    below = self.keeping.rows(piece, 1)[self.keeping.rows(piece, 0) == root]
-                    count_rows(below, counts)
+        part = int(np.searchsorted(self.edges, root, side="right")) - 1
+        for piece in self.spill.pieces(part, self.most):
+            count_rows(self.format.rows(piece, 1)[self.format.rows(piece, 0) == root], counts)
         return counts
 
-    def _pieces(self, report: Report) -> Iterator[Sorted]:
+    def _pieces(self, report: Report) -> Iterator[SortedCells]:
         """All entries in tree order, a range at a time."""
-        for part in range(self.spool.parts):
-            yield from self._sorted(self.spool, part, (), self.spans[part][1:], report)
+        for part, (lo, hi) in enumerate(pairwise(self.edges)):
+            yield from self._sorted(self.spill, part, 0, lo, hi, report)
 
-    def _sorted(
-        self, spool: Spool, part: int, above: tuple[int, ...], span: tuple[int, int], report: Report
-    ) -> Iterator[Sorted]:
-        """A part sorted, split before where it is too large; above: the rows that all its entries have."""
-        count, level, (lo, hi) = int(spool.counts[part]), len(above), span
+    def _sorted(self, spill: Spill, part: int, level: int, lo: int, hi: int, report: Report) -> Iterator[SortedCells]:
+        """A part sorted, partitioned again if it is too large; its entries have the rows lo … hi of a level."""
+        count = int(spill.counts[part])
         if count == 0:
             return
         if count <= self.most or (hi - lo == 1 and level + 1 == len(self.sizes)):
-            found = self._settle(self.keeping.sort(spool.take(part)))
+            found = self._settle(self.format.sort(spill.take(part)))
             report(count)
             yield found
             return
-        if hi - lo == 1:  # the same row in all: split by the next level
-            above, (lo, hi) = (*above, lo), (0, self.sizes[level + 1])
-            level += 1
-        parts = min(-(-2 * count // self.most), MOST_PARTS, hi - lo)
-        edges = lo + (hi - lo) * np.arange(parts + 1) // parts
-        table = np.repeat(np.arange(parts), np.diff(edges)).astype(np.uint16)
-        finer = Spool(self.draft.spill, parts, spool_bytes(self.room) // 2)
-        for piece in spool.pieces(part, self.most):
-            rows = self.keeping.rows(piece, level).astype(np.int64) - lo
-            finer.deal(piece, rows, table)
-            finer.settle()
-        spool.drop(part)
-        for one in range(parts):
-            yield from self._sorted(finer, one, above, (int(edges[one]), int(edges[one + 1])), report)
+        if hi - lo == 1:  # the same row in all: partition by the next level
+            level, lo, hi = level + 1, 0, self.sizes[level + 1]
+        count = min(-(-2 * count // self.most), MOST_PARTS, hi - lo)
+        finer, edges, parts = self._split(f"{spill.name}-{part}", lo, hi, count, held_bytes(self.room) // 2)
+        for piece in spill.pieces(part, self.most):
+            finer.add(piece, parts[self.format.rows(piece, level).astype(np.int64) - lo])
+        spill.drop(part)
+        for one, (lo, hi) in enumerate(pairwise(edges)):
+            yield from self._sorted(finer, one, level, lo, hi, report)
 
-    def _settle(self, found: Sorted) -> Sorted:
+    def _settle(self, found: SortedCells) -> SortedCells:
         """Each cell once, or noted as a fault; values that the likelihood does not know are, too."""
-        if found.repeats():
+        if found.repeated:
             found = self._each_once(found)
         bad = self.likelihood.bad(found.values)
         if bad.any():
             self.faults.add(self._cells(found.coords[bad]))
         return found
 
-    def _each_once(self, found: Sorted) -> Sorted:
+    def _each_once(self, found: SortedCells) -> SortedCells:
         same = np.concatenate([[False], (found.coords[1:] == found.coords[:-1]).all(axis=1)])
         if self.relation.duplicates == "error" and found.writing is None:
             self.faults.add(self._cells(found.coords[same]))
@@ -249,9 +229,9 @@ class Packing:
                 return found
         once, summed = settled(entries, self.relation.duplicates)
         self.summed += summed
-        return SortedColumns(tuple(self.sizes), once.coords, once.values, once.weights)
+        return SortedCells(once.coords, once.values, once.weights)
 
-    def _note_unlike(self, found: Sorted, same: AnyArray) -> None:
+    def _note_unlike(self, found: SortedCells, same: AnyArray) -> None:
         """Cells written in several ways that do not say the same, or twice in one."""
         number = np.cumsum(~same)
         assert found.writing is not None
@@ -268,27 +248,25 @@ class Packing:
         """Cells in tree order as those of the relation."""
         return np.ascontiguousarray(coords[:, np.argsort(self.places)])
 
-    def _settled_first(self, report: Report) -> Callable[[], Iterator[Sorted]]:
-        """Sort and settle all ranges, and count what is left; they wait in another spool."""
-        waiting = Spool(self.draft.spill, len(self.spans), spool_bytes(self.room))
-        spans = list(self.spans)
+    def _settled_first(self, report: Report) -> Iterator[SortedCells]:
+        """Sort and settle all ranges, count what is left, and spill it once more, as one part a range."""
+        settled = Spill(self.draft.spill, f"settled{self.number}", len(self.edges) - 1, held_bytes(self.room))
         self.values, counts = Values(), np.zeros(self.sizes[0], np.int64)
-        keeping = AsColumns(self.places, self.sizes)
-        for part, (_, *span) in enumerate(spans):
-            for found in self._sorted(self.spool, part, (), (span[0], span[1]), report):
+        columns = Columns(self.places, self.sizes)
+        for part, (lo, hi) in enumerate(pairwise(self.edges)):
+            for found in self._sorted(self.spill, part, 0, lo, hi, report):
                 self.values.add(np.asarray(found.values, np.float64))
                 count_rows(found.coords[:, 0], counts)
-                waiting.put(part, keeping.back(found))
-                waiting.settle()
-        self.spool, self.counts, self.keeping = waiting, counts, keeping
+                settled.add(columns.of_sorted(found), part)
+        self.spill, self.counts, self.format = settled, counts, columns
+        return self._spilled()
 
-        def pieces() -> Iterator[Sorted]:
-            for part in range(waiting.parts):
-                for piece in waiting.pieces(part, self.most):
-                    yield keeping.read(piece)
-                waiting.drop(part)
-
-        return pieces
+    def _spilled(self) -> Iterator[SortedCells]:
+        """Entries that were sorted and spilled."""
+        for part in range(len(self.edges) - 1):
+            for piece in self.spill.pieces(part, self.most):
+                yield self.format.read(piece)
+            self.spill.drop(part)
 
     # --- the manifest
 

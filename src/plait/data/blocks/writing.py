@@ -1,23 +1,68 @@
-"""Sorted entries in, blocks out: one file a leaf, and what is added up over all of them."""
+"""Leaves of sorted entries: where they are cut, how one is built from pieces, and the blocks that they are written to.
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+The cuts are those of `cells.leaves`, found without having the tree. A leaf is built from pieces of sorted ranges, so
+that no more than one range is in memory with all that sorting needs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from plait.data.blocks.cutting import Cut
 from plait.data.blocks.file import to_pieces
 from plait.data.blocks.folder import Draft
-from plait.data.blocks.growing import Growing
-from plait.data.blocks.records import Sorted
-from plait.data.cells.fibres import row_type
+from plait.data.blocks.loops import add_marginals
+from plait.data.blocks.records import SortedCells
+from plait.data.cells.fibres import Fibres, row_type
+from plait.data.cells.leaves import cut_leaves, leaf_size
 from plait.data.cells.ranges import PIECE
 from plait.data.cells.sorting import is_uniform
 from plait.likelihood import Likelihood, Sums
 from plait.types import AnyArray, Array
 
+# --- cutting
 
-def parted(pieces: Iterator[Sorted], cuts: Sequence[Cut]) -> Iterator[tuple[Sorted, Cut | None]]:
+
+class Cut(NamedTuple):
+    """The end of a block, in entries of the whole; inside: whether it is a part of one giant root row."""
+
+    end: int
+    inside: bool
+
+
+def cut(counts: AnyArray, sizes: Sequence[int], children: Callable[[int], AnyArray]) -> list[Cut]:
+    """Where the blocks of a relation end.
+
+    counts: entries of every root row; sizes: of the axes in tree order; children: of a root row, how many entries each
+    row of the level below has there. Only giants are asked for that, and they are few.
+    """
+    roots = np.flatnonzero(counts)
+    lengths = counts[roots]
+    firsts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    size = leaf_size(int(firsts[-1]), sizes)
+    giants = np.flatnonzero(lengths > 2 * size) if len(sizes) > 1 else roots[:0]
+    cuts: list[Cut] = []
+    at = 0
+    for giant in [*giants.tolist(), len(roots)]:
+        plain = cut_leaves(firsts[at : giant + 1], None, None, size)
+        cuts += [Cut(int(firsts[at + leaf.hi]), False) for leaf in plain]
+        if giant < len(roots):
+            cuts += _cut_giant(int(firsts[giant]), children(int(roots[giant])), size)
+        at = giant + 1
+    return cuts
+
+
+def _cut_giant(first: int, counts: AnyArray, size: int) -> list[Cut]:
+    """The blocks of one root row, from the counts of its children."""
+    below = first + np.concatenate([[0], np.cumsum(counts[counts > 0], dtype=np.int64)])
+    leaves = cut_leaves(below[[0, -1]], np.array([0, len(below) - 1]), below, size)
+    return [
+        Cut(int(below[-1] if leaf.inside is None else below[leaf.inside[1]]), leaf.inside is not None)
+        for leaf in leaves
+    ]
+
+
+def parted(pieces: Iterator[SortedCells], cuts: Sequence[Cut]) -> Iterator[tuple[SortedCells, Cut | None]]:
     """Sorted pieces, taken apart where leaves end; with each the cut, where one ends there."""
     passed, ends = 0, iter(cuts)  # passed: entries of all pieces before this one
     end = next(ends, None)
@@ -30,6 +75,79 @@ def parted(pieces: Iterator[Sorted], cuts: Sequence[Cut]) -> Iterator[tuple[Sort
         if at < len(piece):
             yield piece.part(at, len(piece)), None
         passed += len(piece)
+
+
+# --- building
+
+
+class Growing:
+    """The tree of one leaf so far, in the pieces that it came in; sizes: of its axes, kind: the type of values."""
+
+    def __init__(self, sizes: Sequence[int], kind: "np.dtype[Any]") -> None:
+        depth, self._sizes = len(sizes), tuple(sizes)
+        self._rows: list[list[AnyArray]] = [[np.empty(0, row_type(size))] for size in sizes]
+        self._starts: list[list[AnyArray]] = [[] for _ in range(depth - 1)]
+        self._values: list[AnyArray] = [np.empty(0, kind)]
+        self._weights: list[Array] = []
+        self._fibres = [0] * depth
+        self._first: tuple[int, ...] = ()
+        self._last: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return self._fibres[-1]
+
+    def add(self, piece: SortedCells, values: AnyArray) -> None:
+        """A piece that comes after all that is there; values: as they are stored."""
+        fibres = Fibres.of(tuple(map(str, self._sizes)), self._sizes, piece.coords)
+        first, last = (tuple(piece.coords[n].tolist()) for n in (0, -1))
+        begun = _alike(self._last, first)  # levels whose first fibre goes on
+        offsets = [count - (level < begun) for level, count in enumerate(self._fibres)]
+        for level, array in enumerate(fibres.rows):
+            skip = int(level < begun)
+            self._rows[level].append(array[skip:])
+            if level < len(fibres.starts):
+                starts = fibres.starts[level][skip:-1].astype(np.uint32)
+                self._starts[level].append(starts + np.uint32(offsets[level + 1]))
+            self._fibres[level] = offsets[level] + len(array)
+        self._values.append(values)
+        if piece.weights is not None:
+            self._weights.append(piece.weights)
+        self._first, self._last = self._first or first, last
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last root row."""
+        return self._first[0], self._last[0]
+
+    @property
+    def values(self) -> AnyArray:
+        """All values, as they are stored."""
+        self._values = [np.concatenate(self._values)]
+        return self._values[0]
+
+    @property
+    def weights(self) -> Array | None:
+        """The weight of every entry, where they have one."""
+        if not self._weights:
+            return None
+        self._weights = [np.concatenate(self._weights)]
+        return self._weights[0]
+
+    def arrays(self) -> dict[str, Sequence[AnyArray]]:
+        """What the file holds, each array in pieces."""
+        found: dict[str, Sequence[AnyArray]] = {f"rows{level}": some for level, some in enumerate(self._rows)}
+        for level, some in enumerate(self._starts):
+            found[f"starts{level}"] = [*some, np.array([self._fibres[level + 1]], np.uint32)]
+        found["entries"] = self._values
+        return found | ({"weights": self._weights} if self._weights else {})
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many of the first numbers of two cells are the same."""
+    return next((level for level, (a, b) in enumerate(zip(one, other)) if a != b), len(one))
+
+
+# --- writing
 
 
 class Writer:
@@ -59,7 +177,7 @@ class Writer:
         self.marginals = {index: (np.zeros(size), np.zeros(size)) for index, size in zip(order, sizes)}
         self.leaf = self._begin()
 
-    def add(self, piece: Sorted) -> None:
+    def add(self, piece: SortedCells) -> None:
         """Sorted entries of the leaf that is being written."""
         values = piece.values.astype(self.kind, copy=False)
         self.leaf.add(piece, values)
@@ -69,7 +187,8 @@ class Writer:
         self.zeros += 0 if all_links else int(np.count_nonzero(values == 0))
         self.weightless += 0 if all_links else int(np.count_nonzero(own == 0))
         for level, index in enumerate(self.order):
-            piece.add_marginals(level, values, np.ascontiguousarray(_one_if_all(own)), *self.marginals[index])
+            weights = np.ascontiguousarray(_one_if_all(own))
+            add_marginals(piece.coords[:, level], values, weights, *self.marginals[index])
 
     def end(self, cut: Cut) -> None:
         """Write the leaf as a block."""
@@ -80,7 +199,7 @@ class Writer:
         self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
 
     def _begin(self) -> Growing:
-        return Growing(self.rows, self.kind)
+        return Growing(self.sizes, self.kind)
 
     def _sum(self, leaf: Growing) -> None:
         """Add up what the likelihood needs, in the pieces in which a leaf in memory is added up."""
