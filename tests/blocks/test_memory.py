@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import plait
 from plait.data.blocks.records import Columns, Words
 from plait.data.blocks.spill import Spill
-from plait.data.blocks.writing import Growing
+from plait.data.blocks.writing import LeafBuilder
 from plait.data.cells.fibres import Fibres
 
 MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
@@ -81,7 +81,7 @@ def test_a_leaf_grown_from_any_pieces_is_the_tree_of_all(data):
         Columns(range(len(sizes)), sizes).read({"coords": coords, "values": values}),
         words.read({"words": packed}),
     ):
-        leaf = Growing(sizes, np.dtype(np.uint8))
+        leaf = LeafBuilder(sizes, np.dtype(np.uint8))
         for lo, hi in pairwise(cuts):
             leaf.add(whole.part(lo, hi), whole.part(lo, hi).values)
         found = {name: np.concatenate(some) for name, some in leaf.arrays().items()}
@@ -91,9 +91,6 @@ def test_a_leaf_grown_from_any_pieces_is_the_tree_of_all(data):
             np.testing.assert_array_equal(found[f"starts{level}"], starts)
         np.testing.assert_array_equal(found["entries"], values)
         assert (len(leaf), leaf.ends) == (len(cells), (cells[0][0], cells[-1][0]))
-
-
-# --- words
 
 
 # --- the spill

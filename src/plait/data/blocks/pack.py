@@ -1,7 +1,7 @@
 """Tables larger than memory -> a folder of blocks.
 
-Two passes over every table: the first finds the names of all axes, the second turns them into row numbers and deals
-entries into ranges of the root axis; then each range is sorted and written as blocks.
+Two passes over every table: the first finds the names of all axes, the second turns them into row numbers and
+partitions entries by ranges of the root axis; then each range is sorted and written as blocks.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from plait.saying import Place
 from plait.version import __version__
 
 Report = Callable[[float], None]
-COLLECTING, DEALING = 0.25, 0.35  # shares of the work, about; the rest is sorting and writing
+COLLECTING, PARTITIONING = 0.25, 0.35  # shares of the work, about; the rest is sorting and writing
 
 
 def pack_blocks(
@@ -69,8 +69,8 @@ def _pack(
     said: dict[str, Any] = {}
     for n, (name, relation) in enumerate(relations.items()):
         packing = Packing(draft, n, relation, readers[name], model.equation(name), names, room)
-        packing.deal(lambda more: share.add(more * DEALING))
-        said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - DEALING)))
+        packing.partition(lambda more: share.add(more * PARTITIONING))
+        said[name] = packing.write(lambda more: share.add(more * (1 - COLLECTING - PARTITIONING)))
     written = {axis: _write_labels(draft, n, names[axis]) for n, axis in enumerate(model.axes)}
     draft.publish(_manifest(model, draft, said, written))
 

@@ -71,7 +71,7 @@ class Batch:
 
 
 class Names:
-    """The labels of one column so far; they are made distinct whenever they have become twice as many."""
+    """The labels of one column so far; they are made distinct whenever they have become three times as many."""
 
     def __init__(self, where: Place) -> None:
         self.where, self.rows = where, 0
@@ -90,7 +90,7 @@ class Names:
             )
         self.rows += len(labels)
         self._parts.append(widened(labels))
-        if sum(map(len, self._parts)) > 2 * self._distinct + MANY:
+        if sum(map(len, self._parts)) > 3 * self._distinct + MANY:
             self.distinct()
 
     def distinct(self) -> "pl.Series":

@@ -68,13 +68,14 @@ class Columns:
 
     def read(self, records: Records) -> SortedCells:
         """Records that are sorted already."""
-        return SortedCells(**records)
+        return SortedCells(records["coords"], records["values"], records.get("weights"), records.get("writing"))
 
     def sort(self, records: Records) -> SortedCells:
         """Records in tree order, equal cells in the order of the table; the arrays given may be written to."""
         order, coords = sort_cells(records.pop("coords"), self.sizes)
-        others = records if order is None else {name: taken(array, order) for name, array in records.items()}
-        return SortedCells(coords, **others, repeated=repeats(coords) > 0)
+        if order is not None:
+            records = {name: taken(array, order) for name, array in records.items()}
+        return replace(self.read({"coords": coords, **records}), repeated=repeats(coords) > 0)
 
 
 class Words(Columns):

@@ -98,7 +98,7 @@ class Packing:
         """All rows as entries."""
         return self.reader.entries(self.names, self.covered, self.apart, self.groups)
 
-    def deal(self, report: Report) -> None:
+    def partition(self, report: Report) -> None:
         """Read all rows and partition them by ranges of the root axis."""
         count = max(min(range_count(self.reader.rows, self.most), self.sizes[0]), 1)
         self.spill, self.edges, parts = self._split(

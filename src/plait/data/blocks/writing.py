@@ -80,7 +80,7 @@ def parted(pieces: Iterator[SortedCells], cuts: Sequence[Cut]) -> Iterator[tuple
 # --- building
 
 
-class Growing:
+class LeafBuilder:
     """The tree of one leaf so far, in the pieces that it came in; sizes: of its axes, kind: the type of values."""
 
     def __init__(self, sizes: Sequence[int], kind: "np.dtype[Any]") -> None:
@@ -198,10 +198,10 @@ class Writer:
         ends = dict(zip(("first", "last"), leaf.ends))
         self.blocks.append({**entry, "entries": len(leaf), **ends, "inside": cut.inside})
 
-    def _begin(self) -> Growing:
-        return Growing(self.sizes, self.kind)
+    def _begin(self) -> LeafBuilder:
+        return LeafBuilder(self.sizes, self.kind)
 
-    def _sum(self, leaf: Growing) -> None:
+    def _sum(self, leaf: LeafBuilder) -> None:
         """Add up what the likelihood needs, in the pieces in which a leaf in memory is added up."""
         values = leaf.values
         own = self._own_weights(values, leaf.weights)

@@ -44,7 +44,7 @@ class Near:
         def look_up(part: slice) -> None:
             found = self._found(labels[part].to_numpy(), inside)
             rows[part] = found
-            if found.min() < 0:
+            if not (inside and self.table is None) and found.min() < 0:
                 known[0] = False
 
         by_pieces(look_up, len(labels))
@@ -92,4 +92,5 @@ def _is_short(ends: tuple[int, int], count: int) -> bool:
 
 def _offsets(numbers: AnyArray, least: int) -> NDArray[np.int64]:
     """numbers − least, modulo 2^64."""
-    return numbers.astype(np.int64) - np.array(least % 2**64, np.uint64).astype(np.int64)
+    start = np.array(least % 2**64, np.uint64).astype(np.int64)
+    return numbers.astype(np.int64, copy=False) - start if start else numbers.astype(np.int64, copy=False)
