@@ -27,6 +27,7 @@ SUMMED = 32  # bytes that an entry of a piece takes while values are summed
 RECORD = 8  # bytes of a spilled row, at least
 LEAST_WORK, MOST_WORK = 1 << 15, 1 << 25  # bytes without which rows could not be on their way
 LEAST = 100_000  # bytes below which nothing can be packed
+MOST_HELD = 1 << 26  # bytes of rows in memory, beyond which appending them to files is as fast
 CACHED = 1 << 18  # entries that are sorted fastest
 MOST_PARTS = 256  # ranges that are written at a time; one that is still too large is split again
 
@@ -115,7 +116,7 @@ def _in_words(size: int) -> str:
 
 def held_bytes(room: int) -> int:
     """Bytes of rows that a spill holds in memory; one for a part that is partitioned again holds half of it."""
-    return room // 4
+    return min(room // 4, MOST_HELD)
 
 
 def range_entries(room: int, entry: int) -> int:
