@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 from plait.errors import UnknownArgumentError, suggestion
-from plait.saying import Argument, Call
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,13 +67,13 @@ def refuse_unknown(
     """Refuse the first name that is not known."""
     for name in named:
         if name not in known:
-            cure = _cure(name, known, meant, elsewhere)
-            raise UnknownArgumentError(f"there is no argument {name!r}.", where=Call(call), got=name, cure=cure)
+            hint = _cure(name, known, meant, elsewhere)
+            raise UnknownArgumentError(f"there is no argument {name!r}.", location=call, actual=name, hint=hint)
 
 
 def _cure(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str]) -> str:
     if name in elsewhere:
-        return f"It is for one relation: {Argument(name, '…', of='Relation')}."
+        return f"It is for one relation: `{name}`."
     for other, words in meant.items():
         if name in words.split():
             return f"Did you mean {other!r}?"

@@ -20,18 +20,203 @@
      ├── of the machine  CacheFolderWarning
      └── of a test       LeakWarning (in `plait.evaluation`)
 
-``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. Each carries what is wrong, where, what was
-got and wanted, and one cure as values (`plait/saying.py`); ``str`` puts them into Python's words, the command line into
-its own. Each kind of warning is a class of its own, so that one can be silenced alone.
+``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. An error or a warning has a message, a
+location, a hint and, where a value is wrong, what was expected and the actual value. The text is the same in Python, in
+config files and on the command line; `relocating` replaces a table in memory by the file and line that it came from.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any, Final, Self
 
-from plait.saying import Told
+
+class _Missing:
+    """No value, where None is one."""
+
+    def __reduce__(self) -> str:
+        return "MISSING"
 
 
-class PlaitError(Told, Exception):
+MISSING: Final = _Missing()
+
+
+class Location:
+    """Where something is wrong. `str` is what stands before the message."""
+
+    def __str__(self) -> str:
+        return ""
+
+    def excerpt(self) -> str:
+        """Lines to show below the message, with carets."""
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the location as JSON."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TableLocation(Location):
+    """A table or an array in memory: a relation, "cells", "test". Rows count from 0.
+
+    `part` and `number` choose one of its own tables, as in ``visits, missing[1]``.
+    """
+
+    table: str
+    column: Any = None
+    rows: tuple[int, ...] = ()
+    cell: tuple[int, ...] = ()
+    part: str | None = None
+    number: int | None = None
+    noun: str = "column"
+    of_relation: str | None = None
+
+    @classmethod
+    def of(cls, name: "str | TableLocation") -> "TableLocation":
+        """Return the location of a table by its name; a location is returned as it is."""
+        return name if isinstance(name, TableLocation) else cls(name)
+
+    def at(self, column: Any = None, *, row: int | None = None) -> "TableLocation":
+        """Return the location of a column, a row or both."""
+        rows = self.rows if row is None else (int(row),)
+        return replace(self, column=self.column if column is None else column, rows=rows)
+
+    @property
+    def name(self) -> str:
+        """The table without column and rows."""
+        part = "" if self.part is None else f", {self.part}"
+        number = "" if self.number is None else f"[{self.number}]"
+        return f"{self.table}{part}{number}" + ("" if self.of_relation is None else f" of {self.of_relation}")
+
+    def __str__(self) -> str:
+        cell = f", cell {list(self.cell)}" if self.cell else ""
+        return self.name + _column(self.noun, self.column) + _rows(self.rows) + cell
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the location as JSON."""
+        return _filled(table=self.name, column=self.column, rows=self.rows, cell=self.cell)
+
+
+@dataclass(frozen=True)
+class FileLocation(Location):
+    """A file, folder or URL. Lines count from 1; rows of files without lines count from 0."""
+
+    path: "str | os.PathLike[str]"
+    lines: tuple[int, ...] = ()
+    column: Any = None
+    rows: tuple[int, ...] = ()
+    field: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))
+
+    def __str__(self) -> str:
+        lines = f", line{_s(self.lines)} {' and '.join(map(str, self.lines))}" if self.lines else ""
+        field = "" if self.field is None else f", field {self.field}"
+        return f"{self.path}{lines}{_column('column', self.column)}{field}{_rows(self.rows)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the location as JSON."""
+        return _filled(file=self.path, lines=self.lines, column=self.column, field=self.field, rows=self.rows)
+
+
+@dataclass(frozen=True)
+class ConfigLocation(Location):
+    """A table or a key of a config file: ``model.toml: [relations.visits]``."""
+
+    path: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.path}{': ' if self.key.startswith('[') else ', '}{self.key}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the location as JSON."""
+        return {"file": self.path, "key": self.key}
+
+
+@dataclass(frozen=True)
+class NestedLocation(Location):
+    """A location inside another one: a line of a model inside a config file."""
+
+    outer: "Location | str"
+    inner: "Location | str"
+
+    def __str__(self) -> str:
+        return ": ".join(text for text in map(str, (self.outer, self.inner)) if text)
+
+    def excerpt(self) -> str:
+        """Return the excerpt of the inner location."""
+        return self.inner.excerpt() if isinstance(self.inner, Location) else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return both locations as JSON."""
+        return _as_dict(self.outer) | _as_dict(self.inner)
+
+
+Named = str | TableLocation  # a table by its name, or a place in it
+
+
+class _Message:
+    """A message with a location and a hint, the base of errors and warnings."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        location: Location | str | None = None,
+        expected: str | None = None,
+        actual: Any = MISSING,
+    ) -> None:
+        super().__init__(message)  # type: ignore[call-arg]  # next to an exception of Python
+        self.message, self.hint, self.location = message, hint or None, location
+        self.expected, self.actual = expected, actual
+
+    @classmethod
+    def must_be(cls, name: str, expected: str, actual: Any = MISSING, *, hint: str | None = None) -> Self:
+        """Return the error of an option whose value is of the wrong kind; of a type only its name is shown."""
+        shown = actual.__name__ if isinstance(actual, type) else repr(actual)
+        got = "" if actual is MISSING else f", got {shown}"
+        return cls(f"`{name}` must be {expected}{got}.", hint=hint, expected=expected, actual=actual)
+
+    def __str__(self) -> str:
+        place = "" if self.location is None else str(self.location)
+        excerpt = self.location.excerpt() if isinstance(self.location, Location) else ""
+        lines = [f"{place}: {self.message}" if place else self.message, excerpt, self.hint]
+        return "\n".join(line for line in lines if line)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return kind, whole text and parts as JSON."""
+        actual = None if self.actual is MISSING else self.actual
+        return {
+            "kind": type(self).__name__,
+            "text": str(self),
+            "message": self.message,
+            "location": None if self.location is None else _as_dict(self.location),
+            "actual": actual if isinstance(actual, (str, int, float, bool, type(None))) else repr(actual),
+            "expected": self.expected,
+            "hint": self.hint,
+        }
+
+    def within(self, outer: Location | str) -> Self:
+        """Put the location inside another one."""
+        self.location = outer if self.location is None else NestedLocation(outer, self.location)
+        return self
+
+    def relocate(self, locate: "Locate") -> Self:
+        """Replace the location by what `locate` returns for it."""
+        self.location = locate(self.location)
+        return self
+
+
+Locate = Callable[[Location | str | None], Location | str | None]
+
+
+class PlaitError(_Message, Exception):
     """Base of all errors that Plait raises on purpose."""
 
 
@@ -63,7 +248,7 @@ class ForkError(PlaitError, RuntimeError):
     """The process was forked, and what is asked for needs threads that stayed behind."""
 
 
-class PlaitWarning(Told, UserWarning):
+class PlaitWarning(_Message, UserWarning):
     """Base of all warnings about what is likely a mistake."""
 
 
@@ -127,6 +312,16 @@ class CacheFolderWarning(PlaitWarning):
     """Other users can write to the folder of compiled kernels, so it is not used."""
 
 
+@contextmanager
+def relocating(locate: Locate) -> Iterator[None]:
+    """Relocate the errors of a block."""
+    try:
+        yield
+    except PlaitError as error:
+        error.relocate(locate)
+        raise
+
+
 def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str:
     """``Did you mean …? `` where a known name is close, else nothing; for the second line of a message."""
     folded = {str(other).casefold(): str(other) for other in known}
@@ -135,3 +330,29 @@ def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str
         return ""
     found = folded[close[0]]
     return f"Did you mean {found!r}? " if quote else f"Did you mean {found}? "
+
+
+def quoted(label: object) -> str:
+    """Return a label or the name of a column as messages show it."""
+    return repr(label) if isinstance(label, str) else str(label)
+
+
+def _as_dict(location: Location | str) -> dict[str, Any]:
+    return location.to_dict() if isinstance(location, Location) else {"name": location}
+
+
+def _filled(**parts: Any) -> dict[str, Any]:
+    kept = {name: value for name, value in parts.items() if value not in (None, ())}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+
+
+def _column(noun: str, column: Any) -> str:
+    return "" if column is None else f", {noun} {quoted(column)}"
+
+
+def _rows(rows: Sequence[int]) -> str:
+    return f", row{_s(rows)} {' and '.join(map(str, rows))} (counting from 0)" if rows else ""
+
+
+def _s(several: Sequence[Any]) -> str:
+    return "s" if len(several) > 1 else ""

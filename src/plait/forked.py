@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from plait.errors import ForkError
-from plait.saying import Subject
 
 _started = False  # whether polars had threads when this process was last about to fork
 _lost = False  # whether this process is a child of one in which it had
@@ -28,8 +27,8 @@ def refuse_in_fork(what: str) -> None:
                 "this process was forked from one in which polars had started its threads, and would wait for "
                 "them for ever."
             ),
-            where=Subject(what),
-            cure="Start such processes anew: multiprocessing.get_context('spawn'), or 'forkserver'.",
+            location=what,
+            hint="Start such processes anew: multiprocessing.get_context('spawn'), or 'forkserver'.",
         )
 
 

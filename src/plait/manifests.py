@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from plait.errors import StoreError
-from plait.saying import FilePlace
+from plait.errors import FileLocation, StoreError
 
 CHECKSUM = "checksum"
 MAX_BYTES = 1 << 27  # a manifest of 10⁶ files of 130 bytes each
@@ -35,7 +34,9 @@ def read_bytes(path: Path, hint: str = AGAIN) -> bytes:
             raise damaged(path, TOO_LONG, hint)
         return path.read_bytes()
     except OSError as error:
-        raise StoreError(f"the manifest cannot be read: {error.strerror}.", where=FilePlace(path), cure=hint) from error
+        raise StoreError(
+            f"the manifest cannot be read: {error.strerror}.", location=FileLocation(path), hint=hint
+        ) from error
 
 
 def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AGAIN) -> dict[str, Any]:
@@ -93,10 +94,14 @@ def inside(folder: Path, name: Any, *, hint: str = AGAIN) -> Path:
     except FileNotFoundError:
         return path
     except OSError as error:
-        raise StoreError(f"this file cannot be read: {error.strerror}.", where=FilePlace(path), cure=hint) from error
+        raise StoreError(
+            f"this file cannot be read: {error.strerror}.", location=FileLocation(path), hint=hint
+        ) from error
     if not stat.S_ISREG(mode):
         kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
-        raise StoreError(f"this is {kind}; a folder's files must lie in the folder.", where=FilePlace(path), cure=hint)
+        raise StoreError(
+            f"this is {kind}; a folder's files must lie in the folder.", location=FileLocation(path), hint=hint
+        )
     return path
 
 
@@ -114,7 +119,7 @@ def check(found: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
 
 def damaged(path: Path, what: str, hint: str = AGAIN) -> StoreError:
     """Return the error about a manifest."""
-    return StoreError(f"the manifest is damaged: {what}.", where=FilePlace(path), cure=hint)
+    return StoreError(f"the manifest is damaged: {what}.", location=FileLocation(path), hint=hint)
 
 
 def natural(value: Any) -> bool:

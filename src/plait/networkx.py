@@ -14,7 +14,6 @@ from plait.data.reading.relation import Relation
 from plait.errors import DataError, OneWayWarning, SettingError
 from plait.fitting.fit import fit as fit_model
 from plait.fitting.progress import Progress
-from plait.saying import Argument
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ def predict_links(
     if not is_graph(G):
         raise DataError(
             f"wanted a graph of NetworkX, got {type(G).__name__}.",
-            where=Argument("G", of="predict_links"),
-            cure="networkx.Graph(edges) makes one of pairs.",
+            hint="networkx.Graph(edges) makes one of pairs.",
         )
     most = _checked_count(k)
     pairs = None if ebunch is None else _checked_pairs(G, ebunch)
@@ -69,7 +67,7 @@ def predict_links(
 def _checked_count(k: Any) -> int | None:
     whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
     if k is not None and (not whole or k < 0):
-        raise SettingError(where=Argument("k", of="predict_links"), wanted="a whole number, 0 or more", got=k)
+        raise SettingError.must_be("k", "a whole number, 0 or more", k)
     return None if k is None else int(k)
 
 

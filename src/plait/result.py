@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from plait.data.bound import Data
 from plait.errors import SettingError, suggestion
 from plait.run.record import Fitted, Member
-from plait.saying import Call
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -254,8 +253,8 @@ class Fit(Fitted):
     def title(self, axis: str, name: Any) -> str | None:
         """What people call an entity of an axis (or index); None where it has no title."""
         if axis not in self.labels:
-            cure = f"{suggestion(axis, self.model.axes)}Its axes are {', '.join(self.model.axes) or 'none'}."
-            raise SettingError(f"{axis!r} is no axis of the model.", where=Call("title"), got=axis, cure=cure)
+            hint = f"{suggestion(axis, self.model.axes)}Its axes are {', '.join(self.model.axes) or 'none'}."
+            raise SettingError(f"{axis!r} is no axis of the model.", location="title", actual=axis, hint=hint)
         return self.titles[axis].get(name) if axis in self.titles else None
 
     def titled(self, titles: Mapping[str, Any]) -> Self:

@@ -12,7 +12,6 @@ from plait.fitting.fit import fit
 from plait.fitting.progress import Progress
 from plait.fold.guests import Guests
 from plait.infer.stop import Reason
-from plait.saying import Argument
 from plait.types import Array
 
 try:
@@ -23,7 +22,7 @@ try:
 except ImportError:
     raise PlaitError(
         "plait.sklearn needs scikit-learn, 1.6 or newer, which is not installed.",
-        cure="Install it: pip install 'tensorplait[sklearn]'.",
+        hint="Install it: pip install 'tensorplait[sklearn]'.",
     ) from None
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if W.shape[1] != self.n_components_:
             raise SettingError(
                 f"X has {W.shape[1]} columns, but there are {self.n_components_} components.",
-                where=Argument("X", of="inverse_transform"),
-                cure="Give what transform returns.",
+                hint="Give what transform returns.",
             )
         return np.asarray(W @ self.components_)
 
@@ -140,8 +138,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         }
         for name, (right, wanted) in kinds.items():
             if not right:
-                where = Argument(name, of="PoissonFactorization")
-                raise SettingError(where=where, wanted=wanted, got=getattr(self, name))
+                raise SettingError.must_be(name, wanted, getattr(self, name))
 
     def _warn_if_not_converged(self) -> None:
         if self.fit_.stop.reason == Reason.SWEEPS:

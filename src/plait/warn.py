@@ -6,19 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from plait.errors import PlaitWarning
-from plait.saying import Subject
 
 MOST_PLACES = 3  # that a warning names besides the first
 
 
 @dataclass(frozen=True)
 class Trap:
-    """What is likely a mistake: its kind, where it is, what is wrong there (a sentence), and one cure."""
+    """What is likely a mistake: its kind, where it is, what is wrong there (a sentence), and one hint."""
 
     kind: type[PlaitWarning]
     where: str
     what: str
-    cure: str
+    hint: str
 
 
 def warn_of(traps: Iterable[Trap]) -> None:
@@ -33,7 +32,7 @@ def as_warnings(traps: Iterable[Trap]) -> list[PlaitWarning]:
     for trap in traps:
         kinds.setdefault(trap.kind, []).append(trap)
     return [
-        kind(first.what, where=Subject(first.where), cure=f"{first.cure}{_also(others)}")
+        kind(first.what, location=first.where, hint=f"{first.hint}{_also(others)}")
         for kind, (first, *others) in kinds.items()
     ]
 

@@ -11,7 +11,6 @@ from plait.answer.predict.samples import check_whole, drawn, shape_of
 from plait.errors import PlaitError, SettingError, suggestion
 from plait.machine import memory
 from plait.run.record import Fitted
-from plait.saying import Argument, Call
 from plait.version import __version__
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ def to_datatree(
     names = _checked_names(fit, factors)
     if fit.method != "vb":
         raise SettingError(
-            f"{Argument('method', fit.method)} finds points, which have no posterior to draw from.",
-            where=Call("to_datatree"),
-            cure=f"fit.to_xarray() has the points; a fit with {Argument('method', 'vb')} has a posterior.",
+            f"`method={fit.method!r}` finds points, which have no posterior to draw from.",
+            location="to_datatree",
+            hint='fit.to_xarray() has the points; a fit with `method="vb"` has a posterior.',
         )
     given = [name for name in names if np.isinf(fit.factors[name].concentration).any()]
     free = [name for name in names if name not in given]
@@ -57,7 +56,7 @@ def _xarray() -> Any:
     except ImportError:
         raise PlaitError(
             "to_datatree needs xarray, 2025.1.2 or newer, which is not installed.",
-            cure="Install it: pip install 'tensorplait[xarray]'.",
+            hint="Install it: pip install 'tensorplait[xarray]'.",
         ) from None
     return xarray
 
@@ -65,17 +64,15 @@ def _xarray() -> Any:
 def _checked_names(fit: Fitted, factors: str | Iterable[str] | None) -> list[str]:
     """The factors asked for, in the order of the model, none of which is called as something else is."""
     if factors is not None and not isinstance(factors, Iterable):
-        where = Argument("factors", of="to_datatree")
-        raise SettingError(where=where, wanted="the name of a factor, or several", got=factors)
+        raise SettingError.must_be("factors", "the name of a factor, or several", factors)
     asked = list(fit.factors) if factors is None else [factors] if isinstance(factors, str) else list(factors)
     for name in asked:
         if not isinstance(name, str) or name not in fit.factors:
             what = "an exposure, which is given" if name in fit.model.factors else "no factor of the model"
             raise SettingError(
                 f"{name!r} is {what}.",
-                where=Argument("factors", of="to_datatree"),
-                got=name,
-                cure=f"{suggestion(name, fit.factors)}Its factors are {', '.join(fit.factors)}.",
+                actual=name,
+                hint=f"{suggestion(name, fit.factors)}Its factors are {', '.join(fit.factors)}.",
             )
     names = [name for name in fit.factors if name in asked]
     indices = {index: "an index" for name in names for index in dimensions(name, fit.factors[name])}
@@ -97,11 +94,8 @@ def _check_memory(fit: Fitted, names: list[str], draws: int) -> None:
             f"{draws:,} draws{chains} need {sum(needs.values()) / 1e9:,.1f} GB, those of {largest} alone "
             f"{needs[largest] / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB."
         ),
-        where=Call("to_datatree"),
-        cure=(
-            f"Name the factors that you need, {Argument('factors', of='to_datatree'):=}, "
-            f"or take fewer {Argument('draws', of='to_datatree'):=}."
-        ),
+        location="to_datatree",
+        hint=("Name the factors that you need, `factors`, or take fewer `draws`."),
     )
 
 

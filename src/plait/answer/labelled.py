@@ -8,7 +8,6 @@ import numpy as np
 from plait.answer.titles import title_column
 from plait.errors import PlaitError, SettingError
 from plait.run.record import Fitted
-from plait.saying import Call
 
 if TYPE_CHECKING:
     import xarray
@@ -31,7 +30,7 @@ def to_xarray(fit: Fitted) -> "xarray.Dataset":
     except ImportError:
         raise PlaitError(
             "to_xarray needs xarray, which is not installed.",
-            cure="Install it: pip install 'tensorplait[xarray]'.",
+            hint="Install it: pip install 'tensorplait[xarray]'.",
         ) from None
 
     variables: dict[str, Any] = {}
@@ -99,7 +98,7 @@ def refuse_two_meanings(words: Iterable[tuple[str, str]], call: str) -> None:
         if word in taken:
             raise SettingError(
                 f"{word} would name both {taken[word]} and {what}.",
-                where=Call(call),
-                cure="Rename one of the two in the model.",
+                location=call,
+                hint="Rename one of the two in the model.",
             )
         taken[word] = what

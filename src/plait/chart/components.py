@@ -9,7 +9,6 @@ from plait.chart.bars import bars
 from plait.chart.look import Spec, called, cut, finished
 from plait.errors import PlaitError, SettingError
 from plait.run.record import Fitted
-from plait.saying import Argument
 from plait.show.words import percent
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def refuse_none(fit: Fitted) -> None:
     if not fit.rank:
         raise PlaitError(
             "there are no components to draw: the model has no latent index.",
-            cure="Give its factors one, such as r in A[i, r] B[j, r].",
+            hint="Give its factors one, such as r in A[i, r] B[j, r].",
         )
 
 
@@ -119,9 +118,8 @@ def _known_index(fit: Fitted, index: str) -> str:
     if index not in fit.rank:
         raise SettingError(
             f"there is no latent index {index!r}.",
-            where=Argument("index", of="components"),
-            got=index,
-            cure=f"It is one of {', '.join(fit.rank) or 'none'}.",
+            actual=index,
+            hint=f"It is one of {', '.join(fit.rank) or 'none'}.",
         )
     return index
 
@@ -132,14 +130,9 @@ def _checked_index(fit: Fitted, component: Any, index: str | None) -> str:
     if index is None and len(fit.rank) > 1:
         raise SettingError(
             f"component {component} of which latent index? There are {', '.join(fit.rank)}.",
-            where=Argument("index", of="components"),
-            cure="Name one of them.",
+            hint="Name one of them.",
         )
     wanted = next(iter(fit.rank)) if index is None else _known_index(fit, index)
     if isinstance(component, bool) or not isinstance(component, int) or not 0 <= component < fit.rank[wanted]:
-        raise SettingError(
-            where=Argument("component", of="components"),
-            wanted=f"a whole number from 0 to {fit.rank[wanted] - 1}",
-            got=component,
-        )
+        raise SettingError.must_be("component", f"a whole number from 0 to {fit.rank[wanted] - 1}", component)
     return wanted

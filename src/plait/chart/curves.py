@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from plait.chart.look import SIDE, Spec, finished, number, plain, series, tips
 from plait.errors import PlaitError, SettingError
-from plait.saying import Argument
 from plait.show.svg import INK
 
 if TYPE_CHECKING:
@@ -50,11 +49,7 @@ def side_by_side(metrics: Tested, beside: Beside, curve: str) -> dict[str, Teste
     elif hasattr(others, "figures"):
         others = {OTHER: others}
     if not isinstance(others, Mapping) or not all(hasattr(one, "figures") for one in others.values()):
-        raise SettingError(
-            where=Argument("beside", of=curve),
-            wanted="what plait.evaluate returns, or a dict of such by name",
-            got=beside,
-        )
+        raise SettingError.must_be("beside", "what plait.evaluate returns, or a dict of such by name", beside)
     found = {OWN: metrics} | {str(name): one for name, one in others.items()}
     return {
         name: one for name, one in found.items() if name == OWN or beside is not None or getattr(one, curve) is not None
@@ -67,7 +62,7 @@ def table_of(metrics: Tested, curve: str) -> "pl.DataFrame":
     if found is None:
         raise PlaitError(
             f"these metrics of {metrics.relation} have no {CURVES[curve]}: the test has no zeros.",
-            cure=f"Hide cells, links and zeros alike: plait.hide with {Argument('by', 'cells', of='hide'):=}.",
+            hint='Hide cells, links and zeros alike: plait.hide with `by="cells"`.',
         )
     return found
 

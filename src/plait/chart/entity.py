@@ -8,7 +8,6 @@ from plait.chart.bars import bars
 from plait.chart.look import Spec, finished
 from plait.errors import SettingError, suggestion
 from plait.run.record import Fitted
-from plait.saying import Argument
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,9 +25,8 @@ def shares(fit: Fitted, axis: str, name: Any) -> "pl.DataFrame":
     if not len(whole):
         raise SettingError(
             f"no factor of axis {axis} has a latent index, so its entities have no components.",
-            where=Argument("axis", of="entity"),
-            got=axis,
-            cure="Ask for an axis that stands in a factor with one, such as A[i, r].",
+            actual=axis,
+            hint="Ask for an axis that stands in a factor with one, such as A[i, r].",
         )
     by = ["factor", "axis", "index"]
     whole = whole.with_row_index("place").sort("share", descending=True, maintain_order=True)
@@ -45,9 +43,8 @@ def check_axis(fit: Fitted, axis: Any, of: str) -> None:
         near = suggestion(axis, known) if isinstance(axis, str) else ""
         raise SettingError(
             f"there is no axis {axis!r}.",
-            where=Argument("axis", of=of),
-            got=axis,
-            cure=f"{near}It is one of {', '.join(known) or 'none'}.",
+            actual=axis,
+            hint=f"{near}It is one of {', '.join(known) or 'none'}.",
         )
 
 

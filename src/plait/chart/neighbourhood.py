@@ -32,7 +32,6 @@ from plait.chart.look import (
 from plait.data.observing.undirected import written
 from plait.errors import SettingError
 from plait.run.record import Fitted
-from plait.saying import Argument
 
 KNOWN, PREDICTED, LIKE = "known link", "predicted link", "similar"
 KEY = "circle: known link, diamond: predicted link"
@@ -54,7 +53,7 @@ def near(fit: Fitted, axis: str, name: Any, k: int = 10) -> list[Near]:
     """The k most similar entities; of every relation and index of the axis k links, half of them known."""
     check_axis(fit, axis, "neighbourhood")
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise SettingError(where=Argument("k", of="neighbourhood"), wanted="a whole number, 1 or more", got=k)
+        raise SettingError.must_be("k", "a whole number, 1 or more", k)
     row_named(fit.labels[axis], name, "name")
     own = fit.labels[axis].axis
     found = []

@@ -7,7 +7,6 @@ from typing import Any
 from plait.chart.look import BLUE, Spec, finished, number, plain, series, tips
 from plait.errors import PlaitError
 from plait.run.record import Fitted
-from plait.saying import Argument
 from plait.show.svg import INK
 
 BOUND, HIDDEN = "bound", "mean log-probability of a cell put aside"
@@ -30,10 +29,7 @@ def tried(fit: Fitted) -> Tries:
         how = f"was found by {found['way']}, without trying any" if found else "was given"
         raise PlaitError(
             f"there are no ranks to compare: the rank of this fit {how}.",
-            cure=(
-                f"Leave {Argument('rank'):=} out or say {Argument('rank', 'bound'):=} to have it searched, "
-                "or compare some by plait.choose."
-            ),
+            hint=('Leave `rank` out or say `rank="bound"` to have it searched, or compare some by plait.choose.'),
         )
     best = _size(fit)
     rows = [

@@ -16,7 +16,7 @@ def wrapped(spec: Spec) -> "altair.TopLevelMixin":
     try:
         import altair
     except ImportError:
-        raise PlaitError("a plot needs altair, which is not installed.", cure=f"Install it: {NEEDED}.") from None
+        raise PlaitError("a plot needs altair, which is not installed.", hint=f"Install it: {NEEDED}.") from None
     bare = {key: part for key, part in spec.items() if key != "datasets"}  # checking data row by row takes seconds
     made: altair.TopLevelMixin = altair.Chart.from_dict(bare | {"background": "white"})
     _fill(made, spec["datasets"])

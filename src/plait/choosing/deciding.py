@@ -27,7 +27,6 @@ from plait.fitting.ranks.settle import fit_quietly, settle
 from plait.likelihood import Likelihood, as_likelihood
 from plait.model import Model
 from plait.result import Fit
-from plait.saying import Argument
 
 WAYS = ("hidden", "bound")
 DRAWS = 100  # of the cells put aside, with replacement, for standard errors of what ranks them
@@ -71,11 +70,10 @@ def choose(
     if by == "bound" and bound.open_weights:
         raise SettingError(
             (
-                f"{Argument('by', 'bound')} cannot compare fits that find the weight of {bound.open_weights[0]}: "
+                f'`by="bound"` cannot compare fits that find the weight of {bound.open_weights[0]}: '
                 "bounds compare under the same weights only."
             ),
-            where=Argument("by"),
-            cure=f"Say {Argument('by', 'hidden')}, or give a number as weight.",
+            hint='Say `by="hidden"`, or give a number as weight.',
         )
     name = _judged(model, relation)
     task = Comparing(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
@@ -162,23 +160,23 @@ def _plan(
     """Every combination, checked."""
     one_of("by", by, WAYS)
     if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or seeds < 1:
-        raise SettingError(where=Argument("seeds"), wanted="a whole number, 1 or more", got=seeds)
+        raise SettingError.must_be("seeds", "a whole number, 1 or more", seeds)
     if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
-        raise SettingError(
-            where=Argument("fraction"),
-            wanted="over 0 and under 1",
-            got=fraction,
-            cure="Give 0.1 to put aside a tenth.",
+        raise SettingError.must_be(
+            "fraction",
+            "over 0 and under 1",
+            fraction,
+            hint="Give 0.1 to put aside a tenth.",
         )
     for word in ("init", "checkpoint", "keep"):
         if word in options:
-            raise SettingError(f"{word} is for one fit, and plait.choose makes several.", cure="Leave it out.")
+            raise SettingError(f"{word} is for one fit, and plait.choose makes several.", hint="Leave it out.")
     likelihoods = [None if one is None else as_likelihood(one) for one in _several(likelihood)]
     plan = list(itertools.starmap(Setting, itertools.product(_several(rank), _several(adapt), likelihoods)))
     if not plan:
         raise SettingError(
             "there is nothing to compare: a list is empty.",
-            cure="Give at least one rank, adapt and likelihood.",
+            hint="Give at least one rank, adapt and likelihood.",
         )
     if by == "bound":
         _check_comparable(plan, options.get("method", "vb"))
@@ -192,20 +190,15 @@ def _several(given: Any) -> list[Any]:
 def _check_comparable(plan: Sequence[Setting], method: str) -> None:
     if method != "vb":
         raise SettingError(
-            (
-                f"{Argument('by', 'bound')} needs {Argument('method', 'vb')}, got {Argument('method', method)}: a "
-                "likelihood grows with any rank."
-            ),
-            where=Argument("by"),
-            cure=f"Say {Argument('by', 'hidden')}.",
+            (f'`by="bound"` needs `method="vb"`, got `method={method!r}`: a likelihood grows with any rank.'),
+            hint='Say `by="hidden"`.',
         )
     for word in ("adapt", "likelihood"):
         given = [getattr(setting, word) for setting in plan]
         if any(one != given[0] for one in given):
             raise SettingError(
-                f"{Argument('by', 'bound')} cannot compare several {word}: bounds compare under one {word} only.",
-                where=Argument("by"),
-                cure=f"Say {Argument('by', 'hidden')}, or give one {word}.",
+                f'`by="bound"` cannot compare several {word}: bounds compare under one {word} only.',
+                hint=f'Say `by="hidden"`, or give one {word}.',
             )
 
 
@@ -214,9 +207,8 @@ def _judged(model: Model, relation: str | None) -> str:
         return model.relations[0]
     if relation not in model.relations:
         raise SettingError(
-            f"{Argument('relation')} is {relation!r}, which the model does not have.",
-            where=Argument("relation"),
-            cure=f"{suggestion(relation, model.relations)}It has {', '.join(model.relations)}.",
+            f"`relation` is {relation!r}, which the model does not have.",
+            hint=f"{suggestion(relation, model.relations)}It has {', '.join(model.relations)}.",
         )
     return relation
 
@@ -226,7 +218,7 @@ def _aside(data: Data, relation: str, fraction: float, seed: int) -> Aside:
     if aside is None:
         raise SettingError(
             f"a fraction of {fraction:g} of the links of {relation} is none or all of them.",
-            cure="Give another fraction, or more data.",
+            hint="Give another fraction, or more data.",
         )
     return aside
 
@@ -240,7 +232,7 @@ def _with_likelihood(data: Data, relation: str, likelihood: Likelihood | None) -
     if bad.any():
         raise SettingError(
             (f"likelihood {str(likelihood)!r} is not for {relation}, which has a value of {bound.values[bad][0]:g}."),
-            cure=f"{likelihood.wanted}. Leave it out, or give other data.",
+            hint=f"{likelihood.wanted}. Leave it out, or give other data.",
         )
     return replace(data, relations={**data.relations, relation: replace(bound, likelihood=likelihood)})
 

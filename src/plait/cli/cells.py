@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import polars as pl
 
 from plait.config import Config
+from plait.config.file import located_in
 from plait.data.labels.typed import read_label
 from plait.data.reading.relation import Relation
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, FileLocation, Location, SettingError, TableLocation, relocating, suggestion
 from plait.files import options_for
 from plait.files.read import read
 from plait.result import Fit
 from plait.run.folder import manifest
-from plait.saying import FilePlace
 
 
 def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any]:
@@ -26,14 +27,14 @@ def named_cell(fit: "Fit", relation: str, pairs: Sequence[str]) -> dict[str, Any
         index, equals, name = pair.partition("=")
         if not equals:
             example = shlex.quote(f"{indices[0]}={pair}") if indices else "index=name"
-            raise SettingError(f"{pair!r} does not say which index it is.", cure=f"Write index=name: {example}.")
+            raise SettingError(f"{pair!r} does not say which index it is.", hint=f"Write index=name: {example}.")
         if index not in indices:
             raise SettingError(
                 f"{index!r} is no index of {relation}.",
-                cure=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
+                hint=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
             )
         if index in cell:
-            raise SettingError(f"{index} is given twice: {cell[index]!r} and {name!r}.", cure="Give it once.")
+            raise SettingError(f"{index} is given twice: {cell[index]!r} and {name!r}.", hint="Give it once.")
         cell[index] = read_label(fit.labels[index], name, index)
     return cell
 
@@ -48,6 +49,24 @@ class Cells:
     value: str | None
 
 
+def locating(tables: "Mapping[str, Cells | Sequence[Cells]]") -> AbstractContextManager[None]:
+    """Let errors about tables name the files they were read from; several under one name are numbered."""
+    named: dict[str, Cells] = {}
+    for name, cells in tables.items():
+        several = [cells] if isinstance(cells, Cells) else cells
+        named |= {f"{name}[{n}]": one for n, one in enumerate(several)}
+        if len(several) == 1:
+            named[name] = several[0]
+
+    def locate(location: Location | str | None) -> Location | str | None:
+        if not isinstance(location, TableLocation):
+            return location
+        cells = named.get(location.table if location.number is None else f"{location.table}[{location.number}]")
+        return location if cells is None else located_in(cells.path, location, cells.options)
+
+    return relocating(locate)
+
+
 def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[str, Any]) -> Cells:
     """Cells from a file: columns by the names of the indices, or by those of the run's own source.
 
@@ -59,8 +78,8 @@ def read_cells(fit: "Fit", run: Path, relation: str, path: str, given: Mapping[s
     if not hasattr(table, "columns"):
         raise DataError(
             "this is an array, but cells are a table.",
-            where=FilePlace(path),
-            cure="Give a column for each index.",
+            location=FileLocation(path),
+            hint="Give a column for each index.",
         )
     have = set(table.columns)
     table = table.rename({c: i for i, c in named.items() if i not in have and c in have})
@@ -76,12 +95,12 @@ def read_guests(fit: "Fit", run: Path, relation: str, given: Sequence[str]) -> d
             have = ", ".join(fit.model.relations)
             raise SettingError(
                 f"--new: {name!r} is no relation of the model.",
-                cure=f"{suggestion(name, fit.model.relations)}It has {have}.",
+                hint=f"{suggestion(name, fit.model.relations)}It has {have}.",
             )
         if not equals or name not in fit.model.relations:
             name, path = relation, text
         if name in found:
-            raise SettingError(f"--new gives rows of {name} twice.", cure="Put them into one file.")
+            raise SettingError(f"--new gives rows of {name} twice.", hint="Put them into one file.")
         found[name] = read_cells(fit, run, name, path, {})
     return found
 

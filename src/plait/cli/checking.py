@@ -6,12 +6,10 @@ from typing import Annotated
 import typer
 
 from plait.cli.clusters import as_cluster, cluster_words, forecast_on, watch
-from plait.cli.dialect import as_told, of_config
 from plait.cli.options import Blocks, ConfigFile, Json
 from plait.cli.output import put, to_stderr, working
 from plait.config import read_config
-from plait.config.dialect import Toml
-from plait.errors import PlaitWarning
+from plait.errors import PlaitWarning, relocating
 from plait.fitting.begin import prepare
 from plait.fitting.options import Options
 from plait.fitting.ranks.settle import settle
@@ -48,7 +46,7 @@ def check(
       plait check model.toml --dask 8
     """
     found = read_config(config, blocks)
-    with of_config(found), warnings.catch_warnings(record=True) as traps:
+    with relocating(found.locate), warnings.catch_warnings(record=True) as traps:
         warnings.simplefilter("always", PlaitWarning)
         settings = dict(found.settings)
         watched = watch(settings.pop("threads", None), measure=measure) if dask else None
@@ -60,7 +58,8 @@ def check(
             data, arguments = settle(found.model, data, given, _unsaid)
         task = prepare(found.model, data, arguments)
     for trap in traps:
-        as_told(trap.message).spoken(Toml(found))
+        if isinstance(trap.message, PlaitWarning):
+            trap.message.relocate(found.locate)
     with working("measuring"):
         cost = Cost.of(task, measure=measure)
         expected = forecast_on(dask, watched) if dask and watched else None

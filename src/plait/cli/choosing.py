@@ -7,11 +7,11 @@ import typer
 
 import plait
 from plait.choosing import Choice
-from plait.cli.dialect import of_config
 from plait.cli.fitting import refuse_other_run, warnings_on_stderr
 from plait.cli.options import ConfigFile, Force, Json, named_path
 from plait.cli.output import emit, out, working
 from plait.config import Config, read_config
+from plait.errors import relocating
 
 
 def choose(
@@ -63,7 +63,7 @@ def choose(
 
 
 def _chosen(config: "Config", given: dict[str, Any]) -> "Choice":
-    with of_config(config.changed(**given)):
+    with relocating(config.changed(**given).locate):
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed, titles = config.fixed(), config.titles(data.labels)

@@ -32,7 +32,7 @@ def computing_on(address: str | None, settings: Mapping[str, Any]) -> Iterator[d
 def watch(threads: int | None, *, measure: bool) -> Watched:
     """An executor that records the sums of a sweep."""
     if not measure:
-        raise SettingError("--dask needs a measured sweep, and --no-time measures none.", cure="Leave one out.")
+        raise SettingError("--dask needs a measured sweep, and --no-time measures none.", hint="Leave one out.")
     return Watched(Threads(threads))
 
 
@@ -40,7 +40,7 @@ def forecast_on(dask: str, watched: Watched) -> Forecast:
     """A sweep on the workers of the cluster at an address, or on N machines like this one."""
     if dask.isdecimal():
         if int(dask) < 1:
-            raise SettingError("--dask is 0.", cure="Give a number of workers, --dask 8, or an address.")
+            raise SettingError("--dask is 0.", hint="Give a number of workers, --dask 8, or an address.")
         workers, threads = int(dask), processors()
     else:
         with Dask(dask, patience=PATIENCE) as cluster:

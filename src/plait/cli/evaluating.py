@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 import plait
-from plait.cli.cells import read_cells, with_values
-from plait.cli.dialect import of_tables
+from plait.cli.cells import locating, read_cells, with_values
 from plait.cli.options import (
     Columns,
     Delimiter,
@@ -64,7 +63,7 @@ def evaluate(
     options = reading(kind, columns, delimiter, header, unquoted, strip)
     cells = read_cells(fit, run, relation, str(test), options)
     others = [read_cells(fit, run, relation, str(path), options) for path in known or ()]
-    with of_tables({"test": cells, "known": others}), warnings.catch_warnings():
+    with locating({"test": cells, "known": others}), warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.LeakWarning)  # the notes among the figures say it
         found = plait.evaluate(
             fit, relation, with_values(fit, relation, cells, value), score=score, rank=rank or None, k=k or None,

@@ -11,14 +11,12 @@ import typer
 
 import plait
 from plait.cli.clusters import DaskAddress, computing_on
-from plait.cli.dialect import as_told, of_config
 from plait.cli.options import Blocks, ConfigFile, Json, RunFolder, fit_options, named_path
 from plait.cli.output import emit, out, working
 from plait.cli.program import say
 from plait.config import Config, read_config
-from plait.config.dialect import Toml
 from plait.data.bound import Data
-from plait.errors import FitError, PlaitWarning, SettingError, StoreError
+from plait.errors import FileLocation, FitError, PlaitWarning, SettingError, StoreError, relocating
 from plait.fitting.begin import CannotGoOnError
 from plait.fitting.options import Options
 from plait.infer.stop import Reason
@@ -27,7 +25,6 @@ from plait.report.understood import relations_table
 from plait.result import Fit, load
 from plait.run.folder import holds_run, manifest
 from plait.run.load import stop_of, sweeps_done
-from plait.saying import FilePlace
 from plait.show.document import Document, Facts, Note, Section
 from plait.show.text import show
 
@@ -89,8 +86,8 @@ def resume(run: RunFolder, every: Every = 60.0, dask: DaskAddress = None, json: 
     if remembered is None:
         raise StoreError(
             "this run was not made by `plait fit`, so where its data are is unknown.",
-            where=FilePlace(run),
-            cure=f"Go on in Python: plait.fit(model, data, init={str(run)!r}).",
+            location=FileLocation(run),
+            hint=f"Go on in Python: plait.fit(model, data, init={str(run)!r}).",
         )
     config = Config.from_dict(remembered).changed(**settings)
     reason = _nothing_left(header, config)
@@ -112,7 +109,7 @@ def ranks(given: Sequence[str]) -> int | str | dict[str, int] | None:
         if not size.isdecimal() or (not index and len(given) > 1):
             raise SettingError(
                 f"--rank is {text!r}.",
-                cure="Give one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto.",
+                hint="Give one number, --rank 10, one for each index, --rank r=10, or a word, --rank auto.",
             )
         sizes[index] = int(size)
     return sizes.get("", sizes or None)
@@ -123,8 +120,8 @@ def refuse_other_run(run: Path, force: bool) -> None:
     if not force and holds_run(run):
         raise StoreError(
             f"this {'file' if run.is_file() else 'folder'} holds a run already.",
-            where=FilePlace(run),
-            cure=f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force.",
+            location=FileLocation(run),
+            hint=f"Go on with it: plait resume {shlex.quote(str(run))}; or replace it: --force.",
         )
 
 
@@ -155,7 +152,7 @@ def _compute(
         with warnings_on_stderr(config, as_json):
             data, fitted = _fitted(config, run, every, force, dask, resumed)
     except KeyboardInterrupt:  # the second one, or while files were read
-        raise FitError("interrupted.", cure=_left_behind(run)) from None
+        raise FitError("interrupted.", hint=_left_behind(run)) from None
     if not _is_saved(run, fitted):  # the last checkpoint failed, and said so as a warning
         fitted.save(run, replace=True, extra={"config": config.to_dict()})
     if as_json:
@@ -185,7 +182,7 @@ def _left_behind(run: Path) -> str:
 def _fitted(
     config: "Config", run: Path, every: float, force: bool, dask: str | None, resumed: bool
 ) -> tuple["Data", "Fit"]:
-    with of_config(config), computing_on(dask, config.settings) as settings:
+    with relocating(config.locate), computing_on(dask, config.settings) as settings:
         with working("reading"):
             data = config.model.bind(config.data(), labels=config.labels())
             fixed = config.fixed()
@@ -208,10 +205,10 @@ def _fitted(
 
 def _cannot_go_on(error: "CannotGoOnError") -> SettingError:
     """The same for who resumes a run, and has no other use for its factors."""
-    what, cure = "an older version of Plait made it", "Fit anew with `plait fit`."
+    what, hint = "an older version of Plait made it", "Fit anew with `plait fit`."
     if error.word:
-        what, cure = f"its {error.word} is not what it was{error.detail}", "Put it back, or fit anew with `plait fit`."
-    return SettingError(f"the run cannot go on: {what}.", where=FilePlace(error.folder), cure=cure)
+        what, hint = f"its {error.word} is not what it was{error.detail}", "Put it back, or fit anew with `plait fit`."
+    return SettingError(f"the run cannot go on: {what}.", location=FileLocation(error.folder), hint=hint)
 
 
 @contextmanager
@@ -219,7 +216,8 @@ def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
     """A warning of the library is said as errors are, not with Python's file name and line."""
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
-        parts = as_told(message).spoken(Toml(config)).to_dict() | {"kind": category.__name__}
+        own = message.relocate(config.locate) if isinstance(message, PlaitWarning) else PlaitWarning(str(message))
+        parts = own.to_dict() | {"kind": category.__name__}
         say(parts, as_json=as_json, word="warning")
 
     with warnings.catch_warnings():

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plait.cli.cells import Cells, read_cells
-from plait.cli.dialect import of_tables
+from plait.cli.cells import Cells, locating, read_cells
 from plait.cli.fitting import refuse_other_run
 from plait.cli.options import Columns, Delimiter, Header, Json, Kind, RunFolder, Strip, Unquoted, named_path, reading
 from plait.cli.output import emit, out, working
@@ -93,7 +92,7 @@ def _learn(
         refuse_other_run(output, force)
     fit = load(run)
     tables = _tables(fit, run, rows, relation or [], options)
-    with of_tables(tables), working("learning"):
+    with locating(tables), working("learning"):
         found = learn(fit, {name: cells.table for name, cells in tables.items()}, iterations=iterations)
     found.save(output, replace=holds_run(output))
     new = {axis: len(found.labels[axis]) - len(fit.labels[axis]) for axis in fit.model.axes}
@@ -115,6 +114,6 @@ def _tables(fit: Fit, run: Path, rows: Sequence[Path], names: list[str], options
         have = ", ".join(fit.model.relations)
         raise SettingError(
             f"there are {len(rows)} tables of rows, and {len(names)} different relations.",
-            cure=f"Say whose rows each table has: --relation {fit.model.relations[0]}. The relations are {have}.",
+            hint=f"Say whose rows each table has: --relation {fit.model.relations[0]}. The relations are {have}.",
         )
     return {name: read_cells(fit, run, name, str(path), options) for name, path in zip(names, rows)}

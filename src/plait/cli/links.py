@@ -10,8 +10,7 @@ import typer
 
 from plait.answer.search.top import propose
 from plait.answer.titles import title_columns
-from plait.cli.cells import Cells, named_cell, read_cells, read_guests
-from plait.cli.dialect import CommandLine, in_words, of_tables
+from plait.cli.cells import Cells, locating, named_cell, read_cells, read_guests
 from plait.cli.options import (
     Columns,
     Delimiter,
@@ -70,7 +69,7 @@ def predict(
     fit = load(run)
     found = read_cells(fit, run, relation, str(cells), reading(kind, columns, delimiter, header, unquoted, strip))
     guests = read_guests(fit, run, relation, new or [])
-    with of_tables({"cells": found, **guests}):
+    with locating({"cells": found, **guests}):
         scored = fit.predict(relation, found.table, unknown=unknown, new=_rows(guests))
     titles = title_columns(fit, fit.model.equation(relation).indices, found.table.columns)
     deliver(scored, len(found.table.columns) + len(titles), path=output, as_json=json, gaps=titles,
@@ -119,7 +118,7 @@ def top(
     chosen = named_cell(fit, relation, given or [])
     excluded = [read_cells(fit, run, relation, str(path), {}) for path in exclude or []]
     guests = read_guests(fit, run, relation, new or [])
-    with of_tables({"exclude": excluded, **guests}):
+    with locating({"exclude": excluded, **guests}):
         tables, rows = [one.table for one in excluded], _rows(guests)
         links, closed = propose(
             fit, relation, k, given=chosen, each=each or None, known=known, exclude=tables, score=score, new=rows
@@ -127,9 +126,7 @@ def top(
     titles = title_columns(fit, indices, indices)
     deliver(links, len(indices) + len(titles), path=output, as_json=json, gaps=titles, raw_names=raw_names)
     if closed is not None and not json:
-        dialect = CommandLine()
-        dialect.know(context.command)
-        to_stderr("note", in_words(closed, dialect))
+        to_stderr("note", str(closed))
     elif links.is_empty() and k and not known and not json:
         to_stderr("note", "every link that was asked for is known already; --known lists known ones, too.")
 
@@ -165,7 +162,7 @@ def explain(
       plait explain run visits user=u17 place=p3 activity=eat --exact --top 3
     """
     if exact and missing:
-        raise SettingError("--exact and --missing ask two different things.", cure="Give one of them.")
+        raise SettingError("--exact and --missing ask two different things.", hint="Give one of them.")
     fit = load(run)
     named = named_cell(fit, relation, cell)
     how: bool | str = "missing" if missing else exact

@@ -12,9 +12,8 @@ from typing import Any
 import polars as pl
 from rich.text import Text
 
-from plait.errors import SettingError
+from plait.errors import FileLocation, SettingError
 from plait.files.write import write
-from plait.saying import FilePlace
 from plait.show.document import Document, Table
 from plait.show.plain import dump, render
 from plait.show.text import console, show
@@ -76,8 +75,8 @@ def check_free(path: "Path | None", force: bool) -> None:
     if path is not None and path.expanduser().exists() and not force:
         raise SettingError(
             "this file is there already.",
-            where=FilePlace(path),
-            cure="Name another one, or replace it: --force.",
+            location=FileLocation(path),
+            hint="Name another one, or replace it: --force.",
         )
 
 
@@ -87,7 +86,7 @@ def deliver(
 ) -> None:  # fmt: skip
     """A table as the user asked for it: into a file, as JSON, or to be read; gaps: columns whose nulls are blank."""
     if path is None and raw_names:
-        raise SettingError("--no-escape-formulas is for tables in files.", cure="Leave it out, or name a file: -o.")
+        raise SettingError("--no-escape-formulas is for tables in files.", hint="Leave it out, or name a file: -o.")
     if path is not None:
         write(table, path, escape_formulas=not raw_names)
         if as_json:

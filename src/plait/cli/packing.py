@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.dialect import of_config
 from plait.cli.fitting import warnings_on_stderr
 from plait.cli.options import ConfigFile, Json, named_path
 from plait.cli.output import emit, grid, out
 from plait.config import read_config
 from plait.data.blocks.memory import bytes_of
+from plait.errors import relocating
 from plait.show.words import write_bytes
 
 
@@ -40,7 +40,7 @@ def pack(
 
     budget = bytes_of(memory)
     found = read_config(config).changed(memory=memory)  # in messages an option of the command line
-    with of_config(found), warnings_on_stderr(found, json):
+    with relocating(found.locate), warnings_on_stderr(found, json):
         packed = pack_tables(found.model, found.scans(), output, memory=budget, labels=found.labels())
     relations = packed.relations.values()
     if json:

@@ -4,8 +4,8 @@
 1  it could not be done: the fit cannot go on, no memory or disk space, interrupted
 2  the user's mistake: arguments, config, data, a run that is not there or damaged
 
-With --json a message is one JSON document on stderr: {"error": {"kind": …, "message": …, "what": …, "where": …,
-"got": …, "wanted": …, "cure": …}}. PLAIT_DEBUG=1 adds the traceback of anything unexpected.
+With --json a message is one JSON document on stderr: {"error": {"kind": …, "text": …, "message": …, "location": …,
+"actual": …, "expected": …, "hint": …}}. PLAIT_DEBUG=1 adds the traceback of anything unexpected.
 """
 
 import atexit
@@ -101,18 +101,6 @@ class Program(TyperGroup):
         _no_reset()
         sys.exit(code if isinstance(code, int) else 0)
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; its errors are in its own words, unless they know better ones."""
-        from plait.cli.dialect import CommandLine
-
-        try:
-            return super().invoke(ctx)
-        except PlaitError as error:
-            error.spoken(CommandLine())
-            if isinstance(error.dialect, CommandLine) and ctx.invoked_subcommand is not None:
-                error.dialect.know(self.get_command(ctx, ctx.invoked_subcommand))
-            raise
-
 
 @contextmanager
 def _raising_interrupts() -> Iterator[None]:
@@ -157,14 +145,14 @@ def verdict(error: Exception) -> tuple[int, dict[str, Any]]:
     if isinstance(error, OSError):
         return FAILED, _parts(kind, *_disk(error))
     if isinstance(error, MemoryError):
-        cure = "Use a smaller rank, fewer threads or less data."
-        return FAILED, _parts(kind, "there is not enough memory.", cure)
+        hint = "Use a smaller rank, fewer threads or less data."
+        return FAILED, _parts(kind, "there is not enough memory.", hint)
     return FAILED, _parts(kind, *_bug(error))
 
 
-def _parts(kind: str, what: str, cure: str | None = None) -> dict[str, Any]:
+def _parts(kind: str, message: str, hint: str | None = None) -> dict[str, Any]:
     """What is said of an exception that is not one of ours, as ours say it."""
-    return PlaitError(what, cure=cure).to_dict() | {"kind": kind}
+    return PlaitError(message, hint=hint).to_dict() | {"kind": kind}
 
 
 def _refused(error: BaseException) -> bool:
@@ -206,7 +194,7 @@ def _bug(error: Exception) -> tuple[str, str | None]:
 
 
 def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
-    """One message on stderr: the first line after ``error:``, the cure below; or one JSON document."""
+    """One message on stderr: the first line after ``error:``, the hint below; or one JSON document."""
     if as_json:
         import json
 
@@ -216,4 +204,4 @@ def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
         return
     from plait.cli.output import to_stderr
 
-    to_stderr(word, parts["message"])
+    to_stderr(word, parts["text"])

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plait.cli.cells import read_cells, with_values
-from plait.cli.dialect import CommandLine, of_tables
+from plait.cli.cells import locating, read_cells, with_values
 from plait.cli.options import (
     Columns,
     Delimiter,
@@ -77,10 +76,10 @@ def report(
     options = reading(kind, columns, delimiter, header, unquoted, strip)
     cells = None if test is None or named is None else read_cells(fit, run, named, str(test), options)
     with working("reporting"):
-        with of_tables({} if cells is None else {"test": cells}):
+        with locating({} if cells is None else {"test": cells}):
             found = None if cells is None or named is None else with_values(fit, named, cells, value)
             metrics, leaks = measure(fit, found, named)
-        subject = Subject(fit, str(run), manifest(run), metrics, test.name if test else "", leaks, CommandLine())
+        subject = Subject(fit, str(run), manifest(run), metrics, test.name if test else "", leaks)
         write_report(subject, output, interactive=interactive)
     size = output.stat().st_size
     if json:

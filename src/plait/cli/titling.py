@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from plait.cli.cells import Cells
-from plait.cli.dialect import of_tables
+from plait.cli.cells import Cells, locating
 from plait.cli.options import Columns, Delimiter, Header, Json, Kind, RunFolder, Strip, Unquoted, reading
 from plait.cli.output import emit, out
 from plait.config.titles import read_titles
@@ -52,7 +51,7 @@ def title(
     origin, members, stop = load(run)
     options = reading(kind, columns, delimiter, header, unquoted, strip)
     found = {axis: _read(path, options, axis, origin.labels, id, column) for axis, path in _named(tables).items()}
-    with of_tables({f"titles of {axis}": cells for axis, cells in found.items()}):
+    with locating({f"titles of {axis}": cells for axis, cells in found.items()}):
         titles = bind_titles(
             origin.model, origin.labels, {axis: cells.table for axis, cells in found.items()}, origin.titles
         )
@@ -72,10 +71,10 @@ def _named(pairs: list[str]) -> dict[str, str]:
         axis, equals, path = pair.partition("=")
         if not equals or not path:
             raise SettingError(
-                f"{pair!r} does not say whose titles are where.", cure="Write AXIS=FILE: film=films.csv."
+                f"{pair!r} does not say whose titles are where.", hint="Write AXIS=FILE: film=films.csv."
             )
         if axis in found:
-            raise SettingError(f"{axis} is given twice: {found[axis]!r} and {path!r}.", cure="Give it once.")
+            raise SettingError(f"{axis} is given twice: {found[axis]!r} and {path!r}.", hint="Give it once.")
         found[axis] = path
     return found
 
@@ -83,6 +82,6 @@ def _named(pairs: list[str]) -> dict[str, str]:
 def _read(
     path: str, options: Mapping[str, Any], axis: str, labels: Mapping[str, Labels], id: str | None, title: str | None
 ) -> Cells:
-    with of_tables({f"titles of {axis}": Cells(pl.DataFrame(), path, dict(options), None)}):
+    with locating({f"titles of {axis}": Cells(pl.DataFrame(), path, dict(options), None)}):
         table, options = read_titles(path, options, axis, labels.get(axis), id, title)
     return Cells(table, path, dict(options), None)

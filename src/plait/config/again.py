@@ -5,13 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from plait.answer.explain.refit import OtherDataError, same_data
-from plait.config.dialect import Toml
 from plait.config.file import Config
 from plait.data.bound import Data
-from plait.errors import PlaitError, SettingError, StoreError
+from plait.errors import FileLocation, PlaitError, SettingError, StoreError
 from plait.run.folder import manifest
 from plait.run.record import Fitted
-from plait.saying import FilePlace
 
 
 def data_of(fit: Fitted, run: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Data:
@@ -26,11 +24,11 @@ def data_of(fit: Fitted, run: str | os.PathLike[str], folder: str | os.PathLike[
     except OtherDataError:
         raise SettingError(
             "the data are not what the run was fitted to, so that fitting again would compare two things at once.",
-            where=FilePlace(config.path),
-            cure="Put them back, or fit anew with `plait fit`.",
+            location=FileLocation(config.path),
+            hint="Put them back, or fit anew with `plait fit`.",
         ) from None
     except PlaitError as error:
-        raise error.spoken(Toml(config))  # noqa: B904 (the same error, in the words of the file)
+        raise error.relocate(config.locate)  # noqa: B904 (the same error)
 
 
 def config_of(run: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Config:
@@ -39,8 +37,8 @@ def config_of(run: str | os.PathLike[str], folder: str | os.PathLike[str] | None
     if remembered is None:
         raise StoreError(
             "this run was not made by `plait fit`, so where its data are is unknown.",
-            where=FilePlace(Path(run)),
-            cure=f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data).",
+            location=FileLocation(Path(run)),
+            hint=f"Ask in Python: plait.load({str(run)!r}).explain(…, exact=True, data=data).",
         )
     config = Config.from_dict(remembered)
     if folder is None:

@@ -7,12 +7,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from plait.config.dialect import OF_TABLES, Toml
 from plait.config.schema import READ, Table, checked, is_names, is_table, is_text, parsed
-from plait.errors import DataError, ModelError, PlaitError, SettingError, suggestion
+from plait.errors import (
+    ConfigLocation,
+    DataError,
+    FileLocation,
+    Location,
+    ModelError,
+    PlaitError,
+    SettingError,
+    TableLocation,
+    suggestion,
+)
 from plait.machine import path_fault
 from plait.model import Model
-from plait.saying import Argument, FilePlace, Key
 
 if TYPE_CHECKING:
     from plait.data import Relation
@@ -45,7 +53,7 @@ class Config:
         try:
             return Model(self.tables["model"])
         except ModelError as error:
-            raise error.within(Key(self.path, "model")) from None
+            raise error.within(ConfigLocation(self.path, "model")) from None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -182,8 +190,8 @@ class Config:
             what = "does not say which column holds the names" if column is None else f"names the column {column!r}"
             raise DataError(
                 f"[labels] {axis} {what}; {table['source']} has {', '.join(map(repr, found.columns))}.",
-                where=FilePlace(self.path),
-                cure=(
+                location=FileLocation(self.path),
+                hint=(
                     f'{suggestion(column, found.columns)}Say it: {axis} = {{ source = "{table["source"]}", column '
                     '= "…" }.'
                 ),
@@ -211,8 +219,7 @@ class Config:
             if column not in getattr(found, "columns", ()):
                 raise DataError(
                     f"ignore names the column {column!r}, which {table['source']} does not have.",
-                    where=Argument("ignore", of="Relation"),
-                    cure=f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out.",
+                    hint=f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out.",
                 )
             found = found.drop(column)
         return found
@@ -242,6 +249,31 @@ class Config:
             options["columns"] = [*indices, "value"]
         return options
 
+    def locate(self, location: Location | str | None) -> Location | str | None:
+        """Return the file, and its line, of a row of a relation, an exposure or a table of titles."""
+        found = self._source(location) if isinstance(location, TableLocation) else None
+        if found is None or not isinstance(location, TableLocation):
+            return location
+        return located_in(found[0], location, found[1])
+
+    def _source(self, location: TableLocation) -> tuple[str, dict[str, Any]] | None:
+        """Where a table was read from, and the options of `plait.read`."""
+        for axis, entry in self.titled.items():
+            if location.table == f"titles of {axis}":
+                return self.location(entry["source"]), self.options(entry)
+        for group in ("relations", "exposures"):
+            if location.table not in self.tables.get(group, {}):
+                continue
+            entry, indices = self.tables[group][location.table], self.indices(group, location.table)
+            if location.part in ("missing", "hidden"):
+                given, number = entry.get(location.part, []), location.number or 0
+                ones = given if isinstance(given, list) else [given]
+                if len(ones) <= number:
+                    return None
+                entry, indices = ones[number] if is_table(ones[number]) else {"source": ones[number]}, ()
+            return self.location(entry["source"]), self.options(entry, indices)
+        return None
+
     def _naming(self, table: str) -> "_Naming":
         return _Naming(self, table)
 
@@ -257,9 +289,22 @@ class _Naming:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, PlaitError) and isinstance(error.where, Argument) and error.where.of in OF_TABLES:
-            error.where = Key(self.config.path, self.table)
-            error.spoken(Toml(self.config))
+        if isinstance(error, PlaitError) and error.location is None:
+            error.location = ConfigLocation(self.config.path, self.table)
+
+
+def located_in(source: str, table: TableLocation, options: Mapping[str, Any]) -> FileLocation:
+    """Return a location in the file that a table was read from; options: those of `plait.read`."""
+    from plait.files.kinds import shown
+    from plait.files.read import line_of
+
+    try:
+        lines = [line_of(source, row, **options) for row in table.rows]
+    except (PlaitError, OSError):  # the file has changed
+        lines = []
+    found = tuple(line for line in lines if line is not None)
+    rows = () if len(found) == len(table.rows) else table.rows
+    return FileLocation(shown(source), () if rows else found, table.column, rows)
 
 
 def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | None = None) -> Config:
@@ -268,8 +313,8 @@ def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | N
     if fault := path_fault(path):
         raise SettingError(
             f"there can be no such file: {fault}.",
-            where=FilePlace(path),
-            cure="Give the path of a TOML file with model and relations.",
+            location=FileLocation(path),
+            hint="Give the path of a TOML file with model and relations.",
         )
     try:
         with open(path, encoding="utf-8") as file:
@@ -277,18 +322,18 @@ def read_config(path: str | os.PathLike[str], blocks: str | os.PathLike[str] | N
     except FileNotFoundError:
         raise SettingError(
             f"there is no file {path!r}.",
-            cure="Give the path of a TOML file with model and relations.",
+            hint="Give the path of a TOML file with model and relations.",
         ) from None
     except IsADirectoryError:
         raise SettingError(
             f"{path!r} is a folder.",
-            cure="Give the path of a TOML file with model and relations.",
+            hint="Give the path of a TOML file with model and relations.",
         ) from None
     except UnicodeDecodeError:
         raise SettingError(
             "this is no text in UTF-8.",
-            where=FilePlace(path),
-            cure="Give a TOML file with model and relations.",
+            location=FileLocation(path),
+            hint="Give a TOML file with model and relations.",
         ) from None
     config = Config(path, text, blocks=None if blocks is None else os.fspath(blocks))
     _check_names(config)
@@ -313,13 +358,13 @@ def _check_names(config: Config) -> None:
                 noun = group.removesuffix("s") if group == "relations" else "factor"
                 raise SettingError(
                     f"[{group}.{name}] is about no {noun} of the model.",
-                    where=FilePlace(config.path),
-                    cure=f"{suggestion(name, known)}Its {noun}s are {', '.join(known)}.",
+                    location=FileLocation(config.path),
+                    hint=f"{suggestion(name, known)}Its {noun}s are {', '.join(known)}.",
                 )
     for name in model.relations:
         if name not in tables["relations"]:
             raise SettingError(
                 f"relation {name} has no data.",
-                where=FilePlace(config.path),
-                cure=f"Add [relations.{name}] with a source, or remove its equation.",
+                location=FileLocation(config.path),
+                hint=f"Add [relations.{name}] with a source, or remove its equation.",
             )

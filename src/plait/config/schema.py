@@ -5,9 +5,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plait.errors import SettingError, suggestion
+from plait.errors import FileLocation, SettingError, suggestion
 from plait.fitting.options import BY_NAME, DECLARED, Option
-from plait.saying import FilePlace
 
 Table = dict[str, Any]
 Check = tuple[Callable[[Any], bool], str]  # whether a value is of its kind, and that kind in words
@@ -106,23 +105,23 @@ def parsed(path: str, text: str) -> Table:
         what, _, place = str(error).partition(" (at ")
         raise SettingError(
             f"{what[:1].lower()}{what[1:]}.",
-            where=_place_of(path, place),
-            cure="The file is TOML: see toml.io.",
+            location=_place_of(path, place),
+            hint="The file is TOML: see toml.io.",
         ) from None
     except RecursionError:
         raise SettingError(
             "lists or tables are nested too deeply.",
-            where=FilePlace(path),
-            cure="Settings have five levels at most: look for brackets that are not closed.",
+            location=FileLocation(path),
+            hint="Settings have five levels at most: look for brackets that are not closed.",
         ) from None
 
 
-def _place_of(path: str, place: str) -> FilePlace:
+def _place_of(path: str, place: str) -> FileLocation:
     """``line 6, column 8)``, or ``end of document)``, as a place."""
     found = re.match(r"line (\d+), column (\d+)", place)
     if found is None:
-        return FilePlace(f"{path}, {place.rstrip(')')}" if place else path)
-    return FilePlace(path, (int(found[1]),), int(found[2]))
+        return FileLocation(f"{path}, {place.rstrip(')')}" if place else path)
+    return FileLocation(path, (int(found[1]),), int(found[2]))
 
 
 def checked(path: str, tables: Table) -> Table:
@@ -130,8 +129,8 @@ def checked(path: str, tables: Table) -> Table:
     _check(path, "", tables, TOP)
     for key in ("model", "relations"):
         if key not in tables:
-            cure = 'model = "X[i, j] = A[i, r] B[j, r]"' if key == "model" else "[relations.X] with a source"
-            raise SettingError(f"there is no {key}.", where=FilePlace(path), cure=f"Add it: {cure}.")
+            hint = 'model = "X[i, j] = A[i, r] B[j, r]"' if key == "model" else "[relations.X] with a source"
+            raise SettingError(f"there is no {key}.", location=FileLocation(path), hint=f"Add it: {hint}.")
     sourced: list[tuple[str, Table, dict[str, Check]]] = []
     for group, keys in (("relations", RELATION), ("exposures", EXPOSURE)):
         for name, table in tables.get(group, {}).items():
@@ -160,15 +159,15 @@ def _check_source(path: str, where: str, table: Any, keys: Mapping[str, Check]) 
     if not is_table(table):
         raise SettingError(
             f"{where} is {table!r}.",
-            where=FilePlace(path),
-            cure=f'It is a table: write {where} and below it source = "…".',
+            location=FileLocation(path),
+            hint=f'It is a table: write {where} and below it source = "…".',
         )
     _check(path, where, table, {**keys, **READ})
     if "source" not in table:
         raise SettingError(
             f"{where} has no source.",
-            where=FilePlace(path),
-            cure='Say where the data are: source = "file.csv".',
+            location=FileLocation(path),
+            hint='Say where the data are: source = "file.csv".',
         )
 
 
@@ -181,8 +180,8 @@ def _check_fit(path: str, table: Table) -> None:
         if not is_table(one):
             raise SettingError(
                 f"[fit.prior] has {name} = {one!r} beside tables of factors.",
-                where=FilePlace(path),
-                cure="Give one concentration and mean, or a table of both for each factor.",
+                location=FileLocation(path),
+                hint="Give one concentration and mean, or a table of both for each factor.",
             )
         _check(path, where, one, PRIOR)
 
@@ -193,14 +192,17 @@ def _check(path: str, where: str, table: Table, known: Mapping[str, Check]) -> N
             what = f"{where} has no key {key!r}" if where else f"there is no key {key!r}"
             raise SettingError(
                 f"{what}.",
-                where=FilePlace(path),
-                cure=f"{suggestion(key, known)}Keys are {', '.join(known)}.",
+                location=FileLocation(path),
+                hint=f"{suggestion(key, known)}Keys are {', '.join(known)}.",
             )
         is_kind, words = known[key]
         if not is_kind(value):
             place = f"{where} {key}" if where else key
             raise SettingError(
-                f"{place} must be {words}, got {_shown(value)}.", where=FilePlace(path), wanted=words, got=value
+                f"{place} must be {words}, got {_shown(value)}.",
+                location=FileLocation(path),
+                expected=words,
+                actual=value,
             )
 
 

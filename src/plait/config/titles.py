@@ -23,7 +23,7 @@ def read_titles(
     table = read(source, **options)
     if not hasattr(table, "columns"):
         raise DataError(
-            "this is an array, but titles are a table.", where=where, cure="Give columns of ids and titles."
+            "this is an array, but titles are a table.", location=where, hint="Give columns of ids and titles."
         )
     called = (axis,) if labels is None else (axis, labels.axis)
     chosen = choose_columns(table.columns, called, where, id, title)

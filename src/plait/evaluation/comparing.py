@@ -13,7 +13,6 @@ from plait.evaluation.task import TestOptions, check_options, set_task
 from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
 from plait.fitting.progress import counting
-from plait.saying import Argument
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -81,14 +80,13 @@ def _check(fits: Any, relation: str, against: str | None) -> str:
         what = f"{len(fits)}" if isinstance(fits, Mapping) else type(fits).__name__
         raise SettingError(
             f"fits must be two fits or more by name, got {what}.",
-            cure='Give {"CP": fit, "Tucker": other}.',
+            hint='Give {"CP": fit, "Tucker": other}.',
         )
     names = [str(name) for name in fits]
     if against is not None and against not in fits:
         raise SettingError(
-            f"{Argument('against')} is {against!r}, which is none of the fits.",
-            where=Argument("against"),
-            cure=f"{suggestion(against, names)}They are {', '.join(names)}.",
+            f"`against` is {against!r}, which is none of the fits.",
+            hint=f"{suggestion(against, names)}They are {', '.join(names)}.",
         )
     first, *others = fits.items()
     wanted = first[1].model.equation(relation).indices, first[1].likelihood[relation]
@@ -97,7 +95,7 @@ def _check(fits: Any, relation: str, against: str | None) -> str:
         if got != wanted:
             raise SettingError(
                 f"fits: {relation} is {_described(*wanted)} in {first[0]!r}, but {_described(*got)} in {name!r}.",
-                cure="Compare fits of the same relation.",
+                hint="Compare fits of the same relation.",
             )
     return names[0] if against is None else against
 

@@ -19,7 +19,6 @@ from plait.evaluation.twins import LeakWarning, find_twins, has_matches, hidden_
 from plait.fitting.options import one_of
 from plait.forked import refuse_in_fork
 from plait.model import Model
-from plait.saying import Argument
 from plait.types import AnyArray
 
 
@@ -122,7 +121,7 @@ def hide(
 
 def _check(seed: Any, twins: Any) -> None:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise SettingError(where=Argument("seed"), wanted="a whole number, 0 or more", got=seed)
+        raise SettingError.must_be("seed", "a whole number, 0 or more", seed)
     one_of("twins", twins, ("report", "hide", "ignore"))
 
 

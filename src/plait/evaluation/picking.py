@@ -14,15 +14,14 @@ from plait.data.observing.along import along
 from plait.data.observing.undirected import among, canonical, mirrored, orders, writing
 from plait.data.reading.arrays import is_sparse
 from plait.data.reading.tables import TableSource, is_table
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, SettingError, TableLocation, suggestion
 from plait.evaluation.listing import MOST_CELLS, cells_under, observed_cells
 from plait.evaluation.subject import Subject
 from plait.evaluation.timing import times_at
-from plait.saying import Argument, Place, code
 from plait.types import AnyArray
 
 WORDS = ("cells", "links", "thin", "time")
-LAST = Argument("by", ("last", "…"))
+LAST = '`by=("last", "…")`'
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +69,8 @@ def way_of(by: Any, fraction: Any, time: Any, count: Any, bound: BoundRelation) 
     _check_amount(word, by, fraction, count)
     if time is not None and word not in ("time", "last"):
         raise SettingError(
-            f"{Argument('time')} is {time!r}, but {Argument('by', by)} does not look at it.",
-            where=Argument("time"),
-            cure=f"Hide the latest links, {Argument('by', 'time')}, or the last of each entity, {LAST}.",
+            f"`time` is {time!r}, but `by={by!r}` does not look at it.",
+            hint=f'Hide the latest links, `by="time"`, or the last of each entity, {LAST}.',
         )
     return Way(word, over, None if fraction is None else float(fraction), time, 1 if count is None else int(count))
 
@@ -81,9 +79,8 @@ def check_time(by: Any, time: Any) -> None:
     """Refuse to ask for times without a column of them, before that column is taken for something else."""
     if by == "time" and time is None:
         raise SettingError(
-            f"{Argument('by', 'time')} needs {Argument('time'):=}, the column that says when.",
-            where=Argument("by"),
-            cure=f"Give {Argument('time', 'when')}, or another column.",
+            '`by="time"` needs `time`, the column that says when.',
+            hint='Give `time="when"`, or another column.',
         )
 
 
@@ -94,9 +91,8 @@ def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
             near = suggestion(by, WORDS)
             example = f'("index", {bound.indices[0]!r})' if bound.indices else '("index", …)'
             raise SettingError(
-                f"{Argument('by')} is {by!r}.",
-                where=Argument("by"),
-                cure=f"{near}It is {', '.join(map(repr, WORDS))}, or a tuple of indices such as {example}.",
+                f"`by` is {by!r}.",
+                hint=f"{near}It is {', '.join(map(repr, WORDS))}, or a tuple of indices such as {example}.",
             )
         return by, ()
     given = tuple(by) if isinstance(by, Sequence) else ()
@@ -105,15 +101,13 @@ def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
     for index in over:
         if index not in bound.indices:
             raise SettingError(
-                f"{Argument('by')} names {index!r}, which is no index of {bound.name}.",
-                where=Argument("by"),
-                cure=f"{suggestion(index, bound.indices)}It has {', '.join(bound.indices) or 'none'}.",
+                f"`by` names {index!r}, which is no index of {bound.name}.",
+                hint=f"{suggestion(index, bound.indices)}It has {', '.join(bound.indices) or 'none'}.",
             )
     if not over or len(set(over)) < len(over):
         raise SettingError(
-            f"{Argument('by')} is {by!r}.",
-            where=Argument("by"),
-            cure="Name each index once: ('index', 'user') or ('pair', 'user', 'place').",
+            f"`by` is {by!r}.",
+            hint="Name each index once: ('index', 'user') or ('pair', 'user', 'place').",
         )
     ordered = tuple(index for index in bound.indices if index in over)
     return ("last" if word == "last" else "slices"), ordered
@@ -124,27 +118,25 @@ def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
     if word == "last":
         if fraction is not None:
             raise SettingError(
-                f"{Argument('fraction')} is {fraction!r}, but {Argument('by', by)} hides the last link of each.",
-                where=Argument("fraction"),
-                cure=f"Leave it out; {Argument('count', 2)} would hide the last two.",
+                f"`fraction` is {fraction!r}, but `by={by!r}` hides the last link of each.",
+                hint="Leave it out; `count=2` would hide the last two.",
             )
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
         if count is not None and (not whole or count < 1):
-            raise SettingError(where=Argument("count"), wanted="a whole number, 1 or more", got=count)
+            raise SettingError.must_be("count", "a whole number, 1 or more", count)
         return
     if count is not None:
         raise SettingError(
-            f"{Argument('count')} is {count!r}, but it is for {LAST}.",
-            where=Argument("count"),
-            cure=f"Say how much to hide by {Argument('fraction'):=}.",
+            f"`count` is {count!r}, but it is for {LAST}.",
+            hint="Say how much to hide by `fraction`.",
         )
     number = isinstance(fraction, (int, float, np.floating)) and not isinstance(fraction, bool)
     if not number or not 0 < fraction < 1:
-        raise SettingError(
-            where=Argument("fraction"),
-            wanted="over 0 and under 1",
-            got=fraction,
-            cure="Give 0.2 to hide a fifth.",
+        raise SettingError.must_be(
+            "fraction",
+            "over 0 and under 1",
+            fraction,
+            hint="Give 0.2 to hide a fifth.",
         )
 
 
@@ -153,8 +145,8 @@ def choose(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen:
     if not len(subject.bound.links):
         raise DataError(
             "there is no observed link, so nothing can be tested.",
-            where=Place.of(subject.name),
-            cure="Give data with links.",
+            location=TableLocation.of(subject.name),
+            hint="Give data with links.",
         )
     ways: dict[str, Callable[[Subject, Way, np.random.Generator], Chosen]] = {
         "cells": _choose_cells,
@@ -172,12 +164,8 @@ def _choose_cells(subject: Subject, way: Way, rng: np.random.Generator) -> Chose
     cells = _observed(bound)
     if cells is None:
         raise SettingError(
-            (
-                f"{Argument('by', 'cells')} lists all cells, but {bound.name} has {bound.total_cells:,}, over "
-                f"{MOST_CELLS:,}."
-            ),
-            where=Argument("by"),
-            cure=f"Use {Argument('by', 'thin')}: it hides links and zeros in equal shares without listing them.",
+            (f'`by="cells"` lists all cells, but {bound.name} has {bound.total_cells:,}, over {MOST_CELLS:,}.'),
+            hint='Use `by="thin"`: it hides links and zeros in equal shares without listing them.',
         )
     chosen = cells[_some(len(cells), way.share, rng, f"observed cells of {bound.name}")]
     return Chosen({bound.indices: chosen}, chosen, True, "observed cells", len(chosen), len(cells))
@@ -201,11 +189,10 @@ def _choose_thin(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen
     if _unlisted_missing(subject):
         raise SettingError(
             (
-                f"{Argument('by', 'thin')} weighs the zeros that {name} does not list, but with "
-                f"{Argument('observed', 'listed')} these are missing."
+                f'`by="thin"` weighs the zeros that {name} does not list, but with '
+                f'`observed="listed"` these are missing.'
             ),
-            where=Argument("by"),
-            cure=f"Use {Argument('by', 'cells')}: it hides listed cells, however large the tensor.",
+            hint='Use `by="cells"`: it hides listed cells, however large the tensor.',
         )
     if relation.weight_column is not None:
         _refuse_weighted_zeros(subject, '"thin"')
@@ -256,7 +243,7 @@ def _choose_last(subject: Subject, way: Way, rng: np.random.Generator) -> Chosen
                 f"no {' and '.join(way.over)} of {subject.name} has more than {way.count} of its {what}, so "
                 "nothing would be left of any."
             ),
-            cure="Give a smaller count, or more data.",
+            hint="Give a smaller count, or more data.",
         )
     how = f"{way.count} of {each} at random" if way.time is None else f"the last {way.count} of {each} by {way.time}"
     return _put_aside(subject, cells, chosen, f"{what} ({how})")
@@ -317,11 +304,8 @@ def _refuse_weighted_zeros(subject: Subject, by: str) -> None:
     zero = 1.0 if isinstance(observed, str) else float(observed)
     if ((source.values == 0) & (source.weights != zero)).any():
         raise SettingError(
-            (
-                f"{Argument('by', code(by))} gives all zeros of {subject.name} one weight, but its weight column gives "
-                "some their own."
-            ),
-            cure=f"Use {Argument('by', 'links')}, or leave out the rows of zeros.",
+            (f"`by={by}` gives all zeros of {subject.name} one weight, but its weight column gives some their own."),
+            hint='Use `by="links"`, or leave out the rows of zeros.',
         )
 
 
@@ -331,7 +315,7 @@ def _choose_slices(subject: Subject, way: Way, rng: np.random.Generator) -> Chos
     if math.prod(sizes) > MOST_CELLS:
         raise SettingError(
             f"there are {math.prod(sizes):,} of {', '.join(over)} in {bound.name}, over {MOST_CELLS:,}.",
-            cure=f"Hide entities of one index, or use {Argument('by', 'thin')}.",
+            hint='Hide entities of one index, or use `by="thin"`.',
         )
     what = f"entities of {over[0]}" if len(over) == 1 else f"combinations of {', '.join(over)}"
     places = [bound.indices.index(index) for index in over]
@@ -367,7 +351,7 @@ def _how_many(count: int, fraction: float, what: str) -> int:
         share = "none" if chosen == 0 else "all"
         raise SettingError(
             f"a fraction of {fraction:g} of {count:,} {what} is {share} of them.",
-            cure=f"Give a {'larger' if chosen == 0 else 'smaller'} fraction, or more data.",
+            hint=f"Give a {'larger' if chosen == 0 else 'smaller'} fraction, or more data.",
         )
     return chosen
 

@@ -15,7 +15,6 @@ from plait.data.reading.tables import is_table
 from plait.errors import SettingError, suggestion
 from plait.evaluation.timing import take_times
 from plait.model import Model
-from plait.saying import Argument
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +61,7 @@ def understood(
     model = Model(model) if isinstance(model, str) else model
     if model is not None and not isinstance(model, Model):
         raise SettingError(
-            f"{Argument('model')} must be a plait.Model or its text, got {type(model).__name__}.",
-            where=Argument("model"),
+            f"`model` must be a plait.Model or its text, got {type(model).__name__}.",
         )
     given = data if isinstance(data, Mapping) and not is_table(data) else None
     name = _chosen(given, relation, model)
@@ -117,17 +115,15 @@ def _chosen(data: Mapping[str, Any] | None, relation: str | None, model: Model |
     known = list(data) if data is not None else list(model.relations) if model is not None else []
     if relation is None and len(known) > 1:
         raise SettingError(
-            f"{Argument('relation')} must say which of {', '.join(known)} to hide from.",
-            where=Argument("relation"),
-            cure=f"Give {Argument('relation', str(known[0]))}, or another.",
+            f"`relation` must say which of {', '.join(known)} to hide from.",
+            hint=f"Give `relation={str(known[0])!r}`, or another.",
         )
     if relation is None:
         return known[0] if known else "data"
     if known and relation not in known:
         raise SettingError(
-            f"{Argument('relation')} is {relation!r}, for which there are no data.",
-            where=Argument("relation"),
-            cure=f"{suggestion(relation, known)}There are {', '.join(map(str, known))}.",
+            f"`relation` is {relation!r}, for which there are no data.",
+            hint=f"{suggestion(relation, known)}There are {', '.join(map(str, known))}.",
         )
     return relation
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, SettingError, TableLocation, suggestion
 from plait.evaluation.nonlinks import Links, corrupted, uniform
 from plait.evaluation.tested import read_known, read_test
 from plait.evaluation.view import View
 from plait.fitting.options import one_of
-from plait.saying import Argument, Place
 from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def set_task(fit: "Fit", views: Sequence[View], relation: str, test: Any, option
         what = "is empty" if not len(values) else f"has {len(values):,} zeros and no link"
         raise DataError(
             f"it {what}, so nothing can be measured.",
-            where=Place("test", of_relation=relation),
-            cure="Hide more, or give links.",
+            location=TableLocation("test", of_relation=relation),
+            hint="Hide more, or give links.",
         )
     indices = fit.model.equation(relation).indices
     axes = ranked_axes(options.rank, indices)
@@ -98,7 +97,7 @@ def check_options(options: TestOptions) -> None:
     """Refuse what is wrong whatever the test."""
     one_of("score", options.score, SCORES)
     if not _is_whole(options.seed):
-        raise SettingError(where=Argument("seed"), wanted="a whole number, 0 or more", got=options.seed)
+        raise SettingError.must_be("seed", "a whole number, 0 or more", options.seed)
 
 
 def ranked_axes(rank: Any, indices: tuple[str, ...]) -> tuple[str, ...]:
@@ -109,9 +108,8 @@ def ranked_axes(rank: Any, indices: tuple[str, ...]) -> tuple[str, ...]:
     for axis in axes:
         if axis not in indices:
             raise SettingError(
-                f"{Argument('rank')} names {axis!r}, which is no index of the relation.",
-                where=Argument("rank"),
-                cure=f"{suggestion(axis, indices)}It has {', '.join(indices) or 'none'}.",
+                f"`rank` names {axis!r}, which is no index of the relation.",
+                hint=f"{suggestion(axis, indices)}It has {', '.join(indices) or 'none'}.",
             )
     return tuple(dict.fromkeys(axes))
 
@@ -137,11 +135,7 @@ def _drawn_each(options: TestOptions, has_zeros: bool) -> int:
     if options.nonlinks is None:
         return 0 if has_zeros else 1
     if not _is_whole(options.nonlinks):
-        raise SettingError(
-            where=Argument("nonlinks"),
-            wanted="a whole number, 0 or more, for each link",
-            got=options.nonlinks,
-        )
+        raise SettingError.must_be("nonlinks", "a whole number, 0 or more, for each link", options.nonlinks)
     return int(options.nonlinks)
 
 
@@ -151,18 +145,17 @@ def _first(k: Any, axes: Sequence[str]) -> tuple[int, ...]:
         return ()
     given = tuple(k) if isinstance(k, (list, tuple, range, np.ndarray)) else (k,)
     if not given or not all(_is_whole(one) and one > 0 for one in given):
-        raise SettingError(
-            where=Argument("k"),
-            wanted="a whole number, 1 or more, or several",
-            got=k,
-            cure=f"Give {Argument('k', 10)}, or {Argument('k', (5, 10))}.",
+        raise SettingError.must_be(
+            "k",
+            "a whole number, 1 or more, or several",
+            k,
+            hint="Give `k=10`, or `k=(5, 10)`.",
         )
     if not axes:
         raise SettingError(
-            f"{Argument('k')} is {given[0] if len(given) == 1 else k!r}, but nothing is ranked.",
-            where=Argument("k"),
-            got=k,
-            cure=f"Say on which index the first {given[0]} are looked at: {Argument('rank', '…')}.",
+            f"`k` is {given[0] if len(given) == 1 else k!r}, but nothing is ranked.",
+            actual=k,
+            hint=f"Say on which index the first {given[0]} are looked at: `rank`.",
         )
     return tuple(sorted({int(one) for one in given}))
 
@@ -172,8 +165,8 @@ def _known(fit: "Fit", relation: str, known: Any) -> list[Rows]:
     if known is None:
         return []
     if not isinstance(known, (list, tuple)):
-        return [read_known(fit, relation, known, Place("known"))]
-    return [read_known(fit, relation, table, Place("known", number=n)) for n, table in enumerate(known)]
+        return [read_known(fit, relation, known, TableLocation("known"))]
+    return [read_known(fit, relation, table, TableLocation("known", number=n)) for n, table in enumerate(known)]
 
 
 def _is_whole(number: Any) -> bool:

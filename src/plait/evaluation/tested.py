@@ -19,16 +19,15 @@ from plait.data.observing.undirected import mirrored, writing
 from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, symmetric
 from plait.data.reading.relation import Relation
 from plait.data.reading.tables import check_ignored
-from plait.errors import DataError, suggestion
+from plait.errors import DataError, TableLocation, quoted, suggestion
 from plait.likelihood import Likelihood
-from plait.saying import Argument, Place, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
     from plait.result import Fit
 
 
-TEST = Place("test")
+TEST = TableLocation("test")
 
 
 def read_test(fit: "Fit", relation: str, test: Any) -> tuple[Rows, Array]:
@@ -66,7 +65,7 @@ def _in_one_way(fit: "Fit", relation: str, rows: Rows, values: Array) -> tuple[R
     return cells[kept], values[kept]
 
 
-def read_known(fit: "Fit", relation: str, known: Any, what: Place) -> Rows:
+def read_known(fit: "Fit", relation: str, known: Any, what: TableLocation) -> Rows:
     """The links (n, order) of a table of further known ones; those of entities that the fit does not know left out.
 
     what: the table in errors.
@@ -85,7 +84,7 @@ def read_known(fit: "Fit", relation: str, known: Any, what: Place) -> Rows:
 
 
 def _of_table(
-    fit: "Fit", relation: str, test: Relation, what: Place = TEST, unknown: str = "error"
+    fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST, unknown: str = "error"
 ) -> tuple[Rows, Array, str | None]:
     """Cells, values and the column of the latter; what: the argument that the table is, for errors."""
     frame, known = as_frame(test.data, what), fit.known[relation]
@@ -104,7 +103,11 @@ def _of_table(
 
 
 def _index_columns(
-    have: Sequence[str], indices: Sequence[str], said: Mapping[str, str], remembered: Mapping[str, str], what: Place
+    have: Sequence[str],
+    indices: Sequence[str],
+    said: Mapping[str, str],
+    remembered: Mapping[str, str],
+    what: TableLocation,
 ) -> dict[str, str]:
     """Index -> column: as the test says, by the name of the index, or as the data of the fit had it."""
     named: dict[str, str] = {}
@@ -116,17 +119,14 @@ def _index_columns(
         elif index in said:
             raise DataError(
                 f"there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.",
-                where=what,
-                cure=(
-                    f"{suggestion(said[index], have)}{Argument('columns', of='Relation'):=} names it: give the name "
-                    "of a column of the table."
-                ),
+                location=what,
+                hint=(f"{suggestion(said[index], have)}`columns` names it: give the name of a column of the table."),
             )
     return named
 
 
 def _value_column(
-    have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None, what: Place
+    have: Sequence[str], used: Sequence[str], said: str | None, remembered: str | None, what: TableLocation
 ) -> str | None:
     """The column of values; None where every row is a link."""
     left = [column for column in have if column not in used]
@@ -134,29 +134,29 @@ def _value_column(
         if said not in left:
             raise DataError(
                 f"there is no column {quoted(said)}; the table has {', '.join(map(quoted, have))}.",
-                where=what,
-                cure=f"{suggestion(said, have)}{Argument('value', of='Relation'):=} names the column of values.",
+                location=what,
+                hint=f"{suggestion(said, have)}`value` names the column of values.",
             )
         return said
     known = [column for column in dict.fromkeys(("value", remembered)) if column in left]
     if len(known) > 1:
         raise DataError(
             f"columns 'value' and {quoted(remembered)} may both hold the values.",
-            where=what,
-            cure=f"Drop one, or say which does: {value_of(what, remembered)}.",
+            location=what,
+            hint=f"Drop one, or say which does: {value_of(what, remembered)}.",
         )
     if left and not known:
         raise DataError(
             f"column {quoted(left[0])} is not used, and there is no column of values.",
-            where=what,
-            cure=f"Drop it, or say that it holds the values: {value_of(what, left[0])}.",
+            location=what,
+            hint=f"Drop it, or say that it holds the values: {value_of(what, left[0])}.",
         )
     return known[0] if known else None
 
 
-def value_of(what: Place, column: str | None) -> Argument:
+def value_of(what: TableLocation, column: str | None) -> str:
     """How one says which column holds the values."""
-    return Argument("value", column, of="Relation", data=what.name)
+    return f"`value={column!r}`"
 
 
 # --- what a Relation says
@@ -166,17 +166,17 @@ def _refuse_senseless(fit: "Fit", relation: str, test: Relation) -> None:
     """Options that would change figures if they meant anything here."""
     wrong = None
     if test.weight != 1:
-        wrong = f"{Argument('weight', of='Relation')} is {test.weight!r}, but all cells of a test count alike"
+        wrong = f"`weight` is {test.weight!r}, but all cells of a test count alike"
     elif not isinstance(test.observed, str):
-        said = f"{Argument('observed', of='Relation')} is {test.observed!r}"
+        said = f"`observed` is {test.observed!r}"
         wrong = f"{said}, but only the listed cells of a test count, zeros as much as links"
     elif test.likelihood not in (Relation.likelihood, fit.likelihood[relation]):
         wrong = f"the likelihood is {test.likelihood!s}, but {relation} was fitted as {fit.likelihood[relation]}"
     if wrong is not None:
-        raise DataError(f"{wrong}.", where=TEST, cure="Leave it out.")
+        raise DataError(f"{wrong}.", location=TEST, hint="Leave it out.")
 
 
-def _of_array(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -> tuple[Rows, Array]:
+def _of_array(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> tuple[Rows, Array]:
     """All cells of a dense array but NaN; those that a sparse one stores."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     source = test.read(what, indices, fit.known[relation].groups)
@@ -184,8 +184,8 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -> 
     if source.shape != shape:
         raise DataError(
             f"the array has shape {source.shape}, but {relation} has {shape}.",
-            where=what,
-            cure="Give one entry a cell, or a table.",
+            location=what,
+            hint="Give one entry a cell, or a table.",
         )
     if is_sparse(test.data):
         return source.coords.astype(np.int64), source.values
@@ -196,7 +196,7 @@ def _of_array(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -> 
     return np.argwhere(there).reshape(-1, len(indices)), array[there]
 
 
-def _not_tested(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -> Closed:
+def _not_tested(fit: "Fit", relation: str, test: Relation, what: TableLocation = TEST) -> Closed:
     """The cells that `missing=` and `hidden=` of a test take out of it."""
     indices, shape = fit.model.equation(relation).indices, fit.known[relation].shape
     tables: dict[tuple[str, ...], Rows] = {}
@@ -211,17 +211,17 @@ def _not_tested(fit: "Fit", relation: str, test: Relation, what: Place = TEST) -
 # --- values
 
 
-def _check_values(values: Array, likelihood: Likelihood, where: Place) -> None:
+def _check_values(values: Array, likelihood: Likelihood, where: TableLocation) -> None:
     bad = ~((values >= 0) & (values < np.inf))
     bad |= likelihood.bad(np.where(bad, 0.0, values))
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
             f"the value is {values[row]:g}.",
-            where=where.at(row=row),
-            got=float(values[row]),
-            wanted=likelihood.wanted,
-            cure=f"{likelihood.wanted}; correct it, or remove the row.",
+            location=where.at(row=row),
+            actual=float(values[row]),
+            expected=likelihood.wanted,
+            hint=f"{likelihood.wanted}; correct it, or remove the row.",
         )
 
 
@@ -248,6 +248,6 @@ def _check_once(fit: "Fit", relation: str, rows: Rows) -> None:
     also = f"; {more:,} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
     raise DataError(
         f"both are about {cell or 'the same cell'}{also}.",
-        where=Place("test", rows=(first, second)),
-        cure="Remove one, or give the cell one row with the sum of the values.",
+        location=TableLocation("test", rows=(first, second)),
+        hint="Remove one, or give the cell one row with the sum of the values.",
     )

@@ -9,8 +9,7 @@ from plait.data.cells.keys import columns_of, find, pack_pair
 from plait.data.observing.undirected import canonical
 from plait.data.reading.relation import Relation
 from plait.data.reading.tables import TableSource, frame_of, is_table
-from plait.errors import DataError, suggestion
-from plait.saying import Argument, Place, quoted
+from plait.errors import DataError, TableLocation, quoted, suggestion
 from plait.types import AnyArray, Rows
 
 if TYPE_CHECKING:
@@ -24,31 +23,31 @@ def take_times(relation: Relation, name: str, time: str, used: tuple[str, ...] |
     """
     if not is_table(relation.data):
         raise DataError(
-            f"{Argument('time'):=} names a column, but this is no table.",
-            where=Place.of(name),
-            cure="Give a table with a column of times.",
+            "`time` names a column, but this is no table.",
+            location=TableLocation.of(name),
+            hint="Give a table with a column of times.",
         )
     frame = frame_of(relation.data, name)
     if time not in frame.columns:
         raise DataError(
             f"there is no column {quoted(time)}; the table has {', '.join(map(quoted, frame.columns))}.",
-            where=Place.of(name),
-            cure=f"{suggestion(time, frame.columns)}{Argument('time'):=} names the column that says when.",
+            location=TableLocation.of(name),
+            hint=f"{suggestion(time, frame.columns)}`time` names the column that says when.",
         )
-    times = _in_order(frame.get_column(time), Place(name, time))
+    times = _in_order(frame.get_column(time), TableLocation(name, time))
     if used is not None and time in used:
         return relation, times
     ignore = [column for column in relation.ignore or () if column != time]
     return replace(relation, data=frame.drop(time).to_native(), ignore=ignore or None), times
 
 
-def _in_order(column: Any, where: Place) -> Rows:
+def _in_order(column: Any, where: TableLocation) -> Rows:
     """Times of any kind that can be compared, as whole numbers."""
     series = column.to_polars()
     missing = series.is_null() | (series.is_nan() if series.dtype.is_float() else False)
     if missing.any():
         row = int(missing.arg_max())
-        raise DataError("there is no time.", where=where.at(row=row), cure="Give one, or remove the row.")
+        raise DataError("there is no time.", location=where.at(row=row), hint="Give one, or remove the row.")
     return np.asarray(series.rank("dense").to_numpy(), np.int64)
 
 
@@ -72,7 +71,7 @@ def times_at(subject: "Subject", cells: AnyArray) -> Rows:
         named = ", ".join(f"{i}={quoted(labels[i][int(row)])}" for i, row in zip(bound.indices, cell))
         raise DataError(
             f"{named} has rows of several times, but a cell is hidden as a whole.",
-            where=Place.of(subject.name),
-            cure=("Give each cell one row, with the sum of its values and the time that counts, such as its first."),
+            location=TableLocation.of(subject.name),
+            hint=("Give each cell one row, with the sum of its values and the time that counts, such as its first."),
         )
     return np.asarray(latest)

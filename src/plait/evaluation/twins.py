@@ -17,9 +17,8 @@ import numpy as np
 from plait.data.bound import BoundRelation
 from plait.data.cells.keys import columns_of, find, pack_pair
 from plait.data.observing.undirected import mirrored, orders
-from plait.errors import PlaitWarning, SettingError
+from plait.errors import PlaitWarning, SettingError, quoted
 from plait.evaluation.subject import Subject
-from plait.saying import Argument, quoted
 from plait.types import AnyArray
 
 if TYPE_CHECKING:
@@ -139,13 +138,11 @@ def _refuse_all_hidden(subject: Subject, name: str, hidden: Mapping[tuple[str, .
     match = next(matches(subject, name))
     raise SettingError(
         (
-            f"{Argument('twins', 'hide')} would hide all {len(other.links):,} links of {name}: each agrees "
+            f'`twins="hide"` would hide all {len(other.links):,} links of {name}: each agrees '
             f"on {', '.join(match)} with a hidden cell of {subject.name}."
         ),
-        where=Argument("twins"),
-        cure=(
-            f"Hide what the two have in common, {Argument('by', ('pair', *match))}, or leave them known with "
-            f"{Argument('twins', 'ignore')}."
+        hint=(
+            f'Hide what the two have in common, `by={("pair", *match)!r}`, or leave them known with `twins="ignore"`.'
         ),
     )
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from plait.data.cells.keys import columns_of, pack
 from plait.data.labels.names import declaring
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation, quoted
 from plait.evaluation import metrics
-from plait.saying import Call, Place, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class View:
         numbers = []
         for index in indices:
             rows = fit.labels[index].encode(
-                first.labels[index].names, where=Place("compare", index, noun="index"), unknown="mark"
+                first.labels[index].names, where=TableLocation("compare", index, noun="index"), unknown="mark"
             )
             if (rows < 0).any():
                 unknown = first.labels[index][int(np.argmax(rows < 0))]
@@ -52,8 +51,8 @@ class View:
                         f"{name!r} does not know {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} that "
                         f"another fit knows, such as {quoted(unknown)}."
                     ),
-                    where=Call("compare"),
-                    cure=f"Fit all of them with the same {declaring(index)}.",
+                    location="compare",
+                    hint=f"Fit all of them with the same {declaring(index)}.",
                 )
             numbers.append(np.asarray(rows, np.int64))
         return cls(fit, relation, score, tuple(numbers))

@@ -30,7 +30,6 @@ from plait.execute.joining import Joined, runs
 from plait.execute.remote import Job, LinksInMemory, LinksOnDisk, RootRows, describe_machine, join_shared, sum_leaves
 from plait.execute.threads import Threads
 from plait.likelihood import State
-from plait.saying import Argument, Call, Subject
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ class Dask:
                     tasks.clear()
         raise FitError(
             f"Dask workers were lost {MAX_TRIES} times in a row before they had answered: {lost!r}.",
-            cure="Look at their logs: memory, above all. Go on from the checkpoint, if there is one.",
+            hint="Look at their logs: memory, above all. Go on from the checkpoint, if there is one.",
         )
 
     def _place(self, table: Table, *, forget: bool) -> list[Run]:
@@ -205,7 +204,7 @@ class Dask:
             if time.monotonic() > end:
                 raise FitError(
                     f"there has been no Dask worker for {self.patience:g} seconds.",
-                    cure="Start some, `dask worker ADDRESS`, and go on from the checkpoint, if there is one.",
+                    hint="Start some, `dask worker ADDRESS`, and go on from the checkpoint, if there is one.",
                 )
             time.sleep(0.1)
         self._compare([worker for worker in found if worker not in self._compared])
@@ -217,7 +216,7 @@ class Dask:
         except (OSError, RuntimeError, ValueError) as error:
             raise FitError(
                 f"the Dask scheduler does not answer: {_last_line(error)}.",
-                cure="Start it again, and go on from the checkpoint, if there is one.",
+                hint="Start it again, and go on from the checkpoint, if there is one.",
             ) from error
 
     def _compare(self, new: Sequence[str]) -> None:
@@ -231,15 +230,15 @@ class Dask:
             if isinstance(there, ImportError):
                 raise FitError(
                     f"the Dask worker {worker} cannot import Plait: {there}.",
-                    cure=f"Install the same there, pip install 'tensorplait[dask]=={here['Plait']}', and restart it.",
+                    hint=f"Install the same there, pip install 'tensorplait[dask]=={here['Plait']}', and restart it.",
                 )
         told = {worker: there for worker, there in answers.items() if isinstance(there, dict)}
         if words := differences(here, told):
             warnings.warn(
                 UnlikeWorkersWarning(
                     f"{words}, so that the last digits may depend on who computes what.",
-                    where=Subject("Dask"),
-                    cure="Use the same versions and processors for the same bits in every run.",
+                    location="Dask",
+                    hint="Use the same versions and processors for the same bits in every run.",
                 ),
                 stacklevel=2,
             )
@@ -297,22 +296,21 @@ def connect(client: "Client | str") -> "tuple[Client, bool]":
         from distributed import Client
     except ImportError:
         raise SettingError(
-            "Dask needs distributed, which is not installed.", cure="Install it: pip install 'tensorplait[dask]'."
+            "Dask needs distributed, which is not installed.", hint="Install it: pip install 'tensorplait[dask]'."
         ) from None
     if isinstance(client, Client):
         if client.asynchronous:
-            raise SettingError("the client is asynchronous.", where=Call("Dask"), cure="Use a plain one: Client(…).")
+            raise SettingError("the client is asynchronous.", location="Dask", hint="Use a plain one: Client(…).")
         return client, False
     if not isinstance(client, str):
         wanted = 'a distributed.Client, or the address of a scheduler such as "tcp://10.0.0.1:8786"'
-        raise SettingError(where=Argument("client", of="Dask"), wanted=wanted, got=client)
+        raise SettingError.must_be("client", wanted, client)
     try:
         return Client(client, timeout=CONNECT_SECONDS, set_as_default=False), True
     except (OSError, ValueError) as error:
         raise SettingError(
             f"there is no Dask scheduler at {client!r}: {_last_line(error)}.",
-            where=Argument("client", of="Dask"),
-            cure="Start one, `dask scheduler`, and workers, `dask worker ADDRESS`; it prints its address.",
+            hint="Start one, `dask scheduler`, and workers, `dask worker ADDRESS`; it prints its address.",
         ) from None
 
 
@@ -359,8 +357,7 @@ def pickled(job: Job) -> bytes:
     except Exception as error:
         raise SettingError(
             f"likelihood {job.step.likelihood} cannot be sent to a worker: {error}.",
-            where=Argument("executor"),
-            cure="Let it hold numbers and functions only: no open files, locks or connections.",
+            hint="Let it hold numbers and functions only: no open files, locks or connections.",
         ) from error
 
 
@@ -386,10 +383,10 @@ def _failed(error: BaseException) -> BaseException:
     if isinstance(error, ImportError):
         return FitError(
             f"a Dask worker lacks what a sum needs: {error}.",
-            cure="Install it on all workers; a likelihood of your own can be defined in the script itself.",
+            hint="Install it on all workers; a likelihood of your own can be defined in the script itself.",
         )
     if isinstance(error, MemoryError):
-        return FitError("a Dask worker has too little memory.", cure="Use more workers, or larger ones.")
+        return FitError("a Dask worker has too little memory.", hint="Use more workers, or larger ones.")
     return FitError(f"a sum failed on a Dask worker: {type(error).__name__}: {_last_line(error)}.")
 
 

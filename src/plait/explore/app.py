@@ -107,7 +107,7 @@ class Pages:
         try:
             view = page(self.site, asked)
         except PlaitError as error:
-            raise Refused(400, error.what, error.cure or "") from None
+            raise Refused(400, error.message, error.hint or "") from None
         if as_json:
             return Made(view.status, JSON, plain.render(view.document).encode(), view.lasting)
         return Made(view.status, HTML, self.page(view, _twin(address)).encode(), view.lasting)
@@ -149,9 +149,9 @@ class Pages:
     def refusal(self, refused: Refused, as_json: bool) -> Made:
         """Why not, as a page or as JSON."""
         if as_json:
-            said = {"error": {"status": refused.status, "what": refused.what, "cure": refused.cure or None}}
+            said = {"error": {"status": refused.status, "what": refused.what, "hint": refused.hint or None}}
             return Made(refused.status, JSON, plain.dump(said).encode())
-        notes = [Note(text, quiet=False) for text in (refused.what, refused.cure) if text]
+        notes = [Note(text, quiet=False) for text in (refused.what, refused.hint) if text]
         words = {400: "This cannot be answered", 404: "Not found", 503: "Too much at once"}
         view = View(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
         return Made(refused.status, HTML, self.page(view).encode())
@@ -168,8 +168,8 @@ def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
         assert isinstance(error, HTTPException)
         words = {404: ("there is no such page.", "Begin at the first one, /."),
                  405: ("this page is asked for in another way.", "Use the forms and links of the pages.")}  # fmt: skip
-        what, cure = words.get(error.status_code, (error.detail, ""))
-        return _response(pages.refusal(Refused(error.status_code, what, cure), request.url.path.endswith(".json")))
+        what, hint = words.get(error.status_code, (error.detail, ""))
+        return _response(pages.refusal(Refused(error.status_code, what, hint), request.url.path.endswith(".json")))
 
     @asynccontextmanager
     async def living(app: Any) -> AsyncIterator[None]:
@@ -192,8 +192,8 @@ def build(site: Site, host: str = "127.0.0.1") -> ASGIApp:
 def _bug(error: Exception, request: Request) -> Refused:
     """What is said of a mistake of ours; the terminal has the rest."""
     logging.getLogger(__name__).error("%s", request.url, exc_info=error)
-    cure = "Please report it, with what the terminal of the explorer says."
-    return Refused(500, f"this is a bug in Plait: {type(error).__name__}.", cure)
+    hint = "Please report it, with what the terminal of the explorer says."
+    return Refused(500, f"this is a bug in Plait: {type(error).__name__}.", hint)
 
 
 def _response(made: Made) -> Response:

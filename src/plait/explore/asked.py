@@ -9,11 +9,11 @@ from plait.show.document import Document
 
 
 class Refused(Exception):
-    """A request that is not answered as it was meant: its status, what is wrong, and one cure."""
+    """A request that is not answered as it was meant: its status, what is wrong, and one hint."""
 
-    def __init__(self, status: int, what: str, cure: str = "") -> None:
+    def __init__(self, status: int, what: str, hint: str = "") -> None:
         super().__init__(what)
-        self.status, self.what, self.cure = status, what, cure
+        self.status, self.what, self.hint = status, what, hint
 
 
 class Moved(Exception):
@@ -50,8 +50,8 @@ class Asked:
         for name, value in self.query:
             if name not in known:
                 words = ", ".join(known) or "nothing"
-                cure = f"{suggestion(shorten(name), known)}It may ask for {words}."
-                raise Refused(400, f"this page knows no {shorten(name)!r}.", cure)
+                hint = f"{suggestion(shorten(name), known)}It may ask for {words}."
+                raise Refused(400, f"this page knows no {shorten(name)!r}.", hint)
             if name in found:
                 raise Refused(400, f"{name!r} is there twice.", "Give it once.")
             found[name] = value

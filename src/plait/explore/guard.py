@@ -62,8 +62,8 @@ class Guard:
     def _check_host(self, headers: Headers) -> None:
         name = _host_name(headers.getlist("host"))
         if name is None or not (name in self.names or (self.anywhere and is_address(name))):
-            cure = f"Open http://{sorted(self.names)[0]}, with the port that the command printed."
-            raise Refused(400, "the request names another host than this one.", cure)
+            hint = f"Open http://{sorted(self.names)[0]}, with the port that the command printed."
+            raise Refused(400, "the request names another host than this one.", hint)
 
     async def _check_post(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -96,8 +96,8 @@ def _host_name(given: list[str]) -> str | None:
 def _check_address(scope: Scope) -> None:
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     if size > LONGEST_ADDRESS:
-        cure = "Ask for an entity of a long name by its number, ?row=."
-        raise Refused(414, f"the address has {size:,} bytes; {LONGEST_ADDRESS:,} are the most.", cure)
+        hint = "Ask for an entity of a long name by its number, ?row=."
+        raise Refused(414, f"the address has {size:,} bytes; {LONGEST_ADDRESS:,} are the most.", hint)
 
 
 def _from_here(headers: Headers) -> bool:

@@ -99,16 +99,16 @@ class Names:
         known = (*self.fit.model.axes, *self.fit.model.visible)
         if name not in known:
             near = suggestion(shorten(name), known)
-            cure = f"{near}Its axes are {', '.join(self.fit.model.axes) or 'none'}."
-            raise Refused(404, f"the model has no axis {shorten(name)!r}.", cure)
+            hint = f"{near}Its axes are {', '.join(self.fit.model.axes) or 'none'}."
+            raise Refused(404, f"the model has no axis {shorten(name)!r}.", hint)
         return self.fit.labels[name].axis
 
     def relation(self, name: str) -> str:
         """A relation; others are refused."""
         known = self.fit.model.relations
         if name not in known:
-            cure = f"{suggestion(shorten(name), known)}Its relations are {', '.join(known)}."
-            raise Refused(404, f"the model has no relation {shorten(name)!r}.", cure)
+            hint = f"{suggestion(shorten(name), known)}Its relations are {', '.join(known)}."
+            raise Refused(404, f"the model has no relation {shorten(name)!r}.", hint)
         return name
 
     def row(self, index: str, text: str | None, number: str | None = None) -> int:
@@ -120,7 +120,7 @@ class Names:
             return row_named(labels, read_label(labels, text or "", index), index)
         except DataError as error:
             what = f"{shorten(text or '')!r} is no entity of axis {labels.axis}."
-            raise Refused(404, what, error.cure or "") from None
+            raise Refused(404, what, error.hint or "") from None
 
     def rows_of_text(self, index: str, texts: pl.Series) -> Rows:
         """The numbers of entities of a table that has names as text, as polars writes them."""
@@ -161,7 +161,7 @@ def _numbered(labels: Labels, number: str) -> int:
     try:
         return whole(number, f"the row of axis {labels.axis}", 0, len(labels) - 1)
     except Refused as refused:
-        raise Refused(404, refused.what, refused.cure) from None
+        raise Refused(404, refused.what, refused.hint) from None
 
 
 def _visible(text: str) -> str:

@@ -31,7 +31,7 @@ def serve(
 
     if folder is not None and not folder.is_dir():
         raise SettingError(
-            f"there is no folder {str(folder)!r}.", cure="Name the folder of the config's files: --data."
+            f"there is no folder {str(folder)!r}.", hint="Name the folder of the config's files: --data."
         )
     with listen(host, port) as listening:
         site = open_site(run, folder=folder, limit=limit, token=secrets.token_urlsafe(32))
@@ -48,12 +48,12 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address; one that is taken is an error with a cure."""
+    """A socket at an address; one that is taken is an error with a hint."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
     except (socket.gaierror, UnicodeError):
-        raise SettingError(f"there is no address {host!r} on this machine.", cure="Leave --host out.") from None
+        raise SettingError(f"there is no address {host!r} on this machine.", hint="Leave --host out.") from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
@@ -67,11 +67,11 @@ def listen(host: str, port: int) -> socket.socket:
 def _unbound(error: OSError, host: str, port: int) -> SettingError:
     if error.errno == errno.EADDRINUSE:
         return SettingError(f"port {port} of {host} is taken, perhaps by another explorer.",
-                            cure="Take a free one: --port 0.")  # fmt: skip
+                            hint="Take a free one: --port 0.")  # fmt: skip
     if error.errno == errno.EACCES:
-        return SettingError(f"port {port} may not be used by everybody.", cure="Take a free one: --port 0.")
+        return SettingError(f"port {port} may not be used by everybody.", hint="Take a free one: --port 0.")
     return SettingError(f"nothing can listen at {host}, port {port}: {error.strerror}.",
-                        cure="Leave --host and --port out.")  # fmt: skip
+                        hint="Leave --host and --port out.")  # fmt: skip
 
 
 def _address(host: str, listening: socket.socket) -> str:
@@ -149,4 +149,4 @@ def _needed() -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise PlaitError(f"the explorer needs {error.name}, which is not installed.", cure=MISSING) from None
+        raise PlaitError(f"the explorer needs {error.name}, which is not installed.", hint=MISSING) from None

@@ -43,7 +43,7 @@ class Site:
         try:
             config_of(self.run, self.folder)
         except PlaitError as error:
-            return str(error.what)
+            return str(error.message)
         return ""
 
     def relation_ref(self, name: str) -> Ref:

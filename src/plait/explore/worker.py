@@ -19,10 +19,9 @@ from typing import Any
 
 from plait.answer.explain.trial import try_change
 from plait.config.again import data_of
-from plait.errors import PlaitError, StoreError
+from plait.errors import FileLocation, PlaitError, StoreError
 from plait.result import Fit, load
 from plait.run.folder import manifest
-from plait.saying import FilePlace
 
 
 class Cancelled(Exception):
@@ -64,8 +63,8 @@ class Worker:
         if self.held is None:
             fit = load(self.run)
             if seal(manifest(self.run)) != self.seal:
-                raise StoreError("the run has changed since the explorer began.", where=FilePlace(Path(self.run)),
-                                 cure="Start the explorer again.")  # fmt: skip
+                raise StoreError("the run has changed since the explorer began.", location=FileLocation(Path(self.run)),
+                                 hint="Start the explorer again.")  # fmt: skip
             self.held = fit, data_of(fit, self.run, self.folder)
         return self.held
 

@@ -3,8 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from plait.errors import DataError
-from plait.saying import FilePlace
+from plait.errors import DataError, FileLocation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,8 +28,8 @@ def read_arrow(path: str) -> "pl.DataFrame":
     if magic.startswith(b"FEA1"):
         raise DataError(
             "the file is Feather 1, which is no longer in use.",
-            where=FilePlace(path),
-            cure="Write it as Feather 2 or Parquet.",
+            location=FileLocation(path),
+            hint="Write it as Feather 2 or Parquet.",
         )
     try:
         if magic != b"ARROW1":
@@ -49,8 +48,8 @@ def stripped(table: "pl.DataFrame", where: str) -> "pl.DataFrame":
         if names.count(name) > 1:
             raise DataError(
                 f"two columns are called {name!r} but for blanks.",
-                where=FilePlace(where),
-                cure="Rename one of the two.",
+                location=FileLocation(where),
+                hint="Rename one of the two.",
             )
     texts = [name for name, kind in table.schema.items() if isinstance(kind, (pl.String, pl.Categorical, pl.Enum))]
     table = table.with_columns(pl.col(texts).cast(pl.String).str.strip_chars())
@@ -62,6 +61,6 @@ def damaged(path: str, kind: str, error: BaseException) -> DataError:
     reason = re.split(r"\n|: Error \{", str(error).strip())[0].rstrip(".")
     return DataError(
         f"this is no {kind} file, or a damaged one: {reason}.",
-        where=FilePlace(path),
-        cure="Fetch or write it again.",
+        location=FileLocation(path),
+        hint="Fetch or write it again.",
     )

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, FileLocation, SettingError, suggestion
 from plait.files.formulas import unescaped_names
 from plait.files.kinds import ending
 from plait.files.lines import BOM, Passed, TextRow, beginning, records, split_lines, split_records
-from plait.saying import Argument, FilePlace
 
 SAMPLE = 1 << 17  # bytes: enough to see what a column holds; one that turns out wider is read again
 
@@ -68,12 +67,12 @@ def layout_of(
     if not sample.strip():
         raise DataError(
             "the file is empty.",
-            where=FilePlace(path),
-            cure="A table has at least a line with the names of its columns.",
+            location=FileLocation(path),
+            hint="A table has at least a line with the names of its columns.",
         )
     if "\n" not in sample and "\r" in sample.strip():
         raise DataError(
-            "a carriage return stands alone.", where=FilePlace(path, (1,)), cure="End lines with LF or CRLF."
+            "a carriage return stands alone.", location=FileLocation(path, (1,)), hint="End lines with LF or CRLF."
         )
     tail = (ending(path) if kind is None else f".{kind}".casefold()).removesuffix(".gz")
     delimiter = delimiter or _delimiter(tail, sample, quoted)
@@ -102,24 +101,21 @@ def _check_settings(columns: Sequence[str] | None, delimiter: str | None, text: 
     for option, names in (("columns", columns), ("text", text)):
         if isinstance(names, str):
             raise SettingError(
-                f"{Argument(option, of='read')} is {names!r}.",
-                where=Argument(option, of="read"),
-                got=names,
-                wanted="a list of names",
-                cure=f"Give a list of names: [{names!r}].",
+                f"`{option}` is {names!r}.",
+                actual=names,
+                expected="a list of names",
+                hint=f"Give a list of names: [{names!r}].",
             )
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
         raise SettingError(
-            f"{Argument('delimiter', of='read')} is {delimiter!r}.",
-            where=Argument("delimiter", of="read"),
-            cure="It is one character, such as ',', ';' or '\\t'.",
+            f"`delimiter` is {delimiter!r}.",
+            hint="It is one character, such as ',', ';' or '\\t'.",
         )
     for name in columns or ():
         if list(columns or ()).count(name) > 1:
             raise SettingError(
-                f"{Argument('columns', of='read')} has {name!r} twice.",
-                where=Argument("columns", of="read"),
-                cure="Give each column a name of its own.",
+                f"`columns` has {name!r} twice.",
+                hint="Give each column a name of its own.",
             )
 
 
@@ -168,9 +164,9 @@ def _columns(
     if columns is not None:
         if len(columns) != len(first.fields):
             raise DataError(
-                f"{_fields(len(first.fields))}, but {Argument('columns', of='read'):=} names {len(columns)}.",
-                where=FilePlace(path, (first.line,)),
-                cure="Name every column of the file.",
+                f"{_fields(len(first.fields))}, but `columns` names {len(columns)}.",
+                location=FileLocation(path, (first.line,)),
+                hint="Name every column of the file.",
             )
         if header is None:
             header = first.fields == list(columns)
@@ -190,18 +186,15 @@ def _check_header(path: str, tail: str, first: TextRow) -> None:
     if tail == ".txt":
         raise DataError(
             "it is not certain whether a .txt begins with the names of its columns.",
-            where=FilePlace(path, (1,)),
-            cure=f"Name them, {Argument('columns', ['…'], of='read')}, or say {Argument('header', True, of='read')}.",
+            location=FileLocation(path, (1,)),
+            hint="Name them, `columns`, or say `header=True`.",
         )
     for field in first.fields:
         if is_number(field):
             raise DataError(
                 f"{field!r} is a number, so this does not look like names of columns.",
-                where=FilePlace(path, (first.line,)),
-                cure=(
-                    f"Name them, {Argument('columns', ['…'], of='read')}; or say {Argument('header', True, of='read')} "
-                    "if it is the header."
-                ),
+                location=FileLocation(path, (first.line,)),
+                hint=("Name them, `columns`; or say `header=True` if it is the header."),
             )
 
 
@@ -210,14 +203,14 @@ def _check_names(path: str, first: TextRow) -> None:
         if not name:
             raise DataError(
                 f"column {k} has no name.",
-                where=FilePlace(path, (first.line,)),
-                cure="Name it; if pandas wrote its row numbers there, write the file with index=False.",
+                location=FileLocation(path, (first.line,)),
+                hint="Name it; if pandas wrote its row numbers there, write the file with index=False.",
             )
         if first.fields.count(name) > 1:
             raise DataError(
                 f"two columns are called {name!r}.",
-                where=FilePlace(path, (first.line,)),
-                cure="Rename one of the two.",
+                location=FileLocation(path, (first.line,)),
+                hint="Rename one of the two.",
             )
 
 
@@ -229,11 +222,8 @@ def _check_no_header(path: str, rows: Sequence[TextRow]) -> None:
         if column and not is_number(field) and all(map(is_number, column)):
             raise DataError(
                 f"{field!r} stands above numbers, so this looks like names of columns.",
-                where=FilePlace(path, (first.line,)),
-                cure=(
-                    f"Say {Argument('header', True, of='read')} if it is the header, or "
-                    f"{Argument('header', False, of='read')} if it is data."
-                ),
+                location=FileLocation(path, (first.line,)),
+                hint=("Say `header=True` if it is the header, or `header=False` if it is data."),
             )
 
 
@@ -250,18 +240,17 @@ def _numbers(
             if name not in names:
                 raise DataError(
                     (
-                        f"there is no column {name!r}, which {Argument(option, of='read'):=} names; the file has "
+                        f"there is no column {name!r}, which `{option}` names; the file has "
                         f"{', '.join(map(repr, names))}."
                     ),
-                    where=FilePlace(path),
-                    cure=f"{suggestion(name, names)}Name a column of the file.",
+                    location=FileLocation(path),
+                    hint=f"{suggestion(name, names)}Name a column of the file.",
                 )
     for name in wanted:
         if name in (text or ()):
             raise SettingError(
-                f"column {name!r} is in {Argument('value', of='read'):=} and in {Argument('text', of='read'):=}.",
-                where=Argument("text", of="read"),
-                cure="It is one of the two.",
+                f"column {name!r} is in `value` and in `text`.",
+                hint="It is one of the two.",
             )
     return wanted
 

@@ -10,8 +10,7 @@ import struct
 import zlib
 from typing import BinaryIO, cast
 
-from plait.errors import DataError
-from plait.saying import FilePlace
+from plait.errors import DataError, FileLocation
 
 COMPRESSED, MATRIX = 15, 14
 NUMBERS = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13}  # the types of numbers in an element
@@ -34,8 +33,8 @@ def check_elements(path: str) -> None:
             if unknown is not None:
                 raise DataError(
                     f"this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type {unknown}.",
-                    where=FilePlace(path),
-                    cure="Save it again, with -v7.",
+                    location=FileLocation(path),
+                    hint="Save it again, with -v7.",
                 )
             file.seek(end)
 

@@ -8,10 +8,9 @@ from itertools import chain
 
 import numpy as np
 
-from plait.errors import DataError
+from plait.errors import DataError, FileLocation
 from plait.files.dialect import Shape
 from plait.files.lines import Passed, TextRow, stray_quote
-from plait.saying import Argument, FilePlace
 
 
 def record_at(layout: Shape, row: int) -> TextRow:
@@ -58,22 +57,22 @@ def unread(layout: Shape, error: object) -> DataError:
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     return found or DataError(
         f"the file cannot be read: {reason}.",
-        where=FilePlace(layout.path),
-        cure="Check its quotation marks.",
+        location=FileLocation(layout.path),
+        hint="Check its quotation marks.",
     )
 
 
 def not_a_number(layout: Shape, column: int, record: TextRow) -> DataError:
     """A field that must be a number and is none."""
-    cure = "Write a number such as 3 or 0.25"
+    hint = "Write a number such as 3 or 0.25"
     if record.line == layout.skip + 1 and not layout.header:
-        cure += f"; if the line is the header, say {Argument('header', True, of='read')}"
+        hint += "; if the line is the header, say `header=True`"
     return DataError(
         f"{record.fields[column]!r} is not a number.",
-        where=FilePlace(layout.path, (record.line,), layout.columns[column]),
-        got=record.fields[column],
-        wanted="a number",
-        cure=f"{cure}.",
+        location=FileLocation(layout.path, (record.line,), layout.columns[column]),
+        actual=record.fields[column],
+        expected="a number",
+        hint=f"{hint}.",
     )
 
 
@@ -108,15 +107,15 @@ def _ragged(layout: Shape, line: int, count: int) -> DataError:
     fields = "1 field" if count == 1 else f"{count} fields"
     wanted = "1 column" if len(layout.columns) == 1 else f"{len(layout.columns)} columns"
     if count < len(layout.columns):
-        cure = "Add what is missing; a field may be empty, but not left out."
+        hint = "Add what is missing; a field may be empty, but not left out."
     elif layout.quoted:
-        cure = f"Put a field that has {layout.delimiter!r} in it into quotes."
+        hint = f"Put a field that has {layout.delimiter!r} in it into quotes."
     else:
-        cure = f"No field may have {layout.delimiter!r} in it while {Argument('quoted', False, of='read')}."
+        hint = f"No field may have {layout.delimiter!r} in it while `quoted=False`."
     return DataError(
         f"{fields}, but the file has {wanted}, {_listed(layout.columns)}.",
-        where=FilePlace(layout.path, (line,)),
-        cure=cure,
+        location=FileLocation(layout.path, (line,)),
+        hint=hint,
     )
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, FileLocation, SettingError, suggestion
 from plait.files.places import existing_file
-from plait.saying import Argument, FilePlace, Phrase
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,8 @@ SQL = Format(
 FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
-KIND = Argument("kind", of="read")
-ANOTHER = Phrase(
-    "For another database open a connection: plait.read(connection, query=…).",
-    "Databases are sqlite:// and postgresql://.",
-)
+KIND = "`kind`"
+ANOTHER = "Databases are sqlite:// and postgresql://; in Python, `plait.read` takes a connection to any other."
 DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
 
 
@@ -78,7 +74,7 @@ def format_of(source: Any, kind: str | None = None) -> Format:
         return SQL
     raise DataError(
         f"plait.read cannot read from {type(source).__name__}.",
-        cure=(
+        hint=(
             "Give a path, a URL of a database, or an open ADBC or DB-API connection; a table or an array "
             "goes straight into plait.fit."
         ),
@@ -93,9 +89,8 @@ def check_options(source: Any, options: dict[str, Any]) -> None:
             takes = f"It takes {', '.join(known)}." if known else "It takes no options."
             takes = f"{suggestion(option, known)}{takes}"
             raise SettingError(
-                f"{Argument(option, of='read'):=} says nothing about {shown(source)}.",
-                where=Argument(option, of="read"),
-                cure=f"{Phrase(takes, takes, 'Leave it out.')}",
+                f"`{option}` says nothing about {shown(source)}.",
+                hint=takes,
             )
 
 
@@ -118,7 +113,7 @@ def ending(path: str) -> str:
 
 
 def known_endings(tail: str, kinds: Sequence[Format]) -> str:
-    """The cure for an unknown ending: the one that is close, and all of them."""
+    """The hint for an unknown ending: the one that is close, and all of them."""
     near = suggestion(tail, [each for kind in kinds for each in kind.endings])
     both = ", ".join(each for kind in kinds if kind.gzip for each in kind.extensions)
     plain = ", ".join(each for kind in kinds if not kind.gzip for each in kind.extensions)
@@ -129,18 +124,18 @@ def _by_word(source: Any, word: str) -> Format:
     """The kind that is said; of a database there is nothing to say."""
     if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
         raise SettingError(
-            f"{KIND:=} says nothing about {shown(source)}.",
-            where=KIND,
-            cure="It is for files whose names do not say their kind.",
+            f"{KIND} says nothing about {shown(source)}.",
+            location=KIND,
+            hint="It is for files whose names do not say their kind.",
         )
     found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
     if found is None:
         words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
         raise SettingError(
             f"{KIND} is {word!r}.",
-            where=KIND,
-            got=word,
-            cure=f"{suggestion(word, words)}It is the usual ending: {', '.join(words)}.",
+            location=KIND,
+            actual=word,
+            hint=f"{suggestion(word, words)}It is the usual ending: {', '.join(words)}.",
         )
     return found
 
@@ -155,11 +150,11 @@ def _by_ending(path: str) -> Format:
         return found
     existing_file(path)  # a folder, or a name that is close to one that exists, is the better guess
     if tail in DATABASES:
-        cure = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
+        hint = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
     else:
-        cure = f"{known_endings(tail, FORMATS)} Say what it is: {Argument('kind', 'csv', of='read')}."
+        hint = f'{known_endings(tail, FORMATS)} Say what it is: `kind="csv"`.'
     what = f"{tail!r} is no known ending" if tail else "the name has no ending"
-    raise DataError(f"{what}, so the kind of the file is unknown.", where=FilePlace(path), cure=cure)
+    raise DataError(f"{what}, so the kind of the file is unknown.", location=FileLocation(path), hint=hint)
 
 
 def _by_scheme(url: str) -> Format:
@@ -167,7 +162,7 @@ def _by_scheme(url: str) -> Format:
     if scheme.casefold() in SCHEMES:
         return SQL
     if scheme.casefold() in ("http", "https", "ftp", "s3", "gs"):
-        cure = "Download the file, and read it by its path."
+        hint = "Download the file, and read it by its path."
     else:
-        cure = f"{suggestion(scheme, SCHEMES)}{ANOTHER}"
-    raise DataError(f"{scheme}:// cannot be read.", where=FilePlace(shown(url)), cure=cure)
+        hint = f"{suggestion(scheme, SCHEMES)}{ANOTHER}"
+    raise DataError(f"{scheme}:// cannot be read.", location=FileLocation(shown(url)), hint=hint)

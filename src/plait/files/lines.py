@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import BinaryIO, NamedTuple, cast
 
-from plait.errors import DataError
-from plait.saying import Argument, FilePlace
+from plait.errors import DataError, FileLocation
 
 GZIP = b"\x1f\x8b"
 BOM = "\ufeff"
@@ -43,12 +42,12 @@ def opened(path: str) -> Iterator[BinaryIO]:
         except EOFError:
             raise DataError(
                 "the compressed file ends too early.",
-                where=FilePlace(path),
-                cure="It was cut off; fetch it again.",
+                location=FileLocation(path),
+                hint="It was cut off; fetch it again.",
             ) from None
         except (gzip.BadGzipFile, zlib.error) as error:
             raise DataError(
-                f"the compressed file is damaged ({error}).", where=FilePlace(path), cure="Fetch it again."
+                f"the compressed file is damaged ({error}).", location=FileLocation(path), hint="Fetch it again."
             ) from None
 
 
@@ -78,14 +77,14 @@ def _decoded(path: str, source: Iterable[bytes], before: int, offset: int) -> It
     """Lines decoded; before: how many of the file precede them, offset: how many bytes."""
     for number, line in enumerate(source, before + 1):
         if number == 1 and line.startswith(UTF16):
-            raise DataError("the file is UTF-16.", where=FilePlace(path), cure="Save it as UTF-8.")
+            raise DataError("the file is UTF-16.", location=FileLocation(path), hint="Save it as UTF-8.")
         try:
             decoded = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"byte 0x{line[error.start]:02x} at offset {offset + error.start:,} is not UTF-8.",
-                where=FilePlace(path, (number,)),
-                cure="Save the file as UTF-8; from Latin-1: iconv -f latin1 -t utf-8.",
+                location=FileLocation(path, (number,)),
+                hint="Save the file as UTF-8; from Latin-1: iconv -f latin1 -t utf-8.",
             ) from None
         yield decoded.removeprefix(BOM) if number == 1 else decoded
         offset += len(line)
@@ -129,25 +128,25 @@ def split_records(path: str, source: Iterator[str], delimiter: str, quoted: bool
         except StopIteration:
             return
         except csv.Error as error:
-            raise _quoting_fault(FilePlace(path, (line,)), str(error)) from None
+            raise _quoting_fault(FileLocation(path, (line,)), str(error)) from None
         yield TextRow(line, fields)
         line = before + reader.line_num + 1
 
 
-def _quoting_fault(where: FilePlace, error: str) -> DataError:
+def _quoting_fault(where: FileLocation, error: str) -> DataError:
     if "expected after" in error:
         what = "text follows a closing quotation mark"
-        cure = "A quotation mark inside quotes is written twice"
+        hint = "A quotation mark inside quotes is written twice"
     elif "new-line" in error:
-        return DataError("a carriage return stands alone.", where=where, cure="End lines with LF or CRLF.")
+        return DataError("a carriage return stands alone.", location=where, hint="End lines with LF or CRLF.")
     elif "field larger" in error:
         what = f"a field has more than {csv.field_size_limit():,} characters"
-        cure = "Close the quotation mark that opens it, if one does"
+        hint = "Close the quotation mark that opens it, if one does"
     else:
         what = "a quotation mark opens a field and is not closed"
-        cure = "Close it"
-    ordinary = f"say {Argument('quoted', False, of='read')} where quotation marks are ordinary characters"
-    return DataError(f"{what}.", where=where, cure=f"{cure}; or {ordinary}.")
+        hint = "Close it"
+    ordinary = "say `quoted=False` where quotation marks are ordinary characters"
+    return DataError(f"{what}.", location=where, hint=f"{hint}; or {ordinary}.")
 
 
 def stray_quote(path: str) -> DataError | None:
@@ -156,9 +155,9 @@ def stray_quote(path: str) -> DataError | None:
         if line.count('"') % 2:
             return DataError(
                 "a quotation mark stands inside a field.",
-                where=FilePlace(path, (number,)),
-                cure=(
-                    f"Write the field in quotes, with the mark twice; or say {Argument('quoted', False, of='read')} "
+                location=FileLocation(path, (number,)),
+                hint=(
+                    "Write the field in quotes, with the mark twice; or say `quoted=False` "
                     "where quotation marks are ordinary characters."
                 ),
             )

@@ -3,10 +3,9 @@
 import warnings
 from typing import Any
 
-from plait.errors import DataError, suggestion
+from plait.errors import DataError, FileLocation, suggestion
 from plait.files.elements import check_elements
 from plait.files.tensors import as_coordinates
-from plait.saying import Argument, FilePlace
 
 NUMBERS = ("double", "single", "logical", "sparse", "int8", "int16", "int32", "int64")
 # Shape and type of a file's variables, by name.
@@ -35,14 +34,14 @@ def read_matlab(path: str, name: str | None = None) -> Any:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DataError(
             f"this is no MATLAB file of version 5, or a damaged one: {reason}.",
-            where=FilePlace(path),
-            cure="Save it again, with -v7.",
+            location=FileLocation(path),
+            hint="Save it again, with -v7.",
         ) from None
     if data.dtype.kind not in "biuf":
         raise DataError(
             f"variable {chosen!r} is of type {data.dtype}.",
-            where=FilePlace(path),
-            cure="Save it as real numbers.",
+            location=FileLocation(path),
+            hint="Save it as real numbers.",
         )
     return data
 
@@ -51,12 +50,12 @@ def _check_version(path: str) -> None:
     with open(path, "rb") as file:
         start = file.read(16)
     if not start:
-        raise DataError("the file is empty.", where=FilePlace(path), cure="Save it again, with -v7.")
+        raise DataError("the file is empty.", location=FileLocation(path), hint="Save it again, with -v7.")
     if start.startswith((b"MATLAB 7.3", b"\x89HDF")):
         raise DataError(
             "the file is of MATLAB's version 7.3, which is HDF5.",
-            where=FilePlace(path),
-            cure=f"Save it with -v7: save('{path}', '-v7'); or read it with h5py.",
+            location=FileLocation(path),
+            hint=f"Save it with -v7: save('{path}', '-v7'); or read it with h5py.",
         )
 
 
@@ -68,22 +67,22 @@ def _chosen(path: str, variables: Variables, name: str | None) -> str:
         if len(arrays) == 1:
             return arrays[0]
         if not arrays:
-            raise DataError("the file has no array of numbers.", where=FilePlace(path), cure="Save one.")
+            raise DataError("the file has no array of numbers.", location=FileLocation(path), hint="Save one.")
         raise DataError(
             f"the file has {len(arrays)} arrays: {listed}.",
-            where=FilePlace(path),
-            cure=f"Say which: {Argument('name', arrays[0], of='read')}.",
+            location=FileLocation(path),
+            hint=f"Say which: `name={arrays[0]!r}`.",
         )
     if name not in variables:
         raise DataError(
             f"there is no variable {name!r}.",
-            where=FilePlace(path),
-            cure=f"{suggestion(name, arrays)}The arrays are {listed}.",
+            location=FileLocation(path),
+            hint=f"{suggestion(name, arrays)}The arrays are {listed}.",
         )
     if name not in arrays:
         raise DataError(
             f"variable {name!r} is a {variables[name][1]} array.",
-            where=FilePlace(path),
-            cure=f"The arrays of numbers are {listed}.",
+            location=FileLocation(path),
+            hint=f"The arrays of numbers are {listed}.",
         )
     return name

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from plait.errors import DataError, suggestion
+from plait.errors import DataError, FileLocation, suggestion
 from plait.files.tensors import as_coordinates
-from plait.saying import Argument, FilePlace
 
 ZIP, NPY = b"PK", b"\x93NUMPY"
 COO = {"coords", "data", "shape"}
@@ -20,7 +19,7 @@ COO = {"coords", "data", "shape"}
 def read_npy(path: str) -> Any:
     """The array of a .npy file."""
     if _check_magic(path) == ZIP:
-        raise DataError("this is an archive.", where=FilePlace(path), cure="Give it the ending .npz.")
+        raise DataError("this is an archive.", location=FileLocation(path), hint="Give it the ending .npz.")
     with _numpy_errors(path), open(path, "rb") as file:
         return _numeric(path, np.load(file, allow_pickle=False), "the array")
 
@@ -28,7 +27,7 @@ def read_npy(path: str) -> Any:
 def read_npz(path: str, name: str | None = None) -> Any:
     """The array called name, or the only one; or a sparse array as SciPy or ``sparse`` saved it."""
     if _check_magic(path) == NPY:
-        raise DataError("this is one array.", where=FilePlace(path), cure="Give it the ending .npy.")
+        raise DataError("this is one array.", location=FileLocation(path), hint="Give it the ending .npy.")
     with _numpy_errors(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         names = list(archive.files)
         if name is None and set(names) >= COO:
@@ -36,8 +35,8 @@ def read_npz(path: str, name: str | None = None) -> Any:
         if name is None and "compressed_axes" in names:
             raise DataError(
                 "the file has a compressed array of sparse.",
-                where=FilePlace(path),
-                cure="Save it as coordinates: array.asformat('coo').",
+                location=FileLocation(path),
+                hint="Save it as coordinates: array.asformat('coo').",
             )
         if name is None and "format" in names:
             return _scipy_sparse(path)
@@ -72,14 +71,14 @@ def _coordinates(path: str, archive: Any) -> Any:
     if coords.shape != (len(shape), len(data)):
         raise DataError(
             (f"coords are of shape {coords.shape}, but there are {len(data)} entries of {len(shape)} dimensions."),
-            where=FilePlace(path),
-            cure="Save the array again, with sparse.save_npz.",
+            location=FileLocation(path),
+            hint="Save the array again, with sparse.save_npz.",
         )
     if len(data) and ((coords < 0).any() or (coords >= np.array(shape)[:, None]).any()):
         raise DataError(
             f"coordinates lie outside the shape {shape}.",
-            where=FilePlace(path),
-            cure="Save the array again.",
+            location=FileLocation(path),
+            hint="Save the array again.",
         )
     if fill != 0:  # SciPy has no such arrays
         return _with_fill(path, coords, data, shape, fill)
@@ -94,8 +93,8 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
     except ImportError:
         raise DataError(
             f"cells that are not stored are {fill:g} rather than 0.",
-            where=FilePlace(path),
-            cure="Install sparse to read it: pip install sparse.",
+            location=FileLocation(path),
+            hint="Install sparse to read it: pip install sparse.",
         ) from None
     return sparse.COO(coords, data, shape=shape, fill_value=fill)
 
@@ -103,20 +102,22 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
 def _chosen(path: str, names: list[str], name: str | None) -> str:
     listed = ", ".join(names) or "none"
     if name is None and len(names) != 1:
-        cure = f"Say which: {Argument('name', names[0], of='read')}." if names else "Save one."
-        raise DataError(f"the archive has {len(names)} arrays: {listed}.", where=FilePlace(path), cure=cure)
+        hint = f"Say which: `name={names[0]!r}`." if names else "Save one."
+        raise DataError(f"the archive has {len(names)} arrays: {listed}.", location=FileLocation(path), hint=hint)
     if name is not None and name not in names:
         raise DataError(
             f"there is no array {name!r}.",
-            where=FilePlace(path),
-            cure=f"{suggestion(name, names)}The arrays are {listed}.",
+            location=FileLocation(path),
+            hint=f"{suggestion(name, names)}The arrays are {listed}.",
         )
     return names[0] if name is None else name
 
 
 def _numeric(path: str, data: Any, what: str) -> Any:
     if data.dtype.kind not in "biuf":
-        raise DataError(f"{what} is of type {data.dtype}.", where=FilePlace(path), cure="Save it as real numbers.")
+        raise DataError(
+            f"{what} is of type {data.dtype}.", location=FileLocation(path), hint="Save it as real numbers."
+        )
     return data
 
 
@@ -127,7 +128,7 @@ def _check_magic(path: str) -> bytes:
     magic = next((magic for magic in (ZIP, NPY) if start.startswith(magic)), b"")
     if not magic:
         what = "this is no NumPy file" if start else "the file is empty"
-        raise DataError(f"{what}.", where=FilePlace(path), cure="Save it again, with numpy.save or numpy.savez.")
+        raise DataError(f"{what}.", location=FileLocation(path), hint="Save it again, with numpy.save or numpy.savez.")
     return magic
 
 
@@ -141,12 +142,12 @@ def _numpy_errors(path: str) -> Iterator[None]:
         if "allow_pickle" in str(error) or "pickle" in str(error):
             raise DataError(
                 "the file has Python objects, which are not read: they may run code.",
-                where=FilePlace(path),
-                cure="Save arrays of numbers.",
+                location=FileLocation(path),
+                hint="Save arrays of numbers.",
             ) from None
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise DataError(
             f"this is no NumPy file, or a damaged one: {reason}.",
-            where=FilePlace(path),
-            cure="Save it again.",
+            location=FileLocation(path),
+            hint="Save it again.",
         ) from None

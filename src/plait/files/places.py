@@ -4,9 +4,8 @@ import os
 from difflib import get_close_matches
 from pathlib import Path
 
-from plait.errors import DataError
+from plait.errors import DataError, FileLocation
 from plait.machine import path_fault
-from plait.saying import FilePlace
 
 CLOSE = 0.75  # of 1: from here on a name is likely a misspelling of another
 
@@ -16,16 +15,16 @@ def existing_file(path: str | os.PathLike[str]) -> str:
     given = os.fspath(path)
     found = Path(given).expanduser()
     if fault := path_fault(found):
-        raise DataError(f"there can be no such file: {fault}.", where=FilePlace(given), cure="Check the path.")
+        raise DataError(f"there can be no such file: {fault}.", location=FileLocation(given), hint="Check the path.")
     if found.is_dir():
-        raise DataError("this is a folder.", where=FilePlace(given), cure=f"Name a file in it{_examples(found)}.")
+        raise DataError("this is a folder.", location=FileLocation(given), hint=f"Name a file in it{_examples(found)}.")
     if not found.exists():
         raise _no_file(given, found)
     if not os.access(found, os.R_OK):
         raise DataError(
             "the file may not be read by this user.",
-            where=FilePlace(given),
-            cure="Change its permissions.",
+            location=FileLocation(given),
+            hint="Change its permissions.",
         )
     return str(found)
 
@@ -35,12 +34,12 @@ def _no_file(given: str, path: Path) -> DataError:
     if not folder.is_dir():
         return DataError(
             f"there is no such file, nor a folder {str(folder)!r}.",
-            where=FilePlace(given),
-            cure="Check the path.",
+            location=FileLocation(given),
+            hint="Check the path.",
         )
     near = _similar(path, _names(folder))
     where = "the current folder" if str(folder) == "." else repr(str(folder))
-    return DataError(f"there is no such file in {where}.", where=FilePlace(given), cure=near or "Check the path.")
+    return DataError(f"there is no such file in {where}.", location=FileLocation(given), hint=near or "Check the path.")
 
 
 def _similar(path: Path, names: list[str]) -> str:

@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from plait.errors import DataError
-from plait.saying import FilePlace
+from plait.errors import DataError, FileLocation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,8 +50,8 @@ def _check_names(names: Sequence[str], where: str) -> None:
         if list(names).count(name) > 1:
             raise DataError(
                 f"two columns are called {name!r}.",
-                where=FilePlace(where),
-                cure="Rename one in the query: select … as ….",
+                location=FileLocation(where),
+                hint="Rename one in the query: select … as ….",
             )
 
 
@@ -75,8 +74,8 @@ def _kind(field: Any, where: str) -> str:
     if opaque or name == "money" or pa.types.is_interval(field.type):
         raise DataError(
             f"column {field.name!r} is of type {name or field.type}, which cannot be read.",
-            where=FilePlace(where),
-            cure=CAST.format(name=field.name),
+            location=FileLocation(where),
+            hint=CAST.format(name=field.name),
         )
     return "plain"
 
@@ -106,8 +105,8 @@ def _series(name: str, values: Sequence[Any], where: str) -> "pl.Series":
         if not issubclass(kind, PLAIN):
             raise DataError(
                 f"column {name!r} holds {kind.__name__}.",
-                where=FilePlace(where),
-                cure=CAST.format(name=name),
+                location=FileLocation(where),
+                hint=CAST.format(name=name),
             )
     if kinds == {int, float}:
         values = [None if value is None else float(value) for value in values]
@@ -119,8 +118,8 @@ def _series(name: str, values: Sequence[Any], where: str) -> "pl.Series":
     except (pl.exceptions.PolarsError, OverflowError, TypeError):
         raise DataError(
             f"column {name!r} holds integers that do not fit into 64 bits.",
-            where=FilePlace(where),
-            cure=CAST.format(name=name),
+            location=FileLocation(where),
+            hint=CAST.format(name=name),
         ) from None
 
 
@@ -149,6 +148,6 @@ def _joined(name: str, parts: Sequence["pl.Series"], where: str) -> "pl.Series":
 def _mixed(name: str, kinds: Sequence[str], where: str) -> DataError:
     return DataError(
         f"column {name!r} mixes {' and '.join(sorted(kinds))}.",
-        where=FilePlace(where),
-        cure=CAST.format(name=name),
+        location=FileLocation(where),
+        hint=CAST.format(name=name),
     )

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, FileLocation, SettingError, TableLocation
 from plait.files.columnar import damaged, read_arrow, read_parquet, stripped
 from plait.files.delimited import lost_in, plan_of, widen
 from plait.files.dialect import Holds, Shape, layout_of
@@ -20,13 +20,12 @@ from plait.files.faults import line_of_row, ragged, unread
 from plait.files.kinds import ARROW, PARQUET, TEXT, check_options, format_of, shown
 from plait.files.places import existing_file
 from plait.files.read import read
-from plait.saying import Argument, FilePlace, Place
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-CONNECTION, TABLE = Argument("connection", of="scan"), Argument("table", of="scan")
+CONNECTION, TABLE = "`connection`", "`table`"
 
 
 def scan(
@@ -70,8 +69,8 @@ def scan(
         return ColumnScan(paths, options, found.name)
     raise DataError(
         f"{found.title} cannot be scanned.",
-        where=FilePlace(paths[0]),
-        cure="Read it, plait.read(…), or convert it to Parquet.",
+        location=FileLocation(paths[0]),
+        hint="Read it, plait.read(…), or convert it to Parquet.",
     )
 
 
@@ -82,8 +81,8 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
     if connection is None and "table" not in options:
         raise SettingError(
             f"there is no query for {shown(source)}.",
-            where=CONNECTION,
-            cure=f"Give the query first and the URL as {CONNECTION:=}, or say which {TABLE} it is.",
+            location=CONNECTION,
+            hint=f"Give the query first and the URL as {CONNECTION}, or say which {TABLE} it is.",
         )
     return QueryScan((), asked, place)
 
@@ -96,15 +95,15 @@ def _paths(source: Any) -> tuple[str, ...]:
         if not isinstance(one, (str, os.PathLike)):
             raise DataError(
                 f"plait.scan cannot read from {type(one).__name__}.",
-                cure=f"Give a path, a list of paths, or a query beside {CONNECTION:=}.",
+                hint=f"Give a path, a list of paths, or a query beside {CONNECTION}.",
             )
         path = os.path.expanduser(os.fspath(one))
         many = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
         if not many:
-            raise DataError("there is no file of such a name.", where=FilePlace(path), cure="Check the path.")
+            raise DataError("there is no file of such a name.", location=FileLocation(path), hint="Check the path.")
         found += [existing_file(each) for each in many]
     if not found:
-        raise DataError("plait.scan got no path.", cure="Give at least one.")
+        raise DataError("plait.scan got no path.", hint="Give at least one.")
     return tuple(found)
 
 
@@ -142,17 +141,17 @@ class Scan:
         """The whole table."""
         raise NotImplementedError
 
-    def located(self, place: Place) -> FilePlace:
+    def located(self, place: TableLocation) -> FileLocation:
         """A place of the table in its files."""
         places = [self._row(row, place.column) for row in place.rows]
         if not places:
-            return FilePlace(self.title, (), place.column)
+            return FileLocation(self.title, (), place.column)
         if len(places) == 1 or all(one.path == places[0].path for one in places):
             lines = tuple(line for one in places for line in one.lines)
             return replace(places[0], lines=lines, rows=tuple(row for one in places for row in one.rows))
-        return replace(places[-1], path=f"{' and '.join(one.words() for one in places[:-1])} and {places[-1].path}")
+        return replace(places[-1], path=f"{' and '.join(str(one) for one in places[:-1])} and {places[-1].path}")
 
-    def _row(self, row: int, column: Any) -> FilePlace:
+    def _row(self, row: int, column: Any) -> FileLocation:
         """A row of the table in its file."""
         raise NotImplementedError
 
@@ -235,9 +234,9 @@ class ColumnScan(Scan):
         table = tables[0] if len(tables) == 1 else pl.concat(tables, how="vertical_relaxed")
         return stripped(table, self.title) if self.options.get("strip") else table
 
-    def _row(self, row: int, column: Any) -> FilePlace:
+    def _row(self, row: int, column: Any) -> FileLocation:
         path, own = _in_file(self.paths, self.counts, row)
-        return FilePlace(path, (), column, (own,))
+        return FileLocation(path, (), column, (own,))
 
 
 class _reading:
@@ -270,8 +269,8 @@ def _check_same(paths: Sequence[str], columns: Sequence[Sequence[str]]) -> None:
         if list(own) != list(columns[0]):
             raise DataError(
                 f"the columns are {', '.join(map(repr, own))}, but {', '.join(map(repr, columns[0]))} in {paths[0]}.",
-                where=FilePlace(path),
-                cure="Files of one table have the same columns.",
+                location=FileLocation(path),
+                hint="Files of one table have the same columns.",
             )
 
 
@@ -342,10 +341,10 @@ class TextScan(Scan):
         _check_same(self.paths, [table.columns for table in tables])
         return tables[0] if len(tables) == 1 else pl.concat(tables, how="vertical_relaxed")
 
-    def _row(self, row: int, column: Any) -> FilePlace:
+    def _row(self, row: int, column: Any) -> FileLocation:
         path, own = _in_file(self.paths, self.counts, row)
         line = line_of_row(self._layouts[self.paths.index(path)], own)
-        return FilePlace(path, (), column, (own,)) if line is None else FilePlace(path, (line,), column)
+        return FileLocation(path, (), column, (own,)) if line is None else FileLocation(path, (line,), column)
 
 
 def _widest(held: Sequence[Holds]) -> Holds:
@@ -396,5 +395,5 @@ class QueryScan(Scan):
         """The whole table."""
         return cast("pl.DataFrame", read(self.source, **self.options))
 
-    def _row(self, row: int, column: Any) -> FilePlace:
-        return FilePlace(shown(self.source), (), column, (row,))
+    def _row(self, row: int, column: Any) -> FileLocation:
+        return FileLocation(shown(self.source), (), column, (row,))

@@ -7,12 +7,11 @@ from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, FileLocation, SettingError, suggestion
 from plait.files.kinds import shown
 from plait.files.places import existing_file
 from plait.files.results import table_of_batches, table_of_rows
 from plait.files.url import scrubbed
-from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,10 +47,10 @@ def sql_batches(source: Any, size: int, query: str | None = None, table: str | N
     opened: Any = source if scheme is None else _sqlite(source) if scheme == "sqlite" else _postgresql(source)
     with nullcontext(opened) if scheme is None else closing(opened) as connection:
 
-        def cure() -> str:
+        def hint() -> str:
             return "Check the query." if scheme is None else _near(connection, table, TABLES[scheme])
 
-        with _server_errors(source, cure), closing(connection.cursor()) as cursor:
+        with _server_errors(source, hint), closing(connection.cursor()) as cursor:
             _execute(cursor, statement, source)
             if callable(getattr(cursor, "fetch_record_batch", None)):
                 reader = cursor.fetch_record_batch()
@@ -93,24 +92,18 @@ def _check_rows(columns: Any, source: Any) -> None:
     if not columns:
         raise DataError(
             "the statement gives no rows.",
-            where=FilePlace(shown(source)),
-            cure="Ask for some: select … from ….",
+            location=FileLocation(shown(source)),
+            hint="Ask for some: select … from ….",
         )
 
 
 def _statement(source: Any, query: str | None, table: str | None) -> str:
     if (query is None) == (table is None):
-        one, other = Argument("query", of="read"), Argument("table", of="read")
-        both = (
-            f"{one:=} and {other:=} are both given" if query is not None else f"neither {one:=} nor {other:=} is given"
-        )
+        one, other = "`query`", "`table`"
+        both = f"{one} and {other} are both given" if query is not None else f"neither {one} nor {other} is given"
         raise SettingError(
             f"{both} for {shown(source)}.",
-            where=one,
-            cure=(
-                f"Give one: {Argument('query', 'select …', of='read')}, or {Argument('table', 'visits', of='read')} to "
-                "take it whole."
-            ),
+            hint=('Give one: `query="select …"`, or `table="visits"` to take it whole.'),
         )
     if table is None:
         return str(query)
@@ -119,9 +112,9 @@ def _statement(source: Any, query: str | None, table: str | None) -> str:
     return "select * from " + ".".join(f'"{part}"' for part in parts)
 
 
-def _ask(connection: Any, statement: str, source: Any, cure: Callable[[], str]) -> "pl.DataFrame":
+def _ask(connection: Any, statement: str, source: Any, hint: Callable[[], str]) -> "pl.DataFrame":
     """Execute; results as Arrow where the cursor gives it, else row by row."""
-    with _server_errors(source, cure), closing(connection.cursor()) as cursor:
+    with _server_errors(source, hint), closing(connection.cursor()) as cursor:
         _execute(cursor, statement, source)
         if callable(getattr(cursor, "fetch_record_batch", None)):
             return table_of_batches(cursor.fetch_record_batch(), shown(source))
@@ -134,7 +127,7 @@ def _batches(cursor: Any, size: int = 50_000) -> Iterator[list[Any]]:
 
 
 @contextmanager
-def _server_errors(source: Any, cure: Callable[[], str]) -> Iterator[None]:
+def _server_errors(source: Any, hint: Callable[[], str]) -> Iterator[None]:
     """What a driver raises, as a DataError with its words; without a chain, which could show a password."""
     try:
         yield
@@ -145,8 +138,8 @@ def _server_errors(source: Any, cure: Callable[[], str]) -> Iterator[None]:
         if isinstance(source, str):
             words = scrubbed(words, source)
         refused = isinstance(source, str) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH
-        hint = READING_ONLY if refused else cure()
-        raise DataError(f"the database says: {words}", where=FilePlace(shown(source)), cure=hint) from None
+        advice = READING_ONLY if refused else hint()
+        raise DataError(f"the database says: {words}", location=FileLocation(shown(source)), hint=advice) from None
 
 
 def _words(message: str) -> str:
@@ -163,8 +156,8 @@ def _sqlite(url: str) -> sqlite3.Connection:
     if not path.startswith("/") or path == "/":
         raise DataError(
             "there is no path.",
-            where=FilePlace(url),
-            cure="It follows three slashes: sqlite:///file.db, sqlite:////folder/file.db.",
+            location=FileLocation(url),
+            hint="It follows three slashes: sqlite:///file.db, sqlite:////folder/file.db.",
         )
     file = existing_file(path[1:])
     with _server_errors(url, lambda: "Check that this is a SQLite file."):
@@ -191,8 +184,8 @@ def _postgresql(url: str) -> Any:
     except ImportError:
         raise DataError(
             "the driver of PostgreSQL is not installed.",
-            where=FilePlace(shown(url)),
-            cure="Install it: pip install 'tensorplait[sql]'.",
+            location=FileLocation(shown(url)),
+            hint="Install it: pip install 'tensorplait[sql]'.",
         ) from None
     with _server_errors(url, lambda: "Check user, password, host, port and database of the URL."):
         connection = driver.connect(url)
@@ -206,7 +199,7 @@ def _postgresql(url: str) -> Any:
 
 
 def _near(connection: Any, table: str | None, query: str) -> str:
-    """The cure of a refused statement: the table that was meant, if one was named and the database says what it has."""
+    """The hint of a refused statement: the table that was meant, if one was named and the database says what it has."""
     if table is None:
         return "Check the query."
     try:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait.errors import DataError, SettingError
-from plait.saying import Argument
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,11 +41,10 @@ def table_of(data: Any, columns: Sequence[str] | None = None, *, base: int = 0) 
     if len(names) != order or len({*names, "value"}) != order + 1:
         raise SettingError(
             (
-                f"{Argument('columns', of='read')} has {', '.join(map(repr, names)) or 'nothing'}, but the "
+                f"`columns` has {', '.join(map(repr, names)) or 'nothing'}, but the "
                 f"array has {order} dimension{'' if order == 1 else 's'}."
             ),
-            where=Argument("columns"),
-            cure="Give each a name of its own, other than 'value'.",
+            hint="Give each a name of its own, other than 'value'.",
         )
     table = {name: np.asarray(axis, np.int64) + base for name, axis in zip(names, coords)}
     return pl.DataFrame({**table, "value": values})
@@ -56,7 +54,7 @@ def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
     """Coordinates by dimension and values of the listed cells; the order."""
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "biuf":
-            raise DataError(f"the array is of type {data.dtype}.", cure="Convert it to numbers.")
+            raise DataError(f"the array is of type {data.dtype}.", hint="Convert it to numbers.")
         gaps = np.isnan(data) if data.dtype.kind == "f" else np.zeros((), bool)
         listed = ~gaps if gaps.any() else data != 0
         return np.nonzero(listed), data[listed], data.ndim
@@ -66,7 +64,7 @@ def _cells(data: Any) -> tuple[Sequence[Any], Any, int]:
     if fill != 0 and fill == fill:
         raise DataError(
             f"the fill value is {fill:g}.",
-            cure="A cell that is not stored is 0, or NaN for missing.",
+            hint="A cell that is not stored is 0, or NaN for missing.",
         )
     kept = ~np.isnan(found.data) if found.data.dtype.kind == "f" else np.ones(len(found.data), bool)
     return [axis[kept] for axis in coords], found.data[kept], len(data.shape)

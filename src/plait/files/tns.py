@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, FileLocation, SettingError
 from plait.files.dialect import DECIMAL
 from plait.files.lines import lines, opened
-from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,9 +20,8 @@ def read_tns(path: str, columns: Sequence[str] | None = None) -> "pl.DataFrame":
 
     if isinstance(columns, str):
         raise SettingError(
-            f"{Argument('columns', of='read')} is {columns!r}.",
-            where=Argument("columns", of="read"),
-            cure=f"Give a list of names: [{columns!r}].",
+            f"`columns` is {columns!r}.",
+            hint=f"Give a list of names: [{columns!r}].",
         )
     with opened(path) as file:
         data = _single_blanks(file.read())
@@ -80,8 +78,8 @@ def _width(path: str) -> int | None:
     if first is not None and len(first[1]) < 2:
         raise DataError(
             "1 field, but an entry has its coordinates and a value.",
-            where=FilePlace(path, (first[0],)),
-            cure="Remove the line if it gives the order of the tensor.",
+            location=FileLocation(path, (first[0],)),
+            hint="Remove the line if it gives the order of the tensor.",
         )
     return None if first is None else len(first[1])
 
@@ -90,8 +88,8 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
     if width is None and columns is None:
         raise DataError(
             "the file has no entries.",
-            where=FilePlace(path),
-            cure=f"Name its columns, {Argument('columns', ['…'], of='read')}, to read an empty table.",
+            location=FileLocation(path),
+            hint="Name its columns, `columns`, to read an empty table.",
         )
     if columns is None:
         return (*(f"i{k}" for k in range(1, width or 0)), "value")
@@ -101,11 +99,11 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
     if width not in (None, len(names)) or len(set(names)) < len(names):
         raise DataError(
             (
-                f"{Argument('columns', of='read'):=} has {', '.join(map(repr, columns))}, but an entry has "
+                f"`columns` has {', '.join(map(repr, columns))}, but an entry has "
                 f"{(width or 0) - 1} coordinates and a value."
             ),
-            where=FilePlace(path),
-            cure="Name each coordinate once.",
+            location=FileLocation(path),
+            hint="Name each coordinate once.",
         )
     return names
 
@@ -113,30 +111,30 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
 def _fault(path: str, width: int) -> DataError | None:
     """The first entry that is none, found line by line."""
     for number, fields in _entries(path):
-        where = FilePlace(path, (number,))
+        where = FileLocation(path, (number,))
         if len(fields) != width:
             count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
             return DataError(
                 f"{count}, but the first entry has {width}.",
-                where=where,
-                cure="Every entry has the same coordinates.",
+                location=where,
+                hint="Every entry has the same coordinates.",
             )
         for k, field in enumerate(fields[:-1], 1):
             if not re.fullmatch(r"\+?\d{1,18}", field, re.ASCII) or int(field) < 1:
                 return DataError(
                     f"{field!r} is not a coordinate.",
-                    where=replace(where, field=k),
-                    got=field,
-                    wanted="a whole number, 1 or more",
-                    cure="Coordinates are whole numbers, 1 or more.",
+                    location=replace(where, field=k),
+                    actual=field,
+                    expected="a whole number, 1 or more",
+                    hint="Coordinates are whole numbers, 1 or more.",
                 )
         if not DECIMAL.fullmatch(fields[-1]) or not math.isfinite(float(fields[-1])):
             return DataError(
                 f"{fields[-1]!r} is not a number.",
-                where=replace(where, field=width),
-                got=fields[-1],
-                wanted="a number",
-                cure="Write one such as 3 or 0.25.",
+                location=replace(where, field=width),
+                actual=fields[-1],
+                expected="a number",
+                hint="Write one such as 3 or 0.25.",
             )
     return None
 
@@ -144,6 +142,6 @@ def _fault(path: str, width: int) -> DataError | None:
 def _unread(path: str, error: object) -> DataError:
     return DataError(
         f"the file cannot be read: {str(error).partition(chr(10))[0]}.",
-        where=FilePlace(path),
-        cure="Check its lines.",
+        location=FileLocation(path),
+        hint="Check its lines.",
     )

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, FileLocation, SettingError, suggestion
 from plait.files import formulas
 from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
 from plait.files.tensors import is_array, table_of
 from plait.forked import refuse_in_fork
 from plait.machine import path_fault, replacing
-from plait.saying import Argument, FilePlace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,8 +75,8 @@ def _written(path: str) -> Format:
     what = f"{tail!r} cannot be written" if tail else "the name has no ending"
     raise DataError(
         f"{what}.",
-        where=FilePlace(path),
-        cure=known_endings(tail, [kind for kind in FORMATS if kind.written]),
+        location=FileLocation(path),
+        hint=known_endings(tail, [kind for kind in FORMATS if kind.written]),
     )
 
 
@@ -86,21 +85,18 @@ def _check_options(
 ) -> None:
     if columns is not None and (not is_array(data) or kind not in (TEXT, PARQUET, ARROW)):
         raise SettingError(
-            f"{Argument('columns', of='write'):=} names the dimensions of an array written as a table.",
-            where=Argument("columns", of="write"),
-            cure="Leave it out.",
+            "`columns` names the dimensions of an array written as a table.",
+            hint="Leave it out.",
         )
     if value is not None and (is_array(data) or kind not in (TNS, NPZ)):
         raise SettingError(
-            f"{Argument('value', of='write'):=} is for a table written as .tns or .npz.",
-            where=Argument("value", of="write"),
-            cure="Leave it out.",
+            "`value` is for a table written as .tns or .npz.",
+            hint="Leave it out.",
         )
     if not escape_formulas and kind is not TEXT:
         raise SettingError(
-            f"{Argument('escape_formulas', False, of='write')} is for {', '.join(TEXT.extensions)}.",
-            where=Argument("escape_formulas", of="write"),
-            cure="Leave it out: other kinds of files hold names as they are.",
+            f"`escape_formulas=False` is for {', '.join(TEXT.extensions)}.",
+            hint="Leave it out: other kinds of files hold names as they are.",
         )
 
 
@@ -110,7 +106,9 @@ def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str 
 
     if is_array(data):
         if kind is NPY and not isinstance(data, np.ndarray):
-            raise DataError("a sparse array is not written as .npy.", where=FilePlace(path), cure="Write it as .npz.")
+            raise DataError(
+                "a sparse array is not written as .npy.", location=FileLocation(path), hint="Write it as .npz."
+            )
         if kind in (NPZ, NPY):
             return data
         return table_of(data, columns, base=_base(kind))
@@ -118,8 +116,8 @@ def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str 
     if kind is NPY:
         raise DataError(
             "a table is not written as .npy.",
-            where=FilePlace(path),
-            cure="Write it as .npz, .parquet or .csv.",
+            location=FileLocation(path),
+            hint="Write it as .npz, .parquet or .csv.",
         )
     if kind in (TNS, NPZ):
         return _entries(table, value, _base(kind), path)
@@ -134,8 +132,8 @@ def _polars(data: Any, path: str) -> "pl.DataFrame":
     except TypeError:
         raise DataError(
             f"{type(data).__name__} cannot be written.",
-            where=FilePlace(path),
-            cure="Give a table (pandas, polars, pyarrow), a NumPy array or a sparse array.",
+            location=FileLocation(path),
+            hint="Give a table (pandas, polars, pyarrow), a NumPy array or a sparse array.",
         ) from None
     return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_polars()
 
@@ -146,9 +144,9 @@ def _entries(table: "pl.DataFrame", value: str | None, base: int, path: str) -> 
 
     if value is not None and value not in table.columns:
         raise DataError(
-            f"there is no column {value!r}, which {Argument('value', of='write'):=} names.",
-            where=FilePlace(path),
-            cure=f"{suggestion(value, table.columns)}The table has {', '.join(map(repr, table.columns))}.",
+            f"there is no column {value!r}, which `value` names.",
+            location=FileLocation(path),
+            hint=f"{suggestion(value, table.columns)}The table has {', '.join(map(repr, table.columns))}.",
         )
     if table.is_empty():  # columns without a field have no type
         table = table.cast({pl.Null: pl.Int64})
@@ -157,8 +155,8 @@ def _entries(table: "pl.DataFrame", value: str | None, base: int, path: str) -> 
     if not values.dtype.is_numeric() or values.null_count() or not values.is_finite().all():
         raise DataError(
             f"column {value!r} is not all numbers.",
-            where=FilePlace(path),
-            cure="Remove or mend the other rows.",
+            location=FileLocation(path),
+            hint="Remove or mend the other rows.",
         )
     indices = table if value is None else table.drop(value)
     for column in indices:
@@ -166,8 +164,8 @@ def _entries(table: "pl.DataFrame", value: str | None, base: int, path: str) -> 
     if not indices.width:
         raise DataError(
             "the table has no column of coordinates.",
-            where=FilePlace(path),
-            cure="Give one for each index.",
+            location=FileLocation(path),
+            hint="Give one for each index.",
         )
     return indices.with_columns(values.alias("value")) if "value" not in indices.columns else _renamed(indices, values)
 
@@ -182,16 +180,16 @@ def _check_coordinates(column: "pl.Series", base: int, path: str) -> None:
     if not column.dtype.is_integer():
         raise DataError(
             f"column {column.name!r} is of type {column.dtype}, but coordinates are integers.",
-            where=FilePlace(path),
-            cure="Write names as .csv or .parquet.",
+            location=FileLocation(path),
+            hint="Write names as .csv or .parquet.",
         )
     least = column.min()
     if column.null_count() or (least is not None and int(cast(int, least)) < base):
         got = "a missing coordinate" if column.null_count() else f"coordinate {least!r}"
         raise DataError(
             f"column {column.name!r} has {got}; they count from {base} here.",
-            where=FilePlace(path),
-            cure="Shift the column, or write it as .csv or .parquet.",
+            location=FileLocation(path),
+            hint="Shift the column, or write it as .csv or .parquet.",
         )
 
 
@@ -217,8 +215,8 @@ def _write_content(content: Any, kind: Format, path: str, file: BinaryIO) -> Non
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise DataError(
             f"the table cannot be written: {reason}.",
-            where=FilePlace(path),
-            cure="Convert its columns, or write .parquet.",
+            location=FileLocation(path),
+            hint="Convert its columns, or write .parquet.",
         ) from None
 
 
@@ -244,17 +242,21 @@ def _replacing(path: str) -> Iterator[BinaryIO]:
     """A file that takes its place when it is complete, and is removed when anything fails."""
     target = Path(path).expanduser()
     if fault := path_fault(target):
-        raise DataError(f"the file cannot be written: {fault}.", where=FilePlace(path), cure="Choose another place.")
+        raise DataError(
+            f"the file cannot be written: {fault}.", location=FileLocation(path), hint="Choose another place."
+        )
     if target.is_dir():
-        raise DataError("this is a folder.", where=FilePlace(path), cure="Name a file in it.")
+        raise DataError("this is a folder.", location=FileLocation(path), hint="Name a file in it.")
     if target.parent.is_file():
         raise DataError(
             f"{str(target.parent)!r} is a file, not a folder.",
-            where=FilePlace(path),
-            cure="Name another place.",
+            location=FileLocation(path),
+            hint="Name another place.",
         )
     if not target.parent.is_dir():
-        raise DataError(f"there is no folder {str(target.parent)!r}.", where=FilePlace(path), cure="Make it first.")
+        raise DataError(
+            f"there is no folder {str(target.parent)!r}.", location=FileLocation(path), hint="Make it first."
+        )
     try:
         with replacing(target) as file:
             yield file
@@ -274,17 +276,17 @@ def _unwritten(path: str, error: OSError) -> DataError:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return DataError(
             "the disk is full.",
-            where=FilePlace(path),
-            cure="Make room; nothing of the file was left behind.",
+            location=FileLocation(path),
+            hint="Make room; nothing of the file was left behind.",
         )
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return DataError(
             f"this user may not write there ({reason}).",
-            where=FilePlace(path),
-            cure="Choose another folder.",
+            location=FileLocation(path),
+            hint="Choose another folder.",
         )
     return DataError(
         f"the file cannot be written: {reason}.",
-        where=FilePlace(path),
-        cure="Choose another place.",
+        location=FileLocation(path),
+        hint="Choose another place.",
     )

@@ -10,7 +10,7 @@ from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures
 from plait.data.bound import Data
 from plait.data.cells.trees import Forest
-from plait.errors import FitError, SettingError
+from plait.errors import FitError, SettingError, TableLocation
 from plait.execute import Executor
 from plait.fitting.checks import check_factor_names
 from plait.fitting.remembered import refuse_array
@@ -24,10 +24,9 @@ from plait.machine import MAX_NUMBER
 from plait.model import Model
 from plait.result import Fit
 from plait.run.record import Posterior
-from plait.saying import Argument, Call, Place, code
 from plait.types import Array
 
-ARRAYS = Argument("init", code("{factor: array, …}"))
+ARRAYS = "`init={factor: array, …}`"
 
 
 def make_problem(
@@ -69,9 +68,8 @@ def as_given(fixed: Mapping[str, Any], method: str) -> dict[str, Any]:
         if isinstance(given, Posterior):
             if given.pairs is not None:
                 raise SettingError(
-                    f"{Argument('fixed')}: factor {name} is a posterior over the pairs that another fit remembers.",
-                    where=Argument("fixed"),
-                    cure=f"Give it as a table of pairs: {Argument('default', '…', of='Exposure')}.",
+                    f"`fixed`: factor {name} is a posterior over the pairs that another fit remembers.",
+                    hint="Give it as a table of pairs: `default`.",
                 )
             if method != "vb" or np.isinf(given.concentration).any():
                 found[name] = given.mean
@@ -97,29 +95,29 @@ def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array
     if hasattr(given, "columns"):  # a table's rows would be taken by position, its names ignored
         raise SettingError(
             f"factor {layout.name} must be an array, got a table ({type(given).__name__}).",
-            where=Call(argument),
+            location=argument,
         )
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise SettingError(
             f"factor {layout.name} must be an array of numbers, got {type(given).__name__}.",
-            where=Call(argument),
+            location=argument,
         ) from None
     if array.shape != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
         raise SettingError(
             f"factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).",
-            where=Call(argument),
+            location=argument,
         )
     if not (np.isfinite(array).all() and (array >= least).all()):
         words = "finite and 0 or more" if least == 0.0 else "finite and positive"
-        raise SettingError(f"factor {layout.name} must be {words}.", where=Call(argument))
+        raise SettingError(f"factor {layout.name} must be {words}.", location=argument)
     if argument == "fixed" and array.size and array.max() > MAX_NUMBER:
         raise SettingError(
             f"factor {layout.name} has numbers up to {array.max():g}; {MAX_NUMBER:g} is the most.",
-            where=Call(argument),
-            cure="Use another unit.",
+            location=argument,
+            hint="Use another unit.",
         )
     return layout.pack(layout.moved(array))
 
@@ -138,18 +136,16 @@ def _start_factors(
     if isinstance(init, Fit):
         if not set(known) & set(free):
             raise SettingError(
-                f"{Argument('init')} is a fit that shares no factor with this model.",
-                where=Argument("init"),
-                cure="Leave it out, or rename the factors.",
+                "`init` is a fit that shares no factor with this model.",
+                hint="Leave it out, or rename the factors.",
             )
     else:
         check_factor_names(data.model, "init", known)
         for name in known:
             if name not in free:
                 raise SettingError(
-                    f"{Argument('init')} names factor {name}, which is given.",
-                    where=Argument("init"),
-                    cure=f"Remove it from {Argument('init')}, or from {Argument('fixed')}.",
+                    f"`init` names factor {name}, which is given.",
+                    hint="Remove it from `init`, or from `fixed`.",
                 )
             refuse_array(layouts[name])
     factors, random = {}, []
@@ -178,11 +174,10 @@ def check_alike(init: Fit, layouts: Mapping[str, Layout], names: Sequence[str]) 
                 was, wanted = _sizes(then.indices, then.latent, shapes[0]), _sizes(now.indices, now.latent, shapes[1])
                 raise SettingError(
                     (
-                        f"{Argument('init')}: factor {name} has shape {shapes[0]} ({was}) in that fit, "
+                        f"`init`: factor {name} has shape {shapes[0]} ({was}) in that fit, "
                         f"wanted {shapes[1]} ({wanted})."
                     ),
-                    where=Argument("init"),
-                    cure=f"Rename it in one of the two models, or give arrays for the others: {ARRAYS}.",
+                    hint=f"Rename it in one of the two models, or give arrays for the others: {ARRAYS}.",
                 )
 
 
@@ -211,11 +206,8 @@ def naming_links(data: Data) -> Iterator[None]:
         place = ", ".join(f"{i}={data.labels[i][row]!r}" for i, row in error.cell.items() if i in data.labels)
         raise FitError(
             f"the model gives rate 0 to the link at {place}, so its likelihood is 0.",
-            where=Place.of(error.relation),
-            cure=(
-                f"Zeros in a given factor or in {Argument('init'):=} can never change; "
-                "use small positive numbers there."
-            ),
+            location=TableLocation.of(error.relation),
+            hint=("Zeros in a given factor or in `init` can never change; use small positive numbers there."),
         ) from None
 
 

@@ -19,7 +19,7 @@ from plait.data.bound import Data
 from plait.data.cells.trees import Forest
 from plait.data.observing.pairs import Pairs, find_pairs
 from plait.data.reading.titles import bind_titles
-from plait.errors import SettingError
+from plait.errors import SettingError, TableLocation
 from plait.execute import Executor, Threads
 from plait.fitting import checks, sizes
 from plait.fitting.assemble import as_given, check_alike, given_factors, make_problem, warm_priors
@@ -39,10 +39,8 @@ from plait.run.fingerprint import fingerprint
 from plait.run.folder import manifest
 from plait.run.load import load
 from plait.run.record import Member, Origin
-from plait.saying import Argument, Place, code
 from plait.warn import warn_of
 
-NO_OTHERS = code("plait.Exposure(table, default=0)")
 Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
 
 
@@ -135,8 +133,8 @@ def _refuse_joins(data: Data, exposures: Exposures) -> None:
         for name in tables
         if any(term.table is not None and term.table.elsewhere for term in data.relations[name].weights.terms)
     }
-    cure = f"Give it for single indices, or fit with {Argument('observed', 'all', of='Relation')}."
-    refuse_packed(data, "an exposure for several indices where zeros weigh less than links", cure, on_disk)
+    hint = 'Give it for single indices, or fit with `observed="all"`.'
+    refuse_packed(data, "an exposure for several indices where zeros weigh less than links", hint, on_disk)
 
 
 def _check_alone(given: Options) -> None:
@@ -205,9 +203,9 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
             if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
                 raise SettingError(
                     f"factor {use} is not given, and pairs of {equation.relation} have no order.",
-                    where=Place.of(equation.relation),
-                    cure=(
-                        f"Give it, {Argument('fixed', {use.factor: NO_OTHERS})}; or let the two sides have "
+                    location=TableLocation.of(equation.relation),
+                    hint=(
+                        f"Give it, `fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}`; or give the two sides "
                         "factors of their own, so that they have an order."
                     ),
                 )
@@ -224,12 +222,11 @@ def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str
     if not isinstance(data, Data):
         return bind_all(model, data, labels)
     if data.model != model:
-        raise SettingError("data was bound to another model.", cure="Bind it anew: model.bind(data).")
+        raise SettingError("data was bound to another model.", hint="Bind it anew: model.bind(data).")
     if labels is not None:
         raise SettingError(
-            f"{Argument('labels')} is given with data that is bound already.",
-            where=Argument("labels"),
-            cure=f"Give it to model.bind(data, {Argument('labels', '…')}).",
+            "`labels` is given with data that is bound already.",
+            hint="Give it to model.bind(data, `labels`).",
         )
     return data
 
@@ -267,9 +264,8 @@ def _cannot_go_on(folder: str | PathLike[str], word: str = "", detail: str = "")
     reason = f"its {word} differs{detail}" if word else "an older version of Plait made it"
     instead = "To start from its factors instead" if word else "Fit anew; to start from its factors"
     error = CannotGoOnError(
-        f"{Argument('init')}: the run in {fspath(folder)} cannot go on, for {reason}.",
-        where=Argument("init"),
-        cure=f"{instead}, say {Argument('init', code(f'plait.load({fspath(folder)!r})'))}.",
+        f"`init`: the run in {fspath(folder)} cannot go on, for {reason}.",
+        hint=f"{instead}, say `init={f'plait.load({fspath(folder)!r})'}`.",
     )
     error.folder, error.word, error.detail = fspath(folder), word, detail
     return error

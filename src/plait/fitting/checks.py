@@ -14,7 +14,6 @@ from plait.fitting.remembered import by_components
 from plait.infer.hyper import RANK_ONE
 from plait.infer.prior import Gamma, Prior
 from plait.model import Factor, Model
-from plait.saying import Argument, Words
 
 Tie = str | Sequence[str]
 
@@ -29,7 +28,7 @@ def as_dtype(given: Any) -> np.dtype[Any]:
             return np.dtype(choice)
         if isinstance(given, (type, np.dtype)) and given == np.dtype(choice):
             return np.dtype(choice)
-    raise SettingError(where=Argument("dtype"), wanted=" or ".join(map(repr, NUMBERS.choices)), got=given)
+    raise SettingError.must_be("dtype", " or ".join(map(repr, NUMBERS.choices)), given)
 
 
 def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior]) -> None:
@@ -39,40 +38,30 @@ def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior])
     least = min((float(prior.concentration.min()) for prior in priors.values()), default=1.0)
     if method == "vb" and least < FLOAT_LEAST:
         raise SettingError(
-            f"{Argument('dtype', 'float32')} cannot hold what follows from a concentration of {least:g}.",
-            where=Argument("dtype"),
-            cure=f"Leave {Argument('dtype')} out, or use a concentration of {FLOAT_LEAST:g} or more.",
+            f'`dtype="float32"` cannot hold what follows from a concentration of {least:g}.',
+            hint=f"Leave `dtype` out, or use a concentration of {FLOAT_LEAST:g} or more.",
         )
     if method == "vb":
         return
     if method == "em" or any((prior.concentration <= 1).any() for prior in priors.values()):
-        what = f"{Argument('method', 'em')}" if method == "em" else "a concentration of 1"
+        what = '`method="em"`' if method == "em" else "a concentration of 1"
         raise SettingError(
             (
-                f"{Argument('dtype', 'float32')} does not go with {what}: entries fall without end, and those "
+                f'`dtype="float32"` does not go with {what}: entries fall without end, and those '
                 "that floats cannot hold become 0, so that unlikely links are no longer told apart."
             ),
-            where=Argument("dtype"),
-            cure=(
-                f"Leave {Argument('dtype')} out, or use {Argument('method', 'vb')} "
-                '(or "map" with a concentration above 1).'
-            ),
+            hint=('Leave `dtype` out, or use `method="vb"` (or "map" with a concentration above 1).'),
         )
 
 
 def check_helpers(executor: Any, threads: int | None) -> None:
     """The executor is one, and threads would not be ignored."""
     if executor is not None and not all(hasattr(executor, name) for name in ("threads", "sum", "rows")):
-        raise SettingError(
-            where=Argument("executor"),
-            wanted="a plait.execute.Executor, such as plait.execute.Threads(2)",
-            got=executor,
-        )
+        raise SettingError.must_be("executor", "a plait.execute.Executor, such as plait.execute.Threads(2)", executor)
     if executor is not None and threads is not None:
         raise SettingError(
-            f"{Argument('threads')} is given beside {Argument('executor')}, which has its own.",
-            where=Argument("threads"),
-            cure="Give one of the two.",
+            "`threads` is given beside `executor`, which has its own.",
+            hint="Give one of the two.",
         )
 
 
@@ -80,9 +69,8 @@ def check_prune(prune: bool, method: str) -> None:
     """Only VB knows what a component is worth."""
     if prune and method != "vb":
         raise SettingError(
-            f"{Argument('prune')} is for {Argument('method', 'vb')} only, got {Argument('method', method)}.",
-            where=Argument("prune"),
-            got=method,
+            f'`prune` is for `method="vb"` only, got `method={method!r}`.',
+            actual=method,
         )
 
 
@@ -90,33 +78,23 @@ def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) 
     """What is kept of several members; each must have a start of its own."""
     if bootstrap and restarts == 1:
         raise SettingError(
-            f"{Argument('bootstrap', True)} is for several fits, but {Argument('restarts')} is 1.",
-            where=Argument("bootstrap"),
-            cure=f"Say {Argument('restarts', 5)}, or leave it out.",
+            "`bootstrap=True` is for several fits, but `restarts` is 1.",
+            hint="Say `restarts=5`, or leave it out.",
         )
     if bootstrap and keep == "best":
         raise SettingError(
-            (
-                f"{Argument('bootstrap', True)} is given beside {Argument('keep', 'best')}: bounds of reweighed "
-                "links do not compare."
-            ),
-            where=Argument("bootstrap"),
-            cure="Leave one of the two out.",
+            ('`bootstrap=True` is given beside `keep="best"`: bounds of reweighed links do not compare.'),
+            hint="Leave one of the two out.",
         )
     if keep is not None and restarts == 1:
         raise SettingError(
-            f"{Argument('keep', keep)} is for several fits, but {Argument('restarts')} is 1.",
-            where=Argument("keep"),
-            cure=f"Say {Argument('restarts', 5)}, or leave it out.",
+            f"`keep={keep!r}` is for several fits, but `restarts` is 1.",
+            hint="Say `restarts=5`, or leave it out.",
         )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise SettingError(
-            (
-                f"{Argument('restarts', int(restarts))} is given beside {Argument('init')}, from which all of them "
-                "would start alike."
-            ),
-            where=Argument("restarts"),
-            cure="Give one of the two.",
+            (f"`restarts={int(restarts)!r}` is given beside `init`, from which all of them would start alike."),
+            hint="Give one of the two.",
         )
 
 
@@ -132,16 +110,14 @@ def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[
         return False
     if init is not None:
         raise SettingError(
-            f"{Argument('start')} is given beside {Argument('init')}, which says where to start.",
-            where=Argument("start"),
-            cure="Give one of the two.",
+            "`start` is given beside `init`, which says where to start.",
+            hint="Give one of the two.",
         )
     if start == "em" and method != "vb":
         raise SettingError(
-            f"{Argument('start', 'em')} is for {Argument('method', 'vb')} only, got {Argument('method', method)}.",
-            where=Argument("start"),
-            got=method,
-            cure=f"Leave {Argument('start')} out.",
+            f'`start="em"` is for `method="vb"` only, got `method={method!r}`.',
+            actual=method,
+            hint="Leave `start` out.",
         )
     return bool(start == "em" and free)
 
@@ -168,16 +144,14 @@ def ranks(model: Model, rank: int | Mapping[str, int] | None) -> dict[str, int]:
             if index not in model.latent:
                 what = "is visible: its size comes from the data" if index in model.visible else "is not in the model"
                 raise SettingError(
-                    f"{Argument('rank')} is given for {index!r}, which {what}.",
-                    where=Argument("rank"),
-                    cure=f"Latent indices are {_listed(model.latent)}.",
+                    f"`rank` is given for {index!r}, which {what}.",
+                    hint=f"Latent indices are {_listed(model.latent)}.",
                 )
         chosen = _tied_ranks(model, rank)
     elif rank is not None and not model.latent:
         raise SettingError(
-            f"{Argument('rank')} is given, but the model has no latent index.",
-            where=Argument("rank"),
-            cure="Leave it out.",
+            "`rank` is given, but the model has no latent index.",
+            hint="Leave it out.",
         )
     else:
         chosen = dict.fromkeys(model.latent, rank or 0)
@@ -193,19 +167,14 @@ def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
         other, known = by_axis.setdefault(model.axis(index), (index, size))
         if known != size:
             raise SettingError(
-                (
-                    f"{Argument('rank')} of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, "
-                    "so they are one."
-                ),
-                where=Argument("rank"),
-                cure="Give one of the two.",
+                (f"`rank` of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one."),
+                hint="Give one of the two.",
             )
     missing = [index for index in model.ranks if index not in by_axis]
     if missing:
         raise SettingError(
-            f"{Argument('rank')} is missing for the latent index {missing[0]!r}.",
-            where=Argument("rank"),
-            cure=f"Add it: {Argument('rank', {missing[0]: 10})}.",
+            f"`rank` is missing for the latent index {missing[0]!r}.",
+            hint=f"Add it: `rank={{{missing[0]!r}: 10}}`.",
         )
     return {index: by_axis[model.axis(index)][1] for index in model.latent}
 
@@ -224,13 +193,12 @@ def fixed_names(model: Model, fixed: Mapping[str, Any] | None) -> tuple[str, ...
 def check_factor_names(model: Model, argument: str, given: Mapping[str, Any]) -> None:
     """Refuse names that are no factor of the model."""
     if not isinstance(given, Mapping):
-        raise SettingError(where=Argument(argument), wanted="a dict by factor name", got=Words(type(given).__name__))
+        raise SettingError.must_be(argument, "a dict by factor name", type(given))
     for name in given:
         if name not in model.factors:
             raise SettingError(
-                f"{Argument(argument)} names {name!r}, which is no factor of the model.",
-                where=Argument(argument),
-                cure=f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}.",
+                f"`{argument}` names {name!r}, which is no factor of the model.",
+                hint=f"{suggestion(name, model.factors)}Factors are {_listed(model.factors)}.",
             )
 
 
@@ -245,9 +213,8 @@ def priors(
     if method == "em":
         if prior is not DEFAULT_PRIOR:
             raise SettingError(
-                f"{Argument('method', 'em')} is maximum likelihood and has no prior.",
-                where=Argument("method"),
-                cure=f"Leave {Argument('prior')} out, or use {Argument('method', 'map')}.",
+                '`method="em"` is maximum likelihood and has no prior.',
+                hint='Leave `prior` out, or use `method="map"`.',
             )
         return {}
     chosen = _by_factor(model, prior, free)
@@ -257,11 +224,10 @@ def priors(
         if method == "map" and (A < 1).any():
             raise SettingError(
                 (
-                    f"{Argument('method', 'map')} needs a concentration of 1 or more for factor {name}, got "
+                    f'`method="map"` needs a concentration of 1 or more for factor {name}, got '
                     f"{float(A.min()):g}: below 1 the posterior has no mode."
                 ),
-                where=Argument("method"),
-                cure=f"Say {Argument('concentration', 1.0, of='Gamma')}, or use {Argument('method', 'vb')}.",
+                hint='Say `concentration=1.0`, or use `method="vb"`.',
             )
         result[name] = Prior(A, B)
     return result
@@ -273,20 +239,19 @@ def _by_factor(model: Model, prior: Any, free: Sequence[str]) -> dict[str, Gamma
     if isinstance(prior, Gamma):
         return dict.fromkeys(free, prior)
     if not isinstance(prior, Mapping):
-        raise SettingError(where=Argument("prior"), wanted="a plait.Gamma or a dict of them by factor", got=prior)
+        raise SettingError.must_be("prior", "a plait.Gamma or a dict of them by factor", prior)
     check_factor_names(model, "prior", prior)
     for name, value in prior.items():
         if name not in free:
             raise SettingError(
                 f"factor {name} is given, so it has no prior.",
-                cure=f"Remove it from {Argument('prior')}, or from {Argument('fixed')}.",
+                hint="Remove it from `prior`, or from `fixed`.",
             )
         if not isinstance(value, Gamma):
             raise SettingError(
-                f"{Argument('prior')} of {name} must be a plait.Gamma, got {value!r}.",
-                where=Argument("prior"),
-                wanted="a plait.Gamma",
-                got=value,
+                f"`prior` of {name} must be a plait.Gamma, got {value!r}.",
+                expected="a plait.Gamma",
+                actual=value,
             )
     return {name: prior[name] if name in prior else _default(model, name) for name in free}
 
@@ -306,10 +271,9 @@ def _inside_prior(layout: Layout, word: str, value: NDArray[np.float64]) -> NDAr
     except ValueError:
         raise SettingError(
             (
-                f"{Argument('prior')} of {layout.name}: {word} has shape {value.shape}, which does not "
+                f"`prior` of {layout.name}: {word} has shape {value.shape}, which does not "
                 f"broadcast to the factor's {shape}."
             ),
-            where=Argument("prior"),
         ) from None
     full = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     return np.array(layout.moved(full), np.float64)
@@ -322,10 +286,9 @@ def ties(
     if method != "vb":
         if adapt not in (None, AUTO):
             raise SettingError(
-                f"{Argument('adapt')} is for {Argument('method', 'vb')} only, got {Argument('method', method)}.",
-                where=Argument("adapt"),
-                got=method,
-                cure=f"Leave {Argument('adapt')} out.",
+                f'`adapt` is for `method="vb"` only, got `method={method!r}`.',
+                actual=method,
+                hint="Leave `adapt` out.",
             )
         return {}
     if isinstance(adapt, Mapping):
@@ -334,7 +297,7 @@ def ties(
             if name not in free and tie is not None:
                 raise SettingError(
                     f"factor {name} is both given and adapted.",
-                    cure=f"Remove it from {Argument('fixed')}, or from {Argument('adapt')}.",
+                    hint="Remove it from `fixed`, or from `adapt`.",
                 )
     by_factor = adapt if isinstance(adapt, Mapping) else dict.fromkeys(free, adapt)
     chosen = {name: by_factor[name] for name in free if by_factor.get(name) is not None}
@@ -352,10 +315,8 @@ def _tie(model: Model, factor: Factor, tie: Any) -> Tie:
             return "factor"  # one side only: there is no product to take
         return str(tie)
     if not isinstance(tie, (tuple, list)) or not all(isinstance(index, str) for index in tie):
-        raise SettingError(
-            where=Argument("adapt"),
-            wanted=f"None, one of {', '.join(map(repr, words))}, or a tuple of index names",
-            got=tie,
+        raise SettingError.must_be(
+            "adapt", f"None, one of {', '.join(map(repr, words))}, or a tuple of index names", tie
         )
     axes = {model.axis(index) for index in tie}
     return tuple(index for index in factor.indices if model.axis(index) in axes)
@@ -379,9 +340,5 @@ def check_tie_indices(model: Model, adapt: Any) -> None:
                 if index not in model.indices or model.axis(index) not in axes:
                     where = "the model" if name is None else f"factor {name}"
                     raise SettingError(
-                        (
-                            f"{Argument('adapt')} names the index {index!r}, which {where} does not have: "
-                            f"{_listed(known)}."
-                        ),
-                        where=Argument("adapt"),
+                        (f"`adapt` names the index {index!r}, which {where} does not have: {_listed(known)}."),
                     )

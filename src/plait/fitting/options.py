@@ -12,7 +12,6 @@ import numpy as np
 
 from plait.errors import SettingError, suggestion
 from plait.infer.prior import Gamma
-from plait.saying import Argument
 
 AUTO = "auto"  # of adapt: rank-one means for factors that couple relations, one prior for each other factor
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
@@ -40,18 +39,18 @@ class Kind:
             return
         if self.choices:
             one_of(name, given, self.choices)
-        what = f"{Argument(name)}{of} must be {self.words}, got {given!r}."
-        raise SettingError(what, where=Argument(name), wanted=self.words, got=given)
+        what = f"`{name}`{of} must be {self.words}, got {given!r}."
+        raise SettingError(what, expected=self.words, actual=given)
 
 
 def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
     """Refuse a word that is none of the choices, with the closest one."""
     if not any(given is choice or given == choice for choice in choices):
-        raise SettingError(
-            where=Argument(name),
-            wanted=f"one of {', '.join(map(repr, choices))}",
-            got=given,
-            cure=suggestion(given, choices).strip(),
+        raise SettingError.must_be(
+            name,
+            f"one of {', '.join(map(repr, choices))}",
+            given,
+            hint=suggestion(given, choices).strip(),
         )
 
 

@@ -18,7 +18,6 @@ from plait.errors import SettingError
 from plait.infer.loop import Watch
 from plait.infer.state import Record
 from plait.infer.stop import Reason, Stop
-from plait.saying import Argument
 
 Callback = Callable[[Record], Any]
 SECONDS = 5.0  # between two lines on a terminal that has no bar
@@ -43,13 +42,9 @@ class Progress:
 
     def __post_init__(self) -> None:
         if self.interrupt not in ("raise", "return", None):
-            raise SettingError(
-                where=Argument("interrupt", of="Progress"),
-                wanted='"raise", "return" or None',
-                got=self.interrupt,
-            )
+            raise SettingError.must_be("interrupt", '"raise", "return" or None', self.interrupt)
         if self.callback is not None and not callable(self.callback):
-            raise SettingError(where=Argument("callback", of="Progress"), wanted="callable", got=self.callback)
+            raise SettingError.must_be("callback", "callable", self.callback)
 
 
 def as_progress(given: "Progress | bool | Callback | None") -> Progress:
@@ -60,11 +55,7 @@ def as_progress(given: "Progress | bool | Callback | None") -> Progress:
         return Progress(bar=given)
     if callable(given):
         return Progress(bar=False, callback=given)
-    raise SettingError(
-        where=Argument("progress"),
-        wanted="None, True, False, a callable or a plait.Progress",
-        got=given,
-    )
+    raise SettingError.must_be("progress", "None, True, False, a callable or a plait.Progress", given)
 
 
 @contextmanager

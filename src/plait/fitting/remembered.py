@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from plait.compile.layout import Layout, PairRows
 from plait.data.observing.pairs import Pairs, count_joined
-from plait.errors import SettingError
+from plait.errors import SettingError, TableLocation
 from plait.machine import memory
 from plait.model import Equation, Model, Occurrence
-from plait.saying import Argument, Place, code
 
 Tie = str | Sequence[str]
 
-FIT = Argument("init", code("fit"))
+FIT = "`init=fit`"
 JOINED = 40  # bytes that an entry of a join takes besides its coordinates (`plait.data.observing.terms`)
 
 
@@ -31,11 +30,10 @@ def check_ties(ties: Mapping[str, Tie], adapt: Any, layouts: Mapping[str, Layout
         if pairs is None or tie in ("factor", "component") or _latent(tie, pairs):
             continue
         if chosen:
-            cure = {**(adapt if isinstance(adapt, Mapping) else ties), name: "factor"}
+            hint = {**(adapt if isinstance(adapt, Mapping) else ties), name: "factor"}
             raise SettingError(
-                (f"{Argument('adapt')} is {tie!r} for factor {name}, which remembers pairs: most of them share a row."),
-                where=Argument("adapt"),
-                cure=f'It adapts by "factor" or "component": {Argument("adapt", cure)}.',
+                (f"`adapt` is {tie!r} for factor {name}, which remembers pairs: most of them share a row."),
+                hint=f'It adapts by "factor" or "component": `adapt={hint!r}`.',
             )
         found[name] = "factor"
     return found
@@ -52,11 +50,10 @@ def by_components(name: str, pairs: PairRows, word: str, value: NDArray[np.float
     if len(shape) > len(pairs.indices) or any(n > 1 for n, i in zip(shape, pairs.indices) if i in pairs.visible):
         raise SettingError(
             (
-                f"{Argument('prior')} of {name}: {word} has shape {value.shape}, but "
+                f"`prior` of {name}: {word} has shape {value.shape}, but "
                 f"{name}[{', '.join(pairs.indices)}] remembers pairs, and one prior is for all of them."
             ),
-            where=Argument("prior"),
-            cure=(
+            hint=(
                 f"Give one number, or one for every value of its latent indices: 1 along {' and '.join(pairs.visible)}."
             ),
         )
@@ -68,11 +65,10 @@ def refuse_array(layout: Layout) -> None:
     if layout.pairs is not None:
         raise SettingError(
             (
-                f"{Argument('init')} names factor {layout.name}, which remembers pairs: it has a row for each "
+                f"`init` names factor {layout.name}, which remembers pairs: it has a row for each "
                 f"of {len(layout.pairs):,} pairs with links, and one for all others of an entity."
             ),
-            where=Argument("init"),
-            cure=f"Leave {layout.name} out of {Argument('init')}; or start from a fit: {FIT}.",
+            hint=f"Leave {layout.name} out of `init`; or start from a fit: {FIT}.",
         )
 
 
@@ -99,8 +95,8 @@ def _check_join(equation: Equation, first: Occurrence, second: Occurrence, pairs
                 f"{first} and {second} remember pairs in one term, which meet in {count:,} combinations of "
                 f"{', '.join(indices)}: more than memory holds."
             ),
-            where=Place.of(equation.relation),
-            cure="Put one of them in a term of its own, or leave it out.",
+            location=TableLocation.of(equation.relation),
+            hint="Put one of them in a term of its own, or leave it out.",
         )
 
 

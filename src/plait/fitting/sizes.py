@@ -53,5 +53,5 @@ def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.d
             f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
             f"this machine has {memory() / 1e9:,.1f} GB."
         ),
-        cure="Use a smaller rank, or a model in which no factor has so many visible indices.",
+        hint="Use a smaller rank, or a model in which no factor has so many visible indices.",
     )

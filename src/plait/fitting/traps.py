@@ -11,7 +11,6 @@ from plait.infer.packed_links import PackedLinks
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop
-from plait.saying import Argument, Phrase, code
 from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
@@ -23,17 +22,14 @@ LONG = 100  # sweeps after which a fit that has not converged is judged, too
 NATS, SHARE = 10.0, 0.01  # of the bound that a fit may fall short of popularity: the figure is a bound itself
 
 
-FOLD_IN = Phrase("fit.fold_in({relation: rows}) holds all others", "plait fold-in holds all others")
-
-
 def link_traps(data: Data) -> Iterator[Trap]:
     """Relations without a link: a fit of them only repeats the prior."""
     for name, relation in data.relations.items():
         zeros = relation.observed_zeros
         if len(relation.links) == 0 and (zeros or relation.total_cells) >= SEVERAL:
             seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
-            cure = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
-            yield Trap(NoLinksWarning, name, f"no link is observed; {seen}.", cure)
+            hint = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
+            yield Trap(NoLinksWarning, name, f"no link is observed; {seen}.", hint)
 
 
 def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> Iterator[Trap]:
@@ -54,7 +50,7 @@ def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> 
                 RankWarning,
                 f"rank of {index}",
                 f"it is {rank:,}, but {name} ({shape}, {len(relation.links):,} links) can hold {most:,} at most.",
-                f"Use a smaller rank, {min(10, most)} for example, or {Argument('prune', True)} to have it found.",
+                f"Use a smaller rank, {min(10, most)} for example, or `prune=True` to have it found.",
             )
 
 
@@ -91,7 +87,7 @@ def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
         relation.name,
         f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
         f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
-        f"To add entities to a fit, {FOLD_IN}; else say {Argument('universe', 'model')} for the relation, where an "
+        'To add entities to a fit and hold all others, use fold-in. Else give the relation `universe="model"`: then an '
         "entity that is not listed has zeros.",
     )
 
@@ -118,7 +114,7 @@ def bound_traps(relations: Iterable[str], method: str, found: Mapping[str, float
     bound, alone = found["beside"], found["bound"]
     if bound < alone - NATS - SHARE * abs(alone):
         word = "log-likelihood" if method == "em" else "bound"
-        adapt = "" if adapted or method == "em" else f", or {Argument('adapt', 'factor')}"
+        adapt = "" if adapted or method == "em" else ', or `adapt="factor"`'
         yield Trap(
             BoundWarning,
             ", ".join(relations),
@@ -128,14 +124,14 @@ def bound_traps(relations: Iterable[str], method: str, found: Mapping[str, float
         )
 
 
-GO_ON, RAISE = Argument("init", code("fit")), Argument("progress", code('plait.Progress(interrupt="raise")'))
+GO_ON, RAISE = "`init=fit`", '`progress=plait.Progress(interrupt="raise")`'
 
 
 def interrupt_traps(stop: Stop) -> Iterator[Trap]:
     """A fit that Ctrl-C ended: whoever goes on with it should know."""
     if stop.reason == Reason.INTERRUPTED:
-        cure = f"Go on: {GO_ON}. To have Ctrl-C raise instead: {RAISE}."
-        yield Trap(InterruptedWarning, "fit", stop.sentence, cure)
+        hint = f"Go on: {GO_ON}. To have Ctrl-C raise instead: {RAISE}."
+        yield Trap(InterruptedWarning, "fit", stop.sentence, hint)
 
 
 def _comparable(problem: Problem) -> bool:

@@ -19,11 +19,10 @@ from plait.data.observing.rule import Rule
 from plait.data.observing.terms import Term
 from plait.data.observing.undirected import Groups, each_once
 from plait.data.observing.weights import Weights
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, SettingError, TableLocation
 from plait.fold.reading import Fresh, Growth, rule_of
 from plait.model.model import Equation
 from plait.run.record import Fitted
-from plait.saying import Place
 from plait.types import AnyArray, Array
 
 Pattern = tuple[bool, ...]  # along each index: whether rows are new
@@ -99,8 +98,8 @@ def refuse_exposed(fit: Fitted, growth: Growth, equation: Equation, what: str) -
                 raise SettingError(
                     f"{what}: {equation.relation} has an exposure that depends on {index}, "
                     f"and nothing is said of that of {growth.labels[index][growth.old[index]]!r}.",
-                    where=Place(equation.relation),
-                    cure="Fit again with the new entities, and their exposure.",
+                    location=TableLocation(equation.relation),
+                    hint="Fit again with the new entities, and their exposure.",
                 )
 
 
@@ -202,7 +201,7 @@ def check_exposed(block: Block, growth: Growth) -> tuple[Array | None, ...]:
         place = block.cell(dict(zip(block.equation.indices, map(int, rows))), growth)
         raise DataError(
             f"the link at {place} has exposure 0, so it cannot happen.",
-            where=Place(block.equation.relation),
-            cure="Fit again with the new entities, and their exposure.",
+            location=TableLocation(block.equation.relation),
+            hint="Fit again with the new entities, and their exposure.",
         )
     return at

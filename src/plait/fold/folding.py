@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from plait.data.labels.titles import grown_titles
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, SettingError, TableLocation
 from plait.execute import Threads
 from plait.fold.blocks import Block, blocks_of
 from plait.fold.growing import grown_exposures, grown_known, grown_state, mark_of, public
@@ -16,12 +16,10 @@ from plait.fold.reading import Fresh, Growth, read, rule_of
 from plait.fold.solving import Solution, solve
 from plait.infer.state import Record
 from plait.run.record import Fitted
-from plait.saying import Argument, Phrase, Place
 
 Fit = TypeVar("Fit", bound=Fitted)
 
-WHAT = f"{Phrase('fold_in', 'fold-in')}"
-UPDATE = Phrase("fit.update(…)", "plait update")
+WHAT = "fold-in"
 
 
 def fold_in(fit: Fit, data: Any, *, iterations: int = 10) -> Fit:
@@ -42,9 +40,9 @@ def check(fit: Fitted, iterations: Any, what: str) -> None:
     """Refuse senseless iterations, and a fit that is still warming up."""
     whole = isinstance(iterations, (int, np.integer)) and not isinstance(iterations, bool)
     if not whole or iterations < 1:
-        raise SettingError(where=Argument("iterations"), wanted="a whole number, 1 or more", got=iterations)
+        raise SettingError.must_be("iterations", "a whole number, 1 or more", iterations)
     if fit.history[-1].warm_up:
-        raise SettingError(f"{what}: the fit is still warming up.", cure="Let it go on first.")
+        raise SettingError(f"{what}: the fit is still warming up.", hint="Let it go on first.")
 
 
 def refuse_known(fresh: Mapping[str, Fresh], growth: Growth) -> None:
@@ -57,8 +55,8 @@ def refuse_known(fresh: Mapping[str, Fresh], growth: Growth) -> None:
             entry = int(np.argmax(known))
             raise DataError(
                 f"{entries.named(entry) or 'the cell'} has no new entity, and all others are held.",
-                where=Place(name, rows=(entries.row(entry),)),
-                cure=f"Leave such rows out, or let the fit learn from them: {UPDATE}.",
+                location=TableLocation(name, rows=(entries.row(entry),)),
+                hint="Leave such rows out, or let the fit learn from them by `update`.",
             )
 
 

@@ -20,11 +20,10 @@ from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import Piece, Solution
 from plait.infer.state import Kept
 from plait.run.record import Fitted, Posterior, posterior_of, prior_of
-from plait.saying import Argument
 
 Fit = TypeVar("Fit", bound=Fitted)
 
-WHAT = f"{Argument('new')}"
+WHAT = "`new`"
 ITERATIONS = 10  # as fold_in does by default
 
 
@@ -39,7 +38,7 @@ class Guests:
         self.growth, self.fresh = read(fit, new, WHAT)
         refuse_known(self.fresh, self.growth)
         if not any(self.growth.new(axis) for axis in fit.model.axes):
-            raise DataError(f"{Argument('new')} names no new entity.", where=Argument("new"), cure="Leave it out.")
+            raise DataError("`new` names no new entity.", hint="Leave it out.")
         self.blocks = blocks_of(fit, self.growth, self.fresh, WHAT)
         self.solutions, self.seconds = solved(fit, self.growth, self.blocks, iterations, WHAT)
 

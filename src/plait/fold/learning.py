@@ -15,14 +15,13 @@ from plait.data.observing.observed import observe
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.undirected import in_all_ways
 from plait.data.observing.weights import Weights
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation
 from plait.fold.blocks import Block
 from plait.fold.growing import grown_known, weighing_alike
 from plait.fold.reading import Fresh, Growth
 from plait.likelihood import Likelihood
 from plait.model.model import Model
 from plait.run.record import Fitted
-from plait.saying import Place
 from plait.types import AnyArray, Array
 
 
@@ -113,8 +112,8 @@ def refuse_again(likelihood: Likelihood, fresh: Fresh, inside: Links, new: NDArr
     raise DataError(
         f"{fresh.entries.named(entry) or 'the cell'} is a known link already, and under {likelihood} values do not add "
         "up.",
-        where=Place(fresh.relation, rows=(fresh.entries.row(entry),)),
-        cure="Leave known links out, or fit again with the value that it has now.",
+        location=TableLocation(fresh.relation, rows=(fresh.entries.row(entry),)),
+        hint="Leave known links out, or fit again with the value that it has now.",
     )
 
 

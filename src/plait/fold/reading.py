@@ -17,9 +17,8 @@ from plait.data.observing.undirected import mirrored
 from plait.data.reading.arrays import is_array
 from plait.data.reading.relation import Relation, as_relation
 from plait.data.reading.tables import TableSource, column_names, is_table
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, SettingError, TableLocation, quoted, suggestion
 from plait.run.record import Fitted
-from plait.saying import Argument, Place, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def rule_of(fit: Fitted, name: str, what: str) -> Rule:
     if rule is None:
         raise SettingError(
             f"{what}: the run was saved by an earlier version, which did not keep how {name} is observed.",
-            cure="Fit again, and save that.",
+            hint="Fit again, and save that.",
         )
     return rule
 
@@ -85,13 +84,13 @@ def _relations(fit: Fitted, data: Any, what: str) -> dict[str, Relation]:
     if not isinstance(data, Mapping):
         example = fit.model.relations[0]
         raise DataError(
-            f"{what}: wanted rows by relation, got {type(data).__name__}.", cure=f"Give a dict, {{{example!r}: rows}}."
+            f"{what}: wanted rows by relation, got {type(data).__name__}.", hint=f"Give a dict, {{{example!r}: rows}}."
         )
     for name in data:
         if name not in fit.model.relations:
             raise DataError(
                 f"{what}: there are rows for {quoted(name)}, which is no relation of the model.",
-                cure=f"{suggestion(name, fit.model.relations)}Its relations are {', '.join(fit.model.relations)}.",
+                hint=f"{suggestion(name, fit.model.relations)}Its relations are {', '.join(fit.model.relations)}.",
             )
     return {name: _relation(fit, name, given, what) for name, given in data.items()}
 
@@ -113,8 +112,8 @@ def _relation(fit: Fitted, name: str, given: Any, what: str) -> Relation:
     if is_array(relation.data):
         raise DataError(
             "an array does not say which entities are new.",
-            where=Place(name),
-            cure=f"Give a table with the columns {', '.join(fit.model.equation(name).indices)}.",
+            location=TableLocation(name),
+            hint=f"Give a table with the columns {', '.join(fit.model.equation(name).indices)}.",
         )
     return relation
 
@@ -127,8 +126,8 @@ def _framed(name: str, columns: Mapping[str, Any]) -> "pl.DataFrame":
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise DataError(
             f"the dict is no table: {error}.",
-            where=Place(name),
-            cure="Give each index a list of names, all of one length.",
+            location=TableLocation(name),
+            hint="Give each index a list of names, all of one length.",
         ) from None
 
 
@@ -145,10 +144,10 @@ def _check_alike(fit: Fitted, name: str, relation: Relation, rule: Rule) -> None
     for option, (value, default, same) in given.items():
         if value != default and not same:
             raise DataError(
-                f"{Argument(option, of='Relation')} is {value!s}, which is not what holds for the fit's own rows.",
-                where=Place(name),
-                got=str(value),
-                cure="Leave it out: new rows are observed as the others are.",
+                f"`{option}` is {value!s}, which is not what holds for the fit's own rows.",
+                location=TableLocation(name),
+                actual=str(value),
+                hint="Leave it out: new rows are observed as the others are.",
             )
 
 
@@ -161,7 +160,7 @@ def _grown(fit: Fitted, sources: Mapping[str, TableSource]) -> Growth:
         new: list[pl.Series] = []
         for name, source in sources.items():
             for index in (i for i in fit.model.equation(name).indices if fit.model.axis(i) == axis):
-                where = Place(name, source.columns[index])
+                where = TableLocation(name, source.columns[index])
                 columns = [source.labels[index], *([source.entities[index]] if index in source.entities else [])]
                 for column in columns:
                     rows = fit.labels[axis].encode(column, where=where, unknown="mark")
@@ -181,14 +180,14 @@ def _once(names: "pl.Series") -> "pl.Series":
     return names.unique() if len(names) > FEW else pl.Series(list(dict.fromkeys(names.to_list())), dtype=names.dtype)
 
 
-def _cast(new: "pl.Series", labels: Labels, where: Place) -> "pl.Series":
+def _cast(new: "pl.Series", labels: Labels, where: TableLocation) -> "pl.Series":
     """New names in the type of those there are."""
     kept = widened(new).cast(labels.names.dtype, strict=False)
     if kept.null_count():
         raise DataError(
             f"{quoted(new.filter(kept.is_null())[0])} is beyond what axis {labels.axis} holds ({labels.names.dtype}).",
-            where=where,
-            cure="Use other names for new entities.",
+            location=where,
+            hint="Use other names for new entities.",
         )
     return kept.alias("")
 
@@ -223,8 +222,8 @@ def _refuse_unlike(entries: Entries) -> None:
         assert entries.weights is not None
         raise DataError(
             f"the weight is {entries.weights[entry]:g}, and all links beside blocks on disk weigh the same.",
-            where=entries.place(entry, getattr(entries.source, "weight_column", None)),
-            cure="Leave the weight out.",
+            location=entries.place(entry, getattr(entries.source, "weight_column", None)),
+            hint="Leave the weight out.",
         )
 
 

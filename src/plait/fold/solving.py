@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.cells.fibres import Fibres, distinct
 from plait.data.observing.pairs import Pairs
-from plait.errors import FitError, SettingError
+from plait.errors import FitError, SettingError, TableLocation
 from plait.execute import Executor
 from plait.fold.blocks import Block, Pattern, check_exposed
 from plait.fold.haste import Haste
@@ -27,7 +27,6 @@ from plait.infer.start import TINIEST
 from plait.infer.state import State
 from plait.model.model import Equation, Occurrence
 from plait.run.record import Fitted
-from plait.saying import Place
 from plait.types import AnyArray, Array
 
 
@@ -95,14 +94,14 @@ def pieces_of(fit: Fitted, growth: Growth, what: str) -> list[Piece]:
             index = visible[new.index(True)]
             raise SettingError(
                 f"{what}: factor {name} is given, and has no row for {growth.labels[index][growth.old[index]]!r}.",
-                where=Place(index),
-                cure="Fit again with a row for every entity.",
+                location=TableLocation(index),
+                hint="Fit again with a row for every entity.",
             )
         if fit.state.factors[name].layout.pairs is not None and sum(new) > 1:
             raise SettingError(
                 f"{what}: factor {name} remembers pairs, and entities of both sides are new.",
-                where=Place(name),
-                cure=f"Take one side after the other: rows with new {visible[0]} and known {visible[1]} first.",
+                location=TableLocation(name),
+                hint=f"Take one side after the other: rows with new {visible[0]} and known {visible[1]} first.",
             )
         patterns = [()] if not visible else _patterns(new)
         found += [Piece(name, pattern) for pattern in patterns if any(pattern)]
@@ -270,6 +269,6 @@ def naming() -> Iterator[None]:
     except ImpossibleLinkError as error:
         raise FitError(
             "the fit gives rate 0 to a link of a new entity: all that it is linked with has factors of 0.",
-            where=Place(error.relation),
-            cure="Fit by VB, whose factors are never 0, or leave the link out.",
+            location=TableLocation(error.relation),
+            hint="Fit by VB, whose factors are never 0, or leave the link out.",
         ) from None

@@ -39,7 +39,6 @@ from plait.infer.stop import Reason, Stop
 from plait.likelihood import Likelihood
 from plait.model.model import Equation, Model
 from plait.run.record import Fitted, Member, Origin
-from plait.saying import Argument, code
 from plait.types import Array
 
 Fit = TypeVar("Fit", bound=Fitted)
@@ -78,8 +77,7 @@ def _refuse(fit: Fitted) -> None:
     if fit.settings.get("bootstrap") and len(fit.members) > 1:
         raise SettingError(
             f"{WHAT}: the links of the members were reweighed at random, and the weights are not kept.",
-            where=Argument("bootstrap"),
-            cure="Fit again with the new links; new entities can be folded in.",
+            hint="Fit again with the new links; new entities can be folded in.",
         )
     for member in fit.members:
         state = member.state
@@ -88,7 +86,7 @@ def _refuse(fit: Fitted) -> None:
             why = f"{never[0]} was never updated" if never else "it was stopped in the midst of a leap"
             raise SettingError(
                 f"{WHAT}: the fit does not hold the counts of its data, for {why}.",
-                cure=f"Let it go on for a sweep first: {Argument('init', code('fit'))}.",
+                hint="Let it go on for a sweep first: `init=fit`.",
             )
     for name in fit.known:
         rule_of(fit, name, WHAT)

@@ -13,7 +13,7 @@ from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import Forest
 from plait.data.observing.undirected import each_once
 from plait.data.observing.weights import PIECE, Weights
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation
 from plait.execute import Executor
 from plait.infer.nonzeros import Links, Nonzeros
 from plait.infer.packed_links import PackedLinks
@@ -21,7 +21,6 @@ from plait.infer.problem import Method, Problem
 from plait.infer.relation import Part, Uses
 from plait.infer.state import State
 from plait.model import Summand
-from plait.saying import Place
 from plait.types import AnyArray
 
 
@@ -82,6 +81,6 @@ def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Wei
         names = ", ".join(f"{i}={data.labels[i][int(row)]!r}" for i, row in zip(relation.indices, cell))
         raise DataError(
             f"the link at {names} has exposure 0, so it cannot happen ({len(bad):,} such).",
-            where=Place.of(relation.name),
-            cure="Give these cells a positive exposure, for example a small default.",
+            location=TableLocation.of(relation.name),
+            hint="Give these cells a positive exposure, for example a small default.",
         )

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from plait.errors import SettingError
-from plait.saying import Argument
 from plait.types import Array
 
 
@@ -26,11 +25,9 @@ class Gamma:
             try:
                 value = np.asarray(given, np.float64)
             except (TypeError, ValueError):
-                raise SettingError(
-                    where=Argument(word, of="Gamma"), wanted="a number or an array of numbers", got=given
-                ) from None
+                raise SettingError.must_be(word, "a number or an array of numbers", given) from None
             if not (np.isfinite(value).all() and (value > 0).all()):
-                raise SettingError(where=Argument(word, of="Gamma"), wanted="positive and finite", got=given)
+                raise SettingError.must_be(word, "positive and finite", given)
             object.__setattr__(self, word, value)
 
     def __repr__(self) -> str:

@@ -180,7 +180,7 @@ def _record(
     if not math.isfinite(bound):
         raise FitError(
             f"the bound is {bound} after {len(history)} sweeps.",
-            cure=f"Values or weights beyond what {problem.numbers} can hold? Scale them down.",
+            hint=f"Values or weights beyond what {problem.numbers} can hold? Scale them down.",
         )
     compares = history and (sweep != 0 or not history[-1].warm_up)
     size = abs(bound - problem.by_unit) or 1.0

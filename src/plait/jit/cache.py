@@ -141,10 +141,10 @@ def usable_folder(make: bool = False) -> Path | None:
 
 
 @lru_cache
-def _warn(folder: Path, why: str, cure: str) -> None:
+def _warn(folder: Path, why: str, hint: str) -> None:
     """Warn once that a folder is not used."""
     what = f"{why}, and its files are executed. So it is not used, and every process compiles its kernels again."
-    warn_of([Trap(CacheFolderWarning, f"cache folder {folder}", what, cure)])
+    warn_of([Trap(CacheFolderWarning, f"cache folder {folder}", what, hint)])
 
 
 def _write(path: Path, data: bytes) -> None:

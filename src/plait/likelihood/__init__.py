@@ -9,7 +9,6 @@ from plait.likelihood.bernoulli import Bernoulli
 from plait.likelihood.likelihood import KNOWN, Entry, Likelihood, Names, State, Sums
 from plait.likelihood.negbin import Negbin
 from plait.likelihood.poisson import Poisson
-from plait.saying import Argument, code
 
 __all__ = [
     "Amounts",
@@ -38,8 +37,8 @@ def as_likelihood(given: Any) -> Likelihood:
         return from_words(given)
     if isinstance(given, type) and issubclass(given, Likelihood):
         raise SettingError(
-            f"{Argument('likelihood', code(given.__name__))} is a class.",
-            cure=f"Give an object: {given.__name__}(…).",
+            f"`likelihood={given.__name__}` is a class.",
+            hint=f"Give an object: {given.__name__}(…).",
         )
     return from_words({"name": given})
 
@@ -49,10 +48,9 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
     name = words["name"]
     if not isinstance(name, str) or name not in KNOWN:
         raise SettingError(
-            f"{Argument('likelihood')} {name!r} is not known.",
-            where=Argument("likelihood"),
-            got=name,
-            cure=(
+            f"`likelihood` {name!r} is not known.",
+            actual=name,
+            hint=(
                 f"{suggestion(name, KNOWN)}There are {', '.join(OWN)}; one of your own is known once the "
                 "module with its class is imported."
             ),
@@ -62,8 +60,8 @@ def from_words(words: Mapping[str, Any]) -> Likelihood:
         return KNOWN[name](**given)
     except TypeError:
         raise SettingError(
-            f"{Argument('likelihood')} {name!r} cannot be made from {given or 'its name alone'}.",
-            cure=f"Give an object: {KNOWN[name].__name__}(…).",
+            f"`likelihood` {name!r} cannot be made from {given or 'its name alone'}.",
+            hint=f"Give an object: {KNOWN[name].__name__}(…).",
         ) from None
 
 

@@ -21,7 +21,6 @@ from plait.errors import SettingError
 from plait.jit import inlined, item, log1
 from plait.likelihood import series
 from plait.likelihood.likelihood import Likelihood, State, Sums
-from plait.saying import Argument
 from plait.types import Array, Floats
 
 SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -49,7 +48,7 @@ class Amounts(Likelihood):
 
     name = "amounts"
     wanted = "Amounts are finite numbers, 0 or more"
-    cure = f"Leave such rows out, or put the cells into {Argument('missing', of='Relation'):=}."
+    hint = "Leave such rows out, or put the cells into `missing`."
     whole = False
     takes_logs = False
 
@@ -57,9 +56,8 @@ class Amounts(Likelihood):
         self.shape = shape
         if shape is not None and not LEAST <= shape <= MOST:
             raise SettingError(
-                f"{Argument('shape')} is a number from {LEAST:g} to {MOST:g}, got {shape!r}.",
-                where=Argument("shape", of="Amounts"),
-                cure="Leave it out to have it chosen by the bound.",
+                f"`shape` is a number from {LEAST:g} to {MOST:g}, got {shape!r}.",
+                hint="Leave it out to have it chosen by the bound.",
             )
 
     def settings(self) -> dict[str, float]:

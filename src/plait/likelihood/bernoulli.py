@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from plait.jit import bernoulli_link
 from plait.likelihood.likelihood import Entry, Likelihood, Names, State
-from plait.saying import Argument
 from plait.types import Array, Floats
 
 LOW = -37.0  # log λ below which 1 − e^−λ is λ
@@ -20,7 +19,7 @@ class Bernoulli(Likelihood):
 
     name = "bernoulli"
     wanted = "Links are 0 or 1"
-    cure = f"Use {Argument('likelihood', 'poisson')} for counts."
+    hint = 'Use `likelihood="poisson"` for counts.'
     beside = False
     packs = False
     binary = True

@@ -37,7 +37,7 @@ and Aeppli's distribution):
     class Geometric(Likelihood):
         name = "geometric"
         wanted = "Bursts add up to whole numbers"
-        cure = "Round them."
+        hint = "Round them."
         link = geometric_link
 
         def __init__(self, g):
@@ -116,7 +116,7 @@ class Entry(NamedTuple):
 class Likelihood:
     """How a relation's values are made of Poisson counts. See the top of this file for how to write one.
 
-    name: the word for it. wanted, cure: sentences for values that are not allowed. true_scale: whether the size of λ
+    name: the word for it. wanted, hint: sentences for values that are not allowed. true_scale: whether the size of λ
     matters, or only proportions. beside: whether kernels read x beside M (else M·x, or M, is all they need).
     packs: whether kernels read the packed state. takes_logs: whether the third number of `link` is ever not 1. binary:
     whether a value says no more than n ≥ 1. plain: whether it is n itself. whole: whether values are whole numbers.
@@ -125,7 +125,7 @@ class Likelihood:
 
     name: ClassVar[str]
     wanted: ClassVar[str]
-    cure: ClassVar[str]
+    hint: ClassVar[str]
     link: ClassVar[Callable[..., tuple[float, float, float]]]
     true_scale: ClassVar[bool] = True
     beside: ClassVar[bool] = True
@@ -327,12 +327,12 @@ def _enter(cls: type[Likelihood]) -> None:
     if other is not None and other.__module__.startswith("plait.") and cls.__module__ != other.__module__:
         raise SettingError(
             f"likelihood {cls.name!r} of {cls.__module__}: the name is that of one of Plait's own.",
-            cure="Take another name.",
+            hint="Take another name.",
         )
     if not cls.name.isidentifier():
         raise SettingError(
             f"likelihood {cls.name!r}: a name is one word of letters, digits and _.",
-            cure="Take another name.",
+            hint="Take another name.",
         )
     KNOWN[cls.name] = cls
 

@@ -20,7 +20,6 @@ from plait.errors import SettingError
 from plait.jit import inlined, item, outlined, rate_of
 from plait.likelihood.likelihood import Likelihood, State, Sums
 from plait.likelihood.poisson import log_factorials
-from plait.saying import Argument, Call
 from plait.types import Array, Floats
 
 FEW = 16  # values up to this are summed one by one
@@ -39,30 +38,26 @@ class Negbin(Likelihood):
 
     name = "negbin"
     wanted = "Counts are whole numbers, 0 or more"
-    cure = (
-        f"Use {Argument('likelihood', 'amounts')} for what is not counted, or {Argument('likelihood', 'poisson')}, "
-        "which takes any number."
-    )
+    hint = 'Use `likelihood="amounts"` for what is not counted, or `likelihood="poisson"`, which takes any number.'
 
     def __init__(self, p: float | None = None, mean_burst: float | None = None) -> None:
         self.p, self.mean_burst = p, mean_burst
         if p is not None and mean_burst is not None:
             raise SettingError(
                 "p and mean_burst are two ways to say the same.",
-                where=Call("Negbin"),
-                cure="Give one of them, or neither.",
+                location="Negbin",
+                hint="Give one of them, or neither.",
             )
         if p is not None and not 0.0 <= p < 1.0:
             raise SettingError(
-                f"{Argument('p')} is a probability below 1, got {p!r}.",
-                where=Argument("p", of="Negbin"),
-                cure="Leave it out to have it learnt.",
+                f"`p` is a probability below 1, got {p!r}.",
+                hint="Leave it out to have it learnt.",
             )
         if mean_burst is not None and not 1.0 <= mean_burst < math.inf:
             raise SettingError(
                 f"a burst has 1 or more, so mean_burst ≥ 1; got {mean_burst!r}.",
-                where=Call("Negbin"),
-                cure="Leave it out to have it learnt.",
+                location="Negbin",
+                hint="Leave it out to have it learnt.",
             )
 
     def settings(self) -> dict[str, float]:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaincc, gammaln, xlogy
 
 from plait.likelihood.likelihood import COLUMNS, Entry, Likelihood, Names, State
-from plait.saying import Argument
 from plait.types import Array, Floats
 
 LARGE = 1000.0  # a value from which on a few cells may outweigh all others
@@ -29,7 +28,7 @@ class Poisson(Likelihood):
 
     name = "poisson"
     wanted = "Counts are finite numbers, 0 or more"
-    cure = f"Leave such rows out, or put the cells into {Argument('missing', of='Relation'):=}."
+    hint = "Leave such rows out, or put the cells into `missing`."
     true_scale = False
     beside = False
     packs = False

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator
 
 from plait.errors import ForgottenFactorWarning, LoneLatentWarning
 from plait.model.model import Equation, Model, Occurrence, Summand
-from plait.saying import Argument
 from plait.warn import Trap
 
 
@@ -35,7 +34,7 @@ def _free_pairs(equation: Equation, one: Occurrence) -> Trap:
         equation.relation,
         f"{one} has visible indices only and multiplies unknown factors, but is not given: every pair of a link has "
         "a number of its own, which explains it without them.",
-        f"Give it if it is known: {Argument('fixed', {one.factor: '…'})}. To remember pairs, put it in a term of its "
+        f"Give it if it is known: `fixed={{{one.factor!r}: …}}`. To remember pairs, put it in a term of its "
         f"own: … + {one}; or give it a latent index: {one.factor}[{', '.join(one.indices)}, z].",
     )
 

@@ -175,8 +175,8 @@ class Model:
 
     def __init__(self, text: str):
         if not isinstance(text, str):
-            cure = 'Write one equation a line: Model("X[i, j] = A[i, r] B[j, r]").'
-            raise ModelError(f"a model is a text (str), not {type(text).__name__}.", cure=cure)
+            hint = 'Write one equation a line: Model("X[i, j] = A[i, r] B[j, r]").'
+            raise ModelError(f"a model is a text (str), not {type(text).__name__}.", hint=hint)
         statements = parse(text)
         axes = _check(statements)
         equations = tuple(_equation(statement) for statement in statements if isinstance(statement, EquationStatement))
@@ -313,7 +313,7 @@ def _no_such(kind: str, name: object, known: Sequence[str]) -> ModelError:
     """The error for a name that the model does not have."""
     return ModelError(
         f"the model has no {kind} {name}.",
-        cure=f"{suggestion(name, known, quote=False)}It has {', '.join(known) or 'none'}.",
+        hint=f"{suggestion(name, known, quote=False)}It has {', '.join(known) or 'none'}.",
     )
 
 
@@ -346,7 +346,7 @@ def _check(statements: Sequence[Statement]) -> dict[str, str]:
     if not equations:
         raise ModelError(
             "the model has no equation.",
-            cure="Write at least one, such as X[i, j] = A[i, r] B[j, r].",
+            hint="Write at least one, such as X[i, j] = A[i, r] B[j, r].",
         )
     _check_spelling(statements)
     _check_names(equations)
@@ -393,8 +393,8 @@ def _check_names(equations: Sequence[EquationStatement]) -> None:
     for equation in equations:
         for bracket in equation.right:
             if bracket.name.text in relations:
-                cure = "A relation is data, a factor is unknown; rename one of the two."
-                raise mistake(f"{bracket.name.text} is both a relation and a factor.", bracket.name.span, cure)
+                hint = "A relation is data, a factor is unknown; rename one of the two."
+                raise mistake(f"{bracket.name.text} is both a relation and a factor.", bracket.name.span, hint)
 
 
 def _check_equation(equation: EquationStatement) -> None:
@@ -405,19 +405,19 @@ def _check_equation(equation: EquationStatement) -> None:
     used = _texts(chain.from_iterable(bracket.indices for bracket in equation.right))
     for index in equation.left.indices:
         if index.text not in used:
-            cure = f"{suggestion(index.text, used, quote=False)}Add it to a factor, or remove it from {relation}."
-            raise mistake(f"index {index.text} of {relation} is in no factor.", index.span, cure)
+            hint = f"{suggestion(index.text, used, quote=False)}Add it to a factor, or remove it from {relation}."
+            raise mistake(f"index {index.text} of {relation} is in no factor.", index.span, hint)
     seen: set[tuple[Occurrence, ...]] = set()
     for term in equation.terms:
         for bracket in term:
             _check_uses(equation, term, bracket)
         alike = tuple(sorted(map(_occurrence, term), key=str))
         if alike in seen:
-            cure = (
+            hint = (
                 "Twice a term is a scale, and the factors have one already; remove it, or give it factors of its own."
             )
             what = f"the term {' '.join(map(str, map(_occurrence, term)))} is twice in the equation of {relation}."
-            raise mistake(what, term[-1].span if term[0].span.start > term[-1].span.start else _whole(term), cure)
+            raise mistake(what, term[-1].span if term[0].span.start > term[-1].span.start else _whole(term), hint)
         seen.add(alike)
 
 
@@ -433,16 +433,16 @@ def _check_uses(equation: EquationStatement, term: Sequence[Bracket], bracket: B
     if len(uses) == 1 or bracket is not uses[-1]:
         return
     if len(uses) > 2:
-        cure = "It may stand twice, with two indices of one axis; rename one, or write a second factor."
-        raise mistake(f"factor {name} is {len(uses)} times in a term of {relation}.", bracket.span, cure)
+        hint = "It may stand twice, with two indices of one axis; rename one, or write a second factor."
+        raise mistake(f"factor {name} is {len(uses)} times in a term of {relation}.", bracket.span, hint)
     visible = _texts(equation.left.indices)
     first, second = (_texts(use.indices) for use in uses)
     apart = [(i, j) for i, j in zip(first, second) if i != j and (i in visible or j in visible)]
     if len(first) == len(second) and len(apart) != 1:
         # With the same row in both places the equation would not be linear in it, and the updates rest on that.
-        cure = f"Twice, it takes two rows: one visible index differs, as in {name}[i, …] {name}[j, …] with j: i."
+        hint = f"Twice, it takes two rows: one visible index differs, as in {name}[i, …] {name}[j, …] with j: i."
         many = "more than one visible index" if apart else "no visible index"
-        raise mistake(f"factor {name} is twice in a term of {relation}, with {many} different.", bracket.span, cure)
+        raise mistake(f"factor {name} is twice in a term of {relation}, with {many} different.", bracket.span, hint)
 
 
 def _check_bracket(bracket: Bracket) -> None:
@@ -450,11 +450,11 @@ def _check_bracket(bracket: Bracket) -> None:
     seen: set[str] = set()
     for index in bracket.indices:
         if index.text in RESERVED:
-            cure = "Tables have a column of that name; rename the index."
-            raise mistake(f"{index.text} is reserved and cannot be an index.", index.span, cure)
+            hint = "Tables have a column of that name; rename the index."
+            raise mistake(f"{index.text} is reserved and cannot be an index.", index.span, hint)
         if index.text in seen:
-            cure = "The two sides need names of their own; if they have the same entities, declare it: other: axis."
-            raise mistake(f"index {index.text} is twice in the bracket of {bracket.name.text}.", index.span, cure)
+            hint = "The two sides need names of their own; if they have the same entities, declare it: other: axis."
+            raise mistake(f"index {index.text} is twice in the bracket of {bracket.name.text}.", index.span, hint)
         seen.add(index.text)
 
 
@@ -471,8 +471,8 @@ def _check_roles(equations: Sequence[EquationStatement]) -> dict[str, bool]:
                 role, other = ("visible", "latent") if here else ("latent", "visible")
                 what = f"index {index.text} is {other} in {there} but {role} in {relation}."
                 latent = there if here else relation
-                cure = f"Rename it in one of the two, or add it to the bracket of {latent}."
-                raise mistake(what, index.span, cure)
+                hint = f"Rename it in one of the two, or add it to the bracket of {latent}."
+                raise mistake(what, index.span, hint)
     return visible
 
 
@@ -485,8 +485,8 @@ def _check_declarations(declarations: Sequence[Declaration], visible: Mapping[st
         axis, other = declaration.axis.text, declaration.other.text
         if step.get(axis, other) != other:
             what = f"{axis} is declared twice, to be {step[axis]} and {other}."
-            cure = f"Keep one; if {step[axis]} and {other} have the same entities too, declare {step[axis]}: {other}."
-            raise mistake(what, declaration.span, cure)
+            hint = f"Keep one; if {step[axis]} and {other} have the same entities too, declare {step[axis]}: {other}."
+            raise mistake(what, declaration.span, hint)
         if _end(step, other) == axis:
             what = f"{axis} is declared to be {'itself' if axis == other else f'{other}, which is already {axis}'}."
             raise mistake(what, declaration.span, "Remove this declaration.")
@@ -503,11 +503,11 @@ def _end(step: Mapping[str, str], axis: str) -> str:
 def _check_axis(token: Token, visible: Mapping[str, bool]) -> None:
     """A declared name is a visible index."""
     if token.text not in visible:
-        cure = f"{suggestion(token.text, visible, quote=False)}A declaration names indices of relations."
-        raise mistake(f"{token.text} is an index of no equation.", token.span, cure)
+        hint = f"{suggestion(token.text, visible, quote=False)}A declaration names indices of relations."
+        raise mistake(f"{token.text} is an index of no equation.", token.span, hint)
     if not visible[token.text]:
-        cure = "Only indices of relations have entities to share; remove the declaration."
-        raise mistake(f"{token.text} is a latent index.", token.span, cure)
+        hint = "Only indices of relations have entities to share; remove the declaration."
+        raise mistake(f"{token.text} is a latent index.", token.span, hint)
 
 
 def _check_shapes(equations: Sequence[EquationStatement], axes: Mapping[str, str], visible: Mapping[str, bool]) -> None:

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from plait.errors import ModelError
-from plait.saying import Excerpt
+from plait.errors import Location, ModelError
 
 MARKS = frozenset("[],=*:;+()")
 MOST_TERMS = 100  # of an equation, parentheses multiplied out
@@ -33,7 +32,7 @@ MAX_DEPTH = 50  # parentheses inside one another: 150 frames of Python's 1,000
 ONE_LINE = "An equation is one line: relation[index, …] = Factor[index, …] Factor[index, …] + …"
 BRACKET = "Indices are names with commas between them, in one bracket: A[i, r]."
 
-# A mark where neither a factor nor the end of the equation can be: what is wrong, and the cure.
+# A mark where neither a factor nor the end of the equation can be: what is wrong, and the hint.
 STRAY = {
     "=": ("the equation has a second =.", "Write one equation a line."),
     ",": ("there is a comma outside brackets.", "Factors stand side by side: A[i, r] B[j, r]."),
@@ -66,7 +65,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Span(Excerpt):
+class Span(Location):
     """A piece of a line: characters start…stop−1."""
 
     line: Line
@@ -82,7 +81,7 @@ class Span(Excerpt):
         """From the start of this span to the end of the other, on the same line."""
         return Span(self.line, self.start, other.stop)
 
-    def drawn(self) -> str:
+    def excerpt(self) -> str:
         """The line, with carets under the piece."""
         prefix = "  " if self.line.number is None else f"  line {self.line.number}: "
         start, stop = (_width(_shown(self.line.text[:at])) for at in (self.start, self.stop))
@@ -152,9 +151,9 @@ def parse(text: str) -> tuple[Statement, ...]:
     return tuple(_Reader(tokens).statement() for line in _lines(text) for tokens in _split(_tokens(line)))
 
 
-def mistake(what: str, span: Span, cure: str) -> ModelError:
-    """An error that says what is wrong, shows where with a caret under the line, and names a cure."""
-    return ModelError(what, where=span, cure=cure)
+def mistake(what: str, span: Span, hint: str) -> ModelError:
+    """An error that says what is wrong, shows where with a caret under the line, and names a hint."""
+    return ModelError(what, location=span, hint=hint)
 
 
 def _shown(text: str) -> str:
@@ -202,12 +201,12 @@ def _in_name(char: str) -> bool:
 def _unknown(line: Line, at: int) -> ModelError:
     """The error for a character that is in no token, or a word that begins with a digit."""
     if number := re.compile(r"\d[\w.]*").match(line.text, at):
-        cure = "Names begin with a letter or _; a constant is a factor without indices, such as c[]."
-        return mistake(f"{number[0]} begins with a digit.", Span(line, at, number.end()), cure)
+        hint = "Names begin with a letter or _; a constant is a factor without indices, such as c[]."
+        return mistake(f"{number[0]} begins with a digit.", Span(line, at, number.end()), hint)
     char = line.text[at]
     printed = f"'{char}'" if char.isprintable() and _width(char) else f"U+{ord(char):04X}"
-    cure = next((cure for chars, cure in HINTS if char in chars), LANGUAGE)
-    return mistake(f"unexpected character {printed}.", Span(line, at, at + 1), cure)
+    hint = next((hint for chars, hint in HINTS if char in chars), LANGUAGE)
+    return mistake(f"unexpected character {printed}.", Span(line, at, at + 1), hint)
 
 
 def _split(tokens: Iterator[Token]) -> Iterator[list[Token]]:
@@ -292,8 +291,8 @@ class _Reader:
             elif not (self.next.is_name or self.next.text == "("):
                 break
         if math.prod(map(len, parts)) > MOST_TERMS:
-            cure = f"An equation has {MOST_TERMS} terms at most; a latent index makes sums of any length."
-            raise mistake(f"this product has {math.prod(map(len, parts)):,} terms.", before.span, cure)
+            hint = f"An equation has {MOST_TERMS} terms at most; a latent index makes sums of any length."
+            raise mistake(f"this product has {math.prod(map(len, parts)):,} terms.", before.span, hint)
         return tuple(tuple(bracket for piece in pieces for bracket in piece) for pieces in product(*parts))
 
     def part(self, before: Token) -> tuple[Product, ...]:
@@ -327,8 +326,8 @@ class _Reader:
         name = self.next
         self.at += 1
         if not self.take("["):
-            cure = f"Write its indices, as in {name.text}[{example}], or {name.text}[] if it is {scalar}."
-            raise mistake(f"{kind} {name.text} has no brackets.", name.span, cure)
+            hint = f"Write its indices, as in {name.text}[{example}], or {name.text}[] if it is {scalar}."
+            raise mistake(f"{kind} {name.text} has no brackets.", name.span, hint)
         indices: list[Token] = []
         close = self.take("]")
         while close is None:
@@ -343,8 +342,8 @@ class _Reader:
 
     def stray(self) -> ModelError:
         """The error for a mark that cannot be where it is."""
-        what, cure = STRAY[self.next.text]
-        return mistake(what, self.next.span, cure)
+        what, hint = STRAY[self.next.text]
+        return mistake(what, self.next.span, hint)
 
     def no_index(self, name: Token) -> ModelError:
         """The error for something else where an index of ``name`` must be."""

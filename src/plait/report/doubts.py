@@ -7,7 +7,6 @@ import numpy as np
 from plait.chart.components import LEFTOVER
 from plait.data.cells.fibres import FoundElsewhere
 from plait.data.traps.doubts import name_traps
-from plait.errors import PlaitWarning
 from plait.fitting.traps import bound_traps
 from plait.infer.stop import Reason
 from plait.report.subject import Subject
@@ -32,11 +31,7 @@ def _unfinished(subject: Subject) -> Iterator[str]:
 
 def _traps(subject: Subject) -> list[str]:
     found = as_warnings([*_below_popularity(subject.fit), *_strangers(subject.fit)])
-    return [_said(warning, subject) for warning in found]
-
-
-def _said(warning: PlaitWarning, subject: Subject) -> str:
-    return str(warning.spoken(subject.words))
+    return [str(warning) for warning in found]
 
 
 def _below_popularity(fit: Fitted) -> Iterator[Trap]:

@@ -5,7 +5,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from plait.errors import PlaitError, SettingError, StoreError
+from plait.errors import FileLocation, PlaitError, SettingError, StoreError
 from plait.evaluation.evaluating import evaluate
 from plait.evaluation.evaluation import Metrics
 from plait.evaluation.twins import LeakWarning
@@ -13,7 +13,6 @@ from plait.machine import path_fault, replacing
 from plait.report.subject import Subject
 from plait.report.whole import describe_whole
 from plait.result import Fit
-from plait.saying import Argument, FilePlace
 from plait.show.page.writing import write_page
 from plait.show.svg import NEEDED
 from plait.version import __version__
@@ -39,7 +38,7 @@ def check_needed() -> None:
         import vl_convert  # noqa: F401
     except ImportError as error:
         raise PlaitError(
-            f"a report needs {error.name}, which is not installed.", cure=f"Install it: {NEEDED}."
+            f"a report needs {error.name}, which is not installed.", hint=f"Install it: {NEEDED}."
         ) from None
 
 
@@ -48,17 +47,17 @@ def check_place(path: str | PathLike[str], replace: bool) -> None:
     place = Path(path)
     if fault := path_fault(place):
         raise StoreError(
-            f"there can be no such file: {fault}.", where=FilePlace(fspath(path)), cure="Name another one."
+            f"there can be no such file: {fault}.", location=FileLocation(fspath(path)), hint="Name another one."
         )
     if place.is_dir():
         raise StoreError(
-            "this is a folder.", where=FilePlace(fspath(path)), cure="Name a file, report.html for example."
+            "this is a folder.", location=FileLocation(fspath(path)), hint="Name a file, report.html for example."
         )
     if place.exists() and not replace:
         raise StoreError(
             "this file is there already.",
-            where=FilePlace(fspath(path)),
-            cure=f"Name another one, or say {Argument('replace', True)}.",
+            location=FileLocation(fspath(path)),
+            hint="Name another one, or say `replace=True`.",
         )
 
 
@@ -68,14 +67,14 @@ def tested_relation(fit: Fit, relation: str | None, *, given: bool) -> str | Non
     if not given:
         if relation is not None:
             raise SettingError(
-                f"{Argument('relation', relation)} says what a test is of, but there is none.",
-                cure=f"Give {Argument('test')} too, or leave it out.",
+                f"`relation={relation!r}` says what a test is of, but there is none.",
+                hint="Give `test` too, or leave it out.",
             )
         return None
     if relation is None and len(relations) > 1:
         raise SettingError(
             f"of which relation is the test? There are {', '.join(relations)}.",
-            cure=f"Say {Argument('relation', relations[0])}.",
+            hint=f"Say `relation={relations[0]!r}`.",
         )
     return fit.model.equation(relation or relations[0]).relation
 
@@ -105,6 +104,6 @@ def write_report(subject: Subject, path: str | PathLike[str], *, interactive: bo
     except OSError as error:
         raise StoreError(
             f"the report cannot be written: {error.strerror or error}.",
-            where=FilePlace(fspath(path)),
-            cure="Name another place.",
+            location=FileLocation(fspath(path)),
+            hint="Name another place.",
         ) from error

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plait.result import Fit
-from plait.saying import PYTHON, Dialect
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,8 +18,7 @@ class Subject:
     """A fit, and what else is known of it.
 
     run: where it is saved, as the user wrote it; header: the manifest there; both empty where it was not saved.
-    metrics: of a test; test: what its file is called; leaks: what was warned of when it was measured. words: how
-    warnings name options.
+    metrics: of a test; test: what its file is called; leaks: what was warned of when it was measured.
     """
 
     fit: Fit
@@ -29,7 +27,6 @@ class Subject:
     metrics: "Metrics | None" = None
     test: str = ""
     leaks: tuple[str, ...] = ()
-    words: Dialect = PYTHON
 
     @property
     def config(self) -> Mapping[str, Any] | None:

@@ -8,13 +8,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from plait.errors import SettingError, StoreError
+from plait.errors import FileLocation, SettingError, StoreError
 from plait.infer.stop import Stop
 from plait.machine import path_fault
 from plait.run.folder import holds_run, manifest
 from plait.run.record import Member, Origin
 from plait.run.save import save
-from plait.saying import Argument, FilePlace, code
 
 
 @dataclass(frozen=True)
@@ -37,20 +36,12 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not isinstance(self.folder, (str, PathLike)):
-            raise SettingError(where=Argument("folder", of="Checkpoint"), wanted="a path", got=self.folder)
+            raise SettingError.must_be("folder", "a path", self.folder)
         whole = self.sweeps is None or (isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool))
         if not whole or (self.sweeps is not None and self.sweeps < 1):
-            raise SettingError(
-                where=Argument("sweeps", of="Checkpoint"),
-                wanted="a whole number, 1 or more, or None",
-                got=self.sweeps,
-            )
+            raise SettingError.must_be("sweeps", "a whole number, 1 or more, or None", self.sweeps)
         if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds >= 0):
-            raise SettingError(
-                where=Argument("seconds", of="Checkpoint"),
-                wanted="a number, 0 or more, or None",
-                got=self.seconds,
-            )
+            raise SettingError.must_be("seconds", "a number, 0 or more, or None", self.seconds)
 
 
 def as_checkpoint(given: Any) -> Checkpoint | None:
@@ -59,7 +50,7 @@ def as_checkpoint(given: Any) -> Checkpoint | None:
         return given
     if isinstance(given, (str, PathLike)):
         return Checkpoint(given)
-    raise SettingError(where=Argument("checkpoint"), wanted="a folder or a plait.Checkpoint", got=given)
+    raise SettingError.must_be("checkpoint", "a folder or a plait.Checkpoint", given)
 
 
 class Saver:
@@ -70,8 +61,8 @@ class Saver:
         if fault := path_fault(checkpoint.folder):
             raise StoreError(
                 f"there can be no such folder: {fault}.",
-                where=FilePlace(fspath(checkpoint.folder)),
-                cure="Name another folder.",
+                location=FileLocation(fspath(checkpoint.folder)),
+                hint="Name another folder.",
             )
         own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
         if not own and not checkpoint.overwrite and holds_run(checkpoint.folder):
@@ -79,10 +70,10 @@ class Saver:
             kind = "file" if Path(folder).is_file() else "folder"
             raise StoreError(
                 f"this {kind} holds a run already.",
-                where=FilePlace(folder),
-                cure=(
-                    f"Go on with it by {Argument('init', folder)}, name another {kind}, or say "
-                    f"{Argument('checkpoint', code(f'plait.Checkpoint({folder!r}, overwrite=True)'))}."
+                location=FileLocation(folder),
+                hint=(
+                    f"Go on with it by `init={folder!r}`, name another {kind}, or say "
+                    f"`checkpoint={f'plait.Checkpoint({folder!r}, overwrite=True)'}`."
                 ),
             )
         # A run that Python goes on with keeps what the command line wrote beside it.

@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plait.errors import PlaitError, StoreError
+from plait.errors import FileLocation, PlaitError, StoreError
 from plait.machine import path_fault, replacing
 from plait.manifests import check, damaged, dumps, inside, loads, read_bytes
 from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
 from plait.run.schema import schema_of
-from plait.saying import FilePlace
 
 MANIFEST = "manifest.json"
 # 2: fingerprints made in another way, arrays may be floats; 3: several members; 4: a stop has a reason;
@@ -128,11 +127,11 @@ def _naming_refusals(place: Path) -> Iterator[None]:
     except BaseException as error:
         if (reason := _refusal(error)) is None:
             raise
-        cure = "Make room, or save into" if reason.errno == errno.ENOSPC else "Save into"
+        hint = "Make room, or save into" if reason.errno == errno.ENOSPC else "Save into"
         raise StoreError(
             f"the run cannot be saved: {reason.strerror or reason}.",
-            where=FilePlace(place),
-            cure=f"{cure} another folder; what was there is as it was.",
+            location=FileLocation(place),
+            hint=f"{hint} another folder; what was there is as it was.",
         ) from reason
 
 
@@ -152,16 +151,16 @@ def _earlier(place: Path) -> dict[str, Any]:
     if not place.is_dir() and not holds_run(place):
         raise StoreError(
             f"a run is a folder or an archive of one ({ENDING}), but this is a file.",
-            where=FilePlace(place),
-            cure=NOT_OURS,
+            location=FileLocation(place),
+            hint=NOT_OURS,
         )
     if not holds_run(place):
         strange = [path.name for path in place.iterdir() if not OURS.fullmatch(path.name)]
         if strange:
             raise StoreError(
                 f"this folder holds other things, such as {strange[0]!r}.",
-                where=FilePlace(place),
-                cure=NOT_OURS,
+                location=FileLocation(place),
+                hint=NOT_OURS,
             )
         return {}
     return dict(manifest(place)["files"])
@@ -171,8 +170,8 @@ def _check_path(place: Path) -> None:
     if fault := path_fault(place):
         raise StoreError(
             f"there can be no such folder: {fault}.",
-            where=FilePlace(place),
-            cure="Name another folder.",
+            location=FileLocation(place),
+            hint="Name another folder.",
         )
 
 
@@ -246,20 +245,20 @@ def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = place / MANIFEST
     if not holds_run(place):
         what = "there is no such folder" if not place.exists() else f"this is no run of Plait: it has no {MANIFEST}"
-        raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
+        raise StoreError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
     try:
         content = unpack(place, MANIFEST) if place.is_file() else read_bytes(path, AGAIN)
     except DamagedError as error:
         raise damaged(path, str(error), AGAIN) from None
     found = loads(content or b"", path, checksum_since=CHECKSUM_SINCE, hint=AGAIN)
     if found.get("format") != FORMAT:
-        raise StoreError("this is not the manifest of a run of Plait.", where=FilePlace(path), cure=NOT_OURS)
+        raise StoreError("this is not the manifest of a run of Plait.", location=FileLocation(path), hint=NOT_OURS)
     version = found.get("version")
     if isinstance(version, int) and version > VERSION:
         raise StoreError(
             f"the run has format version {version}, but this Plait knows versions up to {VERSION}.",
-            where=FilePlace(place),
-            cure=f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')}).",
+            location=FileLocation(place),
+            hint=f"Upgrade Plait (the run was saved by {found.get('plait', 'a newer one')}).",
         )
     check(found, schema_of(found), path, hint=AGAIN)
     return found
@@ -284,8 +283,8 @@ class Content(NamedTuple):
             words = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise StoreError(
                 f"this file of the run is damaged: {words.removeprefix('ValueError: ').rstrip('.')}.",
-                where=FilePlace(self.path),
-                cure=AGAIN,
+                location=FileLocation(self.path),
+                hint=AGAIN,
             ) from error
 
 
@@ -295,24 +294,24 @@ def intact(path: str | os.PathLike[str], header: Mapping[str, Any], name: str) -
     if entry is None:
         raise StoreError(
             f"the manifest is damaged: it names no {name}.",
-            where=FilePlace(place / MANIFEST),
-            cure=AGAIN,
+            location=FileLocation(place / MANIFEST),
+            hint=AGAIN,
         )
     file = place / entry["file"]
-    cure = "Fetch a copy of the folder, or fit again." if place.is_dir() else AGAIN
+    hint = "Fetch a copy of the folder, or fit again." if place.is_dir() else AGAIN
     try:
-        content = inside(place, file.name, hint=cure) if place.is_dir() else unpack(place, file.name)
+        content = inside(place, file.name, hint=hint) if place.is_dir() else unpack(place, file.name)
     except DamagedError:
-        raise StoreError("this file of the run is damaged.", where=FilePlace(file), cure=cure) from None
+        raise StoreError("this file of the run is damaged.", location=FileLocation(file), hint=hint) from None
     if content is None or (isinstance(content, Path) and not content.is_file()):
-        raise StoreError("this file of the run is missing.", where=FilePlace(file), cure=cure)
+        raise StoreError("this file of the run is missing.", location=FileLocation(file), hint=hint)
     try:
         size = content.stat().st_size if isinstance(content, Path) else len(content)
         whole = size == entry["bytes"] and _checksum(content) == entry["sha256"]
     except OSError as error:
         raise StoreError(
-            f"this file of the run cannot be read: {error.strerror}.", where=FilePlace(file), cure=cure
+            f"this file of the run cannot be read: {error.strerror}.", location=FileLocation(file), hint=hint
         ) from error
     if not whole:
-        raise StoreError("this file of the run is damaged.", where=FilePlace(file), cure=cure)
+        raise StoreError("this file of the run is damaged.", location=FileLocation(file), hint=hint)
     return Content(content, file)

@@ -27,7 +27,7 @@ from plait.data.observing.closed import Closed
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.undirected import canonical, groups_of
 from plait.data.observing.weights import Weights
-from plait.errors import SettingError, StoreError
+from plait.errors import FileLocation, SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.prior import Prior
 from plait.infer.state import Kept, Record, State, Trail
@@ -50,7 +50,6 @@ from plait.run.checks import (
 from plait.run.folder import MANIFEST, Content, intact, manifest
 from plait.run.observed import restored, rule_of, weight_terms
 from plait.run.record import Member, Origin
-from plait.saying import FilePlace
 
 Arrays = Mapping[str, NDArray[Any]]
 MAX_READS = 100  # of a run that is saved again and again meanwhile
@@ -69,8 +68,8 @@ def load(path: str | PathLike[str]) -> tuple[Origin, list[Member], Stop | None]:
                 raise
     raise StoreError(
         f"the run was saved {MAX_READS} times while it was read.",
-        where=FilePlace(Path(path)),
-        cure="Copy the folder while nothing is saved there, and load the copy.",
+        location=FileLocation(Path(path)),
+        hint="Copy the folder while nothing is saved there, and load the copy.",
     )
 
 
@@ -135,7 +134,7 @@ def _likelihood(words: Any, place: Path) -> Likelihood:
     try:
         return as_likelihood(words)
     except SettingError as error:
-        raise StoreError(error.said_what, where=FilePlace(place), cure=error.said_cure) from None
+        raise StoreError(error.message, location=FileLocation(place), hint=error.hint) from None
 
 
 def courses(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -221,8 +220,8 @@ def _on_disk(blocks: Path, wanted: str | None, place: Path, equation: Equation, 
     if not there:
         raise StoreError(
             f"the blocks that this run was made from are not there: {blocks}.",
-            where=FilePlace(place),
-            cure=f"Put the folder {blocks.name} back, or beside the run.",
+            location=FileLocation(place),
+            hint=f"Put the folder {blocks.name} back, or beside the run.",
         )
     opened = [Packed.open(path).relations.get(equation.relation) for path in there]
     found = next((one for one in opened if one and wanted in (None, one.fingerprint)), None)
@@ -231,8 +230,8 @@ def _on_disk(blocks: Path, wanted: str | None, place: Path, equation: Equation, 
         raise StoreError(
             f"the blocks in {there[0]} are not those that this run was made from: their fingerprint is {other}, "
             f"not {wanted}.",
-            where=FilePlace(place),
-            cure=f"Put the folder {blocks.name} of that time back, or beside the run, or fit again.",
+            location=FileLocation(place),
+            hint=f"Put the folder {blocks.name} of that time back, or beside the run, or fit again.",
         )
     packed, groups = found.sized(shape), groups_of(equation)
     weights = np.broadcast_to(packed.weight, packed.links)

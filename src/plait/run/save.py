@@ -17,7 +17,7 @@ from plait.data.blocks.table import CellsOnDisk
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
 from plait.data.observing.pairs import Pairs
-from plait.errors import SettingError, StoreError
+from plait.errors import FileLocation, SettingError, StoreError
 from plait.forked import refuse_in_fork
 from plait.infer.state import Kept, State
 from plait.infer.stop import Stop
@@ -26,7 +26,6 @@ from plait.run.folder import File, holds_run, locked, manifest, publish
 from plait.run.load import courses
 from plait.run.observed import observed_arrays, outline, rule_arrays, weight_arrays, words
 from plait.run.record import Member, Origin
-from plait.saying import Argument, FilePlace
 
 
 def save(
@@ -51,7 +50,7 @@ def save(
     except (TypeError, ValueError) as error:
         raise SettingError(
             f"extra cannot be written as JSON: {error}.",
-            cure="Give plain numbers, texts and lists.",
+            hint="Give plain numbers, texts and lists.",
         ) from None
     with locked(path):
         if not replace and holds_run(path):
@@ -60,8 +59,8 @@ def save(
                 kind = "file" if Path(path).is_file() else "folder"
                 raise StoreError(
                     f"this {kind} holds a run already, of another fit.",
-                    where=FilePlace(fspath(path)),
-                    cure=f"Save into another {kind}, or say {Argument('replace', True)}.",
+                    location=FileLocation(fspath(path)),
+                    hint=f"Save into another {kind}, or say `replace=True`.",
                 )
             extra = earlier["extra"] if extra is None else extra
         publish(path, _header(origin, members, stop, extra), _files(origin, members))

@@ -20,7 +20,6 @@ from plait.data.bound import Data
 from plait.errors import SettingError
 from plait.model import Equation
 from plait.run.record import Fitted
-from plait.saying import Argument
 from plait.types import AnyArray, Rows
 
 __all__ = ["Explanation", "explain"]
@@ -46,7 +45,7 @@ def explain(
     what a link or a row is responsible for is their average, by what each adds to the mean.
     """
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise SettingError(where=Argument("top", of="explain"), wanted="a whole number, 1 or more", got=top)
+        raise SettingError.must_be("top", "a whole number, 1 or more", top)
     without = as_without(exact, data)
     equation = fit.model.equation(relation)
     row = row_of(fit, relation, cell)

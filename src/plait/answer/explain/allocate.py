@@ -12,10 +12,9 @@ from plait.answer.explain.views import weigh
 from plait.answer.predict.lookup import rows_of
 from plait.answer.titles import add_titles
 from plait.data.labels.columns import number_array
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, SettingError, TableLocation
 from plait.model import Equation
 from plait.run.record import Fitted
-from plait.saying import Argument, Call, Place
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -131,9 +130,9 @@ def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
         row = int(np.argmax(bad))
         raise DataError(
             f"{given[row]:g} is no count.",
-            where=Place("cells", "value", (row,)),
-            got=float(given[row]),
-            cure="An observed value is 0 or more; leave it empty where there is none.",
+            location=TableLocation("cells", "value", (row,)),
+            actual=float(given[row]),
+            hint="An observed value is 0 or more; leave it empty where there is none.",
         )
     return np.where(np.isnan(given), found, given)
 
@@ -142,13 +141,13 @@ def _checked(fit: Fitted, equation: Equation, most: int | None) -> int:
     """How many components of a cell are listed."""
     if most is not None:
         if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-            raise SettingError(where=Argument("most", of="allocate"), wanted="a whole number, 1 or more", got=most)
+            raise SettingError.must_be("most", "a whole number, 1 or more", most)
         return int(most)
     total = sum(math.prod(sizes.values()) for member in fit.members for sizes in latent_sizes(member, equation))
     if total > EVERY:
         raise SettingError(
             f"a cell of {equation.relation} has {total:,} components, which would make as many rows a cell.",
-            where=Call("allocate"),
-            cure=f"Say how many of the largest are wanted: {Argument('most', 100, of='allocate')}.",
+            location="allocate",
+            hint="Say how many of the largest are wanted: `most=100`.",
         )
     return total

@@ -11,7 +11,6 @@ from plait.data.observing.undirected import written
 from plait.data.observing.weights import Weights
 from plait.errors import DataError
 from plait.likelihood import Likelihood
-from plait.saying import Subject
 from plait.types import AnyArray, Array, Rows
 
 
@@ -40,10 +39,10 @@ def check_value(likelihood: Likelihood, value: float, relation: str) -> None:
         what = "a value over 0" if not 0 < value < np.inf else likelihood.wanted
         raise DataError(
             f"{value:g} is no value of a link: the likelihood is {likelihood}.",
-            where=Subject(relation),
-            got=value,
-            wanted=what,
-            cure=f"{likelihood.wanted}; those of links are over 0.",
+            location=relation,
+            actual=value,
+            expected=what,
+            hint=f"{likelihood.wanted}; those of links are over 0.",
         )
 
 

@@ -28,7 +28,6 @@ from plait.infer.stop import Reason, Stop
 from plait.model.network import contract
 from plait.run.fingerprint import fingerprint
 from plait.run.record import Fitted
-from plait.saying import Argument, Call, code
 from plait.types import Rows
 
 Without = Literal["zero", "missing"]
@@ -41,24 +40,19 @@ MOST = 2000  # sweeps
 def as_without(exact: Any, data: Any) -> Without | None:
     """The argument `exact` in its full form."""
     if not any(exact is word for word in (False, True)) and exact not in ("zero", "missing"):
-        raise SettingError(
-            where=Argument("exact", of="explain"),
-            wanted='False, True, "zero" or "missing"',
-            got=exact,
-        )
+        raise SettingError.must_be("exact", 'False, True, "zero" or "missing"', exact)
     if exact is False:
         if data is not None:
             raise SettingError(
-                f"{Argument('data')} is given, but only {Argument('exact', True)} fits again.",
-                where=Argument("data", of="explain"),
-                cure=f"Leave it out, or say {Argument('exact', True, of='explain')}.",
+                "`data` is given, but only `exact=True` fits again.",
+                hint="Leave it out, or say `exact=True`.",
             )
         return None
     if data is None:
         raise SettingError(
             "exact fits again, and a fit does not keep all of its data.",
-            where=Call("explain"),
-            cure=f"Hand them over once more, {Argument('data', code('data'), of='explain')}.",
+            location="explain",
+            hint="Hand them over once more, `data=data`.",
         )
     return "zero" if exact is True else cast(Without, exact)
 
@@ -77,8 +71,8 @@ def same_data(fit: Fitted, data: Mapping[str, Any] | Data) -> Data:
     if fingerprint(data, fit.exposures, cast(Any, given)) != fit.fingerprint:
         raise OtherDataError(
             "data differ from those of the fit, so that fitting again would compare two things at once.",
-            where=Call("explain"),
-            cure="Hand over what was given to plait.fit, with the same relations, weights and missing cells.",
+            location="explain",
+            hint="Hand over what was given to plait.fit, with the same relations, weights and missing cells.",
         )
     return data
 

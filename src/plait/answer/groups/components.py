@@ -21,7 +21,6 @@ from plait.answer.groups.holding import Holding, holdings, share_sd
 from plait.answer.titles import title_column
 from plait.errors import SettingError
 from plait.run.record import Fitted
-from plait.saying import Argument
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def components(fit: Fitted, *, top: int | None = 10) -> "pl.DataFrame":
     import polars as pl
 
     if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
-        raise SettingError(where=Argument("top", of="components"), wanted="a whole number, 1 or more, or None", got=top)
+        raise SettingError.must_be("top", "a whole number, 1 or more, or None", top)
     shares = _shares(fit)
     order = {index: n for n, index in enumerate(fit.model.latent)}
     found = [_empty(fit)]

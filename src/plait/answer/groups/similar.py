@@ -18,7 +18,6 @@ from plait.answer.predict.lookup import row_named
 from plait.answer.titles import add_titles
 from plait.errors import SettingError, suggestion
 from plait.run.record import Fitted
-from plait.saying import Argument
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
     import polars as pl
 
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise SettingError(where=Argument("k", of="similar"), wanted="a whole number, 1 or more", got=k)
+        raise SettingError.must_be("k", "a whole number, 1 or more", k)
     _check_axis(fit, axis)
     labels = fit.labels[axis]
     row = row_named(labels, name, "name")
@@ -43,9 +42,8 @@ def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
     if not members[0]:
         raise SettingError(
             f"no factor of axis {labels.axis} has a latent index, so its entities have no components to compare.",
-            where=Argument("axis", of="similar"),
-            got=axis,
-            cure="Ask for an axis that stands in a factor with one, such as A[i, r].",
+            actual=axis,
+            hint="Ask for an axis that stands in a factor with one, such as A[i, r].",
         )
     weights = _weights(members[0])
     each = [_similarity(own, weights, row) for own in members]
@@ -64,10 +62,9 @@ def _check_axis(fit: Fitted, axis: Any) -> None:
     if axis not in known:
         near = suggestion(axis, known) if isinstance(axis, str) else ""
         raise SettingError(
-            f"{Argument('axis')}: there is no axis {axis!r}.",
-            where=Argument("axis", of="similar"),
-            got=axis,
-            cure=f"{near}It is one of {', '.join(known) or 'none'}.",
+            f"`axis`: there is no axis {axis!r}.",
+            actual=axis,
+            hint=f"{near}It is one of {', '.join(known) or 'none'}.",
         )
 
 

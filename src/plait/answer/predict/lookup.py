@@ -8,10 +8,9 @@ import numpy as np
 
 from plait.data.labels.names import Labels, listed
 from plait.data.reading.tables import frame_of
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, Named, SettingError, TableLocation, quoted, suggestion
 from plait.forked import refuse_in_fork
 from plait.run.record import Fitted
-from plait.saying import Argument, Named, Place, quoted
 from plait.types import Rows
 
 # Names among which a misspelt one is looked for.
@@ -29,14 +28,13 @@ def rows_of(
     table in errors.
     """
     if unknown not in ("error", "prior"):
-        cure = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
+        hint = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
         raise SettingError(
-            f"{Argument('unknown')} says what a name means that the fit has not seen, got {unknown!r}.",
-            where=Argument("unknown"),
-            cure=cure,
+            f"`unknown` says what a name means that the fit has not seen, got {unknown!r}.",
+            hint=hint,
         )
     indices = fit.model.equation(relation).indices
-    what = Place.of(what)
+    what = TableLocation.of(what)
     frame = as_frame(cells, what)
     _check_columns(frame.columns, relation, indices, what)
     if not indices:
@@ -57,30 +55,33 @@ def row_of(fit: Fitted, relation: str, cell: Mapping[str, Any]) -> Rows:
         example = ", ".join(f"{index!r}: …" for index in indices)
         raise DataError(
             f"wanted a name for each index, got {type(cell).__name__}.",
-            where=Place("cell"),
-            cure=f"Give {{{example}}}.",
+            location=TableLocation("cell"),
+            hint=f"Give {{{example}}}.",
         )
     for index in cell:
         if index not in indices:
             near = suggestion(index, [other for other in indices if other not in cell])
             raise DataError(
                 f"{quoted(index)} is no index of {relation}.",
-                where=Place("cell"),
-                cure=f"{near}It has {', '.join(indices) or 'none'}.",
+                location=TableLocation("cell"),
+                hint=f"{near}It has {', '.join(indices) or 'none'}.",
             )
-    _check_columns(list(cell), relation, indices, Place("cell"), part="index")
-    rows = [_encoded(fit.labels[i], [cell[i]], Place("cell", i, noun="index"), "error", alone=True)[0] for i in indices]
+    _check_columns(list(cell), relation, indices, TableLocation("cell"), part="index")
+    rows = [
+        _encoded(fit.labels[i], [cell[i]], TableLocation("cell", i, noun="index"), "error", alone=True)[0]
+        for i in indices
+    ]
     row = np.array([rows], np.int64).reshape(1, len(indices))
-    _refuse_self_links(fit, relation, row, Place("cell"))
+    _refuse_self_links(fit, relation, row, TableLocation("cell"))
     return np.asarray(fit.known[relation].canonical(row)[0])
 
 
 def row_named(labels: Labels, name: Any, argument: str) -> int:
     """The row of one entity of an axis; argument: what the name was given as, for errors."""
-    return int(_encoded(labels, [name], Place(argument), "error", alone=True)[0])
+    return int(_encoded(labels, [name], TableLocation(argument), "error", alone=True)[0])
 
 
-def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: Place) -> None:
+def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: TableLocation) -> None:
     """Refuse cells (n, order) that are none: a factor that stands twice takes two entities."""
     equation = fit.model.equation(relation)
     for pair in equation.doubled:
@@ -94,8 +95,8 @@ def _refuse_self_links(fit: Fitted, relation: str, rows: Rows, what: Place) -> N
                     f"{pair[0]} and {pair[1]} are both {quoted(name)}, but in {relation} no entity is "
                     "observed with itself: a factor stands twice in its equation."
                 ),
-                where=where,
-                cure="Remove such cells.",
+                location=where,
+                hint="Remove such cells.",
             )
 
 
@@ -111,13 +112,13 @@ def as_frame(cells: Any, where: Named = "cells") -> Any:
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise DataError(
             f"the dict is no table: {error}.",
-            where=Place.of(where),
-            cure="Give each index a list of names, all of one length.",
+            location=TableLocation.of(where),
+            hint="Give each index a list of names, all of one length.",
         ) from None
 
 
 def _check_columns(
-    columns: Sequence[Any], relation: str, indices: Sequence[str], what: Place, part: str = "column"
+    columns: Sequence[Any], relation: str, indices: Sequence[str], what: TableLocation, part: str = "column"
 ) -> None:
     for index in indices:
         if index not in columns:
@@ -125,12 +126,12 @@ def _check_columns(
             have = ", ".join(map(quoted, columns)) or "none"
             raise DataError(
                 f"there is no {part} {quoted(index)}; got {have}.",
-                where=what,
-                cure=f"{suggestion(index, others)}{relation} needs {', '.join(indices)}.",
+                location=what,
+                hint=f"{suggestion(index, others)}{relation} needs {', '.join(indices)}.",
             )
 
 
-def _encoded(labels: Labels, column: Any, where: Place, unknown: str, *, alone: bool = False) -> Rows:
+def _encoded(labels: Labels, column: Any, where: TableLocation, unknown: str, *, alone: bool = False) -> Rows:
     """Rows of a column's names; −1 for unknown ones where they are allowed. alone: the column is one name."""
     rows = labels.encode(column, where=where, unknown="mark")
     if unknown == "error" and (rows < 0).any():
@@ -138,14 +139,12 @@ def _encoded(labels: Labels, column: Any, where: Place, unknown: str, *, alone: 
         name = column[first]
         near = suggestion(name, labels.names.head(MOST_COMPARED).to_list()) if isinstance(name, str) else ""
         place = where if alone else where.at(row=first)
-        prior = (
-            f", or score unknown names by the prior: {Argument('unknown', 'prior')}" if where.table == "cells" else ""
-        )
-        cure = "Take one of them." if alone else f"Remove the row{prior}."
+        prior = ', or score unknown names by the prior: `unknown="prior"`' if where.table == "cells" else ""
+        hint = "Take one of them." if alone else f"Remove the row{prior}."
         raise DataError(
             f"{quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.",
-            where=place,
-            got=name,
-            cure=f"{near}{cure}",
+            location=place,
+            actual=name,
+            hint=f"{near}{hint}",
         )
     return rows

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from plait.data.labels.names import declaring
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.weights import Weights
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, SettingError, TableLocation
 from plait.model import network
 from plait.model.model import Occurrence
 from plait.model.network import CELLS, Block
 from plait.run.record import Fitted
-from plait.saying import Argument, Place
 from plait.types import Array, Rows
 
 
@@ -226,8 +225,8 @@ def _check_unknown(weights: Weights, relation: str, unknown: NDArray[np.bool_]) 
             row = int(np.argmax(unknown[:, place]))
             raise DataError(
                 f"the name is unknown, and {relation} has an exposure that depends on {index}.",
-                where=Place("cells", index, (row,)),
-                cure=f"Fit again with {declaring(index)}, and its exposure.",
+                location=TableLocation("cells", index, (row,)),
+                hint=f"Fit again with {declaring(index)}, and its exposure.",
             )
 
 
@@ -329,13 +328,12 @@ def _tables(picked: Rows, arrays: Sequence[Array]) -> tuple[Rows, list[Array]]:
 def _prior(fit: Fitted, name: str, order: Sequence[int]) -> tuple[Array, Array]:
     """Mean B and scale B/A of a factor's prior, axes in an order, of length 1 where the prior is tied."""
     if name not in fit.prior:
-        why, cure = f"with {name} given, which has no prior", f"Give {name} a row for the entity"
+        why, hint = f"with {name} given, which has no prior", f"Give {name} a row for the entity"
         if fit.method == "em":
-            why, cure = "by EM, which has no prior", f"Fit with {Argument('method', 'vb')}"
+            why, hint = "by EM, which has no prior", 'Fit with `method="vb"`'
         raise SettingError(
-            f"{Argument('unknown', 'prior')}: the fit was made {why}.",
-            where=Argument("unknown"),
-            cure=f"{cure}, or remove the cells with unknown names.",
+            f'`unknown="prior"`: the fit was made {why}.',
+            hint=f"{hint}, or remove the cells with unknown names.",
         )
     A, B = np.asarray(fit.prior[name].concentration), np.asarray(fit.prior[name].mean)
     full = [np.reshape(array, (1,) * (len(order) - array.ndim) + array.shape).transpose(order) for array in (A, B)]

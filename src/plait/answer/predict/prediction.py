@@ -28,9 +28,8 @@ from plait.answer.predict.moments import average, mean_rate, moments
 from plait.answer.predict.operands import RateTerm, apart, terms
 from plait.answer.predict.pieces import in_pieces
 from plait.answer.titles import add_titles
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, SettingError, TableLocation, suggestion
 from plait.run.record import Fitted
-from plait.saying import Argument, Place
 from plait.types import Array, Rows
 
 COLUMNS = ("mean", "sd", "probability", "low", "high")
@@ -135,9 +134,8 @@ def check_score(by: str) -> None:
     known = (*COLUMNS, "rate")
     if by not in known:
         raise SettingError(
-            f"{Argument('score'):=} names a column of a prediction, got {by!r}.",
-            where=Argument("score"),
-            cure=f"{suggestion(by, known)}It is one of {', '.join(known)}.",
+            f"`score` names a column of a prediction, got {by!r}.",
+            hint=f"{suggestion(by, known)}It is one of {', '.join(known)}.",
         )
 
 
@@ -147,15 +145,15 @@ def predict(fit: Fitted, relation: str, cells: Any, *, unknown: str = "error", n
     new: rows of guests, by relation.
     """
     if new is not None:
-        cells = as_frame(cells, Place("cells")).to_native()
+        cells = as_frame(cells, TableLocation("cells")).to_native()
         fit = _hosting(fit, relation, cells, new)
     frame, rows = rows_of(fit, relation, cells, unknown=unknown)
     for name in names(fit, relation):
         if name in frame.columns:
             raise DataError(
                 f"there is a column {name!r} already, and a prediction adds one of that name.",
-                where=Place("cells"),
-                cure="Rename or drop it first.",
+                location=TableLocation("cells"),
+                hint="Rename or drop it first.",
             )
     backend = nw.get_native_namespace(frame)
     new = columns(fit, relation, rows)
@@ -169,7 +167,7 @@ def _hosting(fit: Fitted, relation: str, cells: Any, new: Any) -> Fitted:
     """The fit with guests that the cells ask for."""
     from plait.fold.guests import host
 
-    frame = as_frame(cells, Place("cells"))
+    frame = as_frame(cells, TableLocation("cells"))
     indices = [index for index in fit.model.equation(relation).indices if index in frame.columns]
     return host(fit, relation, new, {index: frame.get_column(index) for index in indices})
 

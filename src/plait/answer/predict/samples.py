@@ -9,7 +9,6 @@ import numpy as np
 from plait.errors import SettingError
 from plait.machine import memory
 from plait.run.record import Fitted
-from plait.saying import Argument, Call
 from plait.types import Array
 
 
@@ -59,7 +58,7 @@ def _drawn(fit: Fitted, name: str, n: int, seed: int, position: int) -> Array:
 def check_whole(name: str, given: Any, of: str = "samples") -> None:
     """Refuse what is no number of draws and no seed."""
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)) or given < 0:
-        raise SettingError(where=Argument(name, of=of), wanted="a whole number, 0 or more", got=given)
+        raise SettingError.must_be(name, "a whole number, 0 or more", given)
 
 
 def _check_memory(fit: Fitted, n: int) -> None:
@@ -67,6 +66,6 @@ def _check_memory(fit: Fitted, n: int) -> None:
     if needed > memory():
         raise SettingError(
             (f"{n:,} draws of all factors need {needed / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB."),
-            where=Call("samples"),
-            cure="Draw fewer at a time, with another seed each time.",
+            location="samples",
+            hint="Draw fewer at a time, with another seed each time.",
         )

@@ -17,7 +17,6 @@ from plait.data.observing.terms import Term
 from plait.data.observing.undirected import orders, without
 from plait.data.observing.weights import Weights
 from plait.run.record import Fitted
-from plait.saying import Argument
 from plait.types import AnyArray, Flags, Rows
 
 
@@ -70,7 +69,7 @@ class Candidates:
         """What closes cells among those asked for, in words."""
         found = [f"a rule about {', '.join(over)}" for over in self._meet(self.closed)]
         if self._meet(self.excluded):
-            found.append(f"{Argument('exclude'):=}")
+            found.append("`exclude`")
         if self.weights and not found and self._known_cells() < math.prod(map(len, self.asked)):
             found.append("an exposure of 0")
         return found

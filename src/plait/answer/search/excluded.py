@@ -8,9 +8,8 @@ from plait.data.observing.closed import Closed, Tables
 from plait.data.observing.undirected import mirrored
 from plait.data.reading.relation import tables_of
 from plait.data.reading.tables import is_table, read_missing
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation
 from plait.run.record import Fitted
-from plait.saying import Place
 
 
 def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
@@ -23,7 +22,7 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     given = tables_of(exclude)
     tables: Tables = {}
     for n, one in enumerate(given):
-        where = Place("exclude", number=None if len(given) == 1 else n)
+        where = TableLocation("exclude", number=None if len(given) == 1 else n)
         labels = read_missing(_without_values(one, where, known.value), where, indices, known.columns)
         over = tuple(index for index in indices if index in labels)
         rows = [fit.labels[index].encode(labels[index], where=where.at(index), unknown="mark") for index in over]
@@ -34,7 +33,7 @@ def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
     return Closed(indices, known.shape, {over: coords for over, coords in found.items() if len(coords)})
 
 
-def _without_values(table: Any, where: Place, value: str | None) -> Any:
+def _without_values(table: Any, where: TableLocation, value: str | None) -> Any:
     """The table without its column of values, if it has one."""
     import narwhals as nw
 
@@ -43,8 +42,8 @@ def _without_values(table: Any, where: Place, value: str | None) -> Any:
     if not isinstance(table, dict) and not is_table(table):
         raise DataError(
             f"wanted a table, got {type(table).__name__}.",
-            where=where,
-            cure=(
+            location=where,
+            hint=(
                 "Give a table or a dict of columns, whose columns are some of the indices, or a list of such tables."
             ),
         )

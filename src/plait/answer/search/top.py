@@ -18,10 +18,9 @@ from plait.answer.search.excluded import read_excluded
 from plait.answer.search.form import Axis
 from plait.answer.titles import add_titles
 from plait.data.labels.names import listed
-from plait.errors import ClosedWarning, DataError, SettingError, suggestion
+from plait.errors import ClosedWarning, DataError, SettingError, TableLocation, quoted, suggestion
 from plait.model.model import Equation
 from plait.run.record import Fitted
-from plait.saying import Argument, Phrase, Place, Subject, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -69,10 +68,9 @@ def propose(
     k = checked_count(k)
     if score not in SCORES:
         raise SettingError(
-            f"{Argument('score')}: there is no ranking by {score!r}.",
-            where=Argument("score"),
-            got=score,
-            cure=f"{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}.",
+            f"`score`: there is no ranking by {score!r}.",
+            actual=score,
+            hint=f"{suggestion(score, SCORES)}It is one of {', '.join(SCORES)}.",
         )
     places = _places(equation, each)
     if new is not None:
@@ -117,9 +115,6 @@ def _found(
     return np.concatenate([best.rows for best in found]), np.concatenate([best.scores for best in found])
 
 
-HIDDEN = Phrase(f"{Argument('hidden', of='Relation'):=} of its plait.Relation", "hidden in the config")
-
-
 def _nothing(relation: str, candidates: Candidates) -> ClosedWarning | None:
     """What to say where rules, and not only known links, leave nothing to propose."""
     rules = candidates.rules()
@@ -128,8 +123,8 @@ def _nothing(relation: str, candidates: Candidates) -> ClosedWarning | None:
     more = "" if candidates.known is None else ", or known already"
     return ClosedWarning(
         f"nothing can be proposed: all cells asked for are closed by {' and '.join(rules)}{more}.",
-        where=Subject(relation),
-        cure=f"Ask for others. What is unknown rather than impossible belongs into {HIDDEN}.",
+        location=relation,
+        hint="Ask for others. What is unknown rather than impossible belongs into `hidden` of its relation.",
     )
 
 
@@ -144,10 +139,9 @@ def checked_count(k: Any) -> int:
         count = -1
     if count < 0:
         raise SettingError(
-            f"{Argument('k')}: wanted how many links, got {k!r}.",
-            where=Argument("k"),
-            got=k,
-            cure=f"Give a whole number that is not negative, {Argument('k', 10)}.",
+            f"`k`: wanted how many links, got {k!r}.",
+            actual=k,
+            hint="Give a whole number that is not negative, `k=10`.",
         )
     return count
 
@@ -157,17 +151,15 @@ def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> l
     if given is not None and not isinstance(given, Mapping):
         example = equation.indices[0] if equation.indices else "index"
         raise SettingError(
-            f"{Argument('given')}: wanted names by index, got {type(given).__name__}.",
-            where=Argument("given"),
-            cure=f"Give a dict, {Argument('given', {example: '…'})}.",
+            f"`given`: wanted names by index, got {type(given).__name__}.",
+            hint=f"Give a dict, `given={{{example!r}: …}}`.",
         )
     for index in given or {}:
         if index not in equation.indices:
             have = ", ".join(equation.indices) or "none"
             raise SettingError(
-                f"{Argument('given')}: {index!r} is no index of {equation.relation}.",
-                where=Argument("given"),
-                cure=f"{suggestion(index, equation.indices)}It has {have}.",
+                f"`given`: {index!r} is no index of {equation.relation}.",
+                hint=f"{suggestion(index, equation.indices)}It has {have}.",
             )
     axes = []
     for place, index in enumerate(equation.indices):
@@ -186,24 +178,21 @@ def _places(equation: Equation, each: Any) -> list[int]:
     relation, have = equation.relation, ", ".join(equation.indices) or "none"
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise SettingError(
-            f"{Argument('each')}: wanted one index or several, each once, got {each!r}.",
-            where=Argument("each"),
-            got=each,
-            cure=f"The indices are {have}.",
+            f"`each`: wanted one index or several, each once, got {each!r}.",
+            actual=each,
+            hint=f"The indices are {have}.",
         )
     for name in names:
         if name not in equation.indices:
             raise SettingError(
-                f"{Argument('each')}: {name!r} is no index of {relation}.",
-                where=Argument("each"),
-                got=name,
-                cure=f"{suggestion(name, equation.indices)}It has {have}.",
+                f"`each`: {name!r} is no index of {relation}.",
+                actual=name,
+                hint=f"{suggestion(name, equation.indices)}It has {have}.",
             )
     if len(names) == len(equation.indices):
         raise SettingError(
-            f"{Argument('each')}: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.",
-            where=Argument("each"),
-            cure="Leave one of them out, or score cells of your own with predict.",
+            f"`each`: {', '.join(names)} are all indices of {relation}, so there is nothing to choose.",
+            hint="Leave one of them out, or score cells of your own with predict.",
         )
     return [equation.indices.index(name) for name in names]
 
@@ -218,14 +207,14 @@ def _given_rows(fit: Fitted, index: str, names: Any) -> Rows:
     """Distinct rows of a name or several, ascending."""
     labels = fit.labels[index]
     column = _several(names)
-    rows = labels.encode(column, where=Place("given", index, noun="index"), unknown="mark")
+    rows = labels.encode(column, where=TableLocation("given", index, noun="index"), unknown="mark")
     if (rows < 0).any():
         name = column[int(np.argmax(rows < 0))]
         near = suggestion(name, labels.names.head(10_000).to_list()) if isinstance(name, str) else ""
         raise DataError(
             f"{quoted(name)} is no entity of axis {labels.axis}, which has {listed(labels.names)}.",
-            where=Place("given", index, noun="index"),
-            cure=f"{near}Take one of them, or leave {index!r} open.",
+            location=TableLocation("given", index, noun="index"),
+            hint=f"{near}Take one of them, or leave {index!r} open.",
         )
     return np.unique(rows)
 

@@ -20,10 +20,9 @@ from plait.data.reading.arrays import ArraySource
 from plait.data.reading.relation import AUTO, Relation, Source, as_relation
 from plait.data.reading.tables import POLARS
 from plait.data.traps.doubts import data_traps
-from plait.errors import DataError, suggestion
+from plait.errors import DataError, TableLocation, quoted, suggestion
 from plait.forked import is_lost
 from plait.model.model import Equation, Model
-from plait.saying import Argument, Place, quoted
 from plait.types import AnyArray, Array
 from plait.warn import warn_of
 
@@ -91,8 +90,8 @@ def _kept(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
             if axis in kept and kept[axis] != labels:
                 raise DataError(
                     f"axis {axis} has other entities than another packed relation.",
-                    where=Place(name),
-                    cure="Pack both into one folder: plait.pack(model, data, …).",
+                    location=TableLocation(name),
+                    hint="Pack both into one folder: plait.pack(model, data, …).",
                 )
             kept[axis] = labels
     return kept
@@ -103,25 +102,25 @@ def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[st
     if not isinstance(data, Mapping):
         raise DataError(
             f"data is {type(data).__name__}.",
-            cure=f"Give a dict, relation -> table: {{{model.relations[0]!r}: …}}.",
+            hint=f"Give a dict, relation -> table: {{{model.relations[0]!r}: …}}.",
         )
     for name in data:
         if name not in model.relations:
             left = [relation for relation in model.relations if relation not in data]
             raise DataError(
                 f"there are data for {quoted(name)}, which is no relation of the model.",
-                cure=f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}.",
+                hint=f"{suggestion(name, left)}Its relations are {', '.join(model.relations)}.",
             )
     for name in model.relations:
         if name not in data and name not in elsewhere:
             raise DataError(
                 f"relation {name} has no data.",
-                cure=f"Add {name!r} to the data, or remove its equation.",
+                hint=f"Add {name!r} to the data, or remove its equation.",
             )
     return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations if name in data}
 
 
-LABELS = Argument("labels", of="labels")
+LABELS = "`labels`"
 
 
 def declared_names(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -129,23 +128,23 @@ def declared_names(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[st
     declared: dict[str, Any] = {}
     if not isinstance(labels, Mapping):
         raise DataError(
-            f"{LABELS:=} is {type(labels).__name__}.",
-            where=LABELS,
-            cure=f"Give a dict, axis -> names: {{{model.visible[0]!r}: […]}}.",
+            f"{LABELS} is {type(labels).__name__}.",
+            location=LABELS,
+            hint=f"Give a dict, axis -> names: {{{model.visible[0]!r}: […]}}.",
         )
     for index, names in labels.items():
         if index not in model.visible:
             raise DataError(
-                f"{LABELS:=} names {quoted(index)}, which is no visible index of the model.",
-                where=LABELS,
-                cure=f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}.",
+                f"{LABELS} names {quoted(index)}, which is no visible index of the model.",
+                location=LABELS,
+                hint=f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}.",
             )
         axis = model.axis(index)
         if axis in declared:
             raise DataError(
-                f"{LABELS:=} declares axis {axis} twice.",
-                where=LABELS,
-                cure=f"Declare it once, under {axis!r}.",
+                f"{LABELS} declares axis {axis} twice.",
+                location=LABELS,
+                hint=f"Declare it once, under {axis!r}.",
             )
         declared[axis] = names
     return declared
@@ -163,11 +162,11 @@ def labels_of(
         for k, index in enumerate(model.equation(name).indices):
             where = mentions[model.axis(index)]
             if isinstance(source, ArraySource):
-                where.append(Tallied(Place(name, index, noun="index"), source.shape[k]))
+                where.append(Tallied(TableLocation(name, index, noun="index"), source.shape[k]))
             else:
-                where.append(Seen(Place(name, source.columns[index]), source.labels[index]))
+                where.append(Seen(TableLocation(name, source.columns[index]), source.labels[index]))
                 if index in source.entities:
-                    where.append(Seen(Place(name, part="nodes"), source.entities[index]))
+                    where.append(Seen(TableLocation(name, part="nodes"), source.entities[index]))
     names = {axis: build(axis, mentions[axis], declared.get(axis), (kept or {}).get(axis)) for axis in model.axes}
     return {**names, **{index: names[model.axis(index)] for index in model.visible}}
 
@@ -269,7 +268,7 @@ def missing_of(
 
 def _encoded(
     relation: Relation,
-    tables: Sequence[tuple[Place, Mapping[str, Any]]],
+    tables: Sequence[tuple[TableLocation, Mapping[str, Any]]],
     indices: tuple[str, ...],
     names: Mapping[str, Labels],
 ) -> Tables:

@@ -14,9 +14,8 @@ from plait.data.labels.names import Labels
 from plait.data.observing.undirected import Groups, canonical, writing
 from plait.data.reading.arrays import ArraySource
 from plait.data.reading.tables import TableSource
-from plait.errors import DataError
+from plait.errors import DataError, Named, TableLocation, quoted
 from plait.machine import MAX_NUMBER, MIN_NUMBER, in_range
-from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -74,11 +73,11 @@ class Entries:
             f"{index}={quoted(labels[int(row)])}" for (index, labels), row in zip(self.labels, self.coords[entry])
         )
 
-    def place(self, entry: int, column: str | None = None) -> Place:
+    def place(self, entry: int, column: str | None = None) -> TableLocation:
         """Where an entry stands, for errors."""
         if isinstance(self.source, ArraySource):
-            return Place(self.source.name, cell=tuple(self.coords[entry].tolist()))
-        return Place(self.source.name, column, (self.row(entry),))
+            return TableLocation(self.source.name, cell=tuple(self.coords[entry].tolist()))
+        return TableLocation(self.source.name, column, (self.row(entry),))
 
 
 def encode(
@@ -88,7 +87,7 @@ def encode(
     count = len(next(iter(labels.values())))
     coords = np.empty((count, len(labels)), coordinate_type([len(names[index]) for index in labels]))
     for k, (index, series) in enumerate(labels.items()):
-        names[index].write(series, coords[:, k], where=Place.of(name).at(columns.get(index, index)))
+        names[index].write(series, coords[:, k], where=TableLocation.of(name).at(columns.get(index, index)))
     return coords
 
 
@@ -123,21 +122,20 @@ def without_hidden(entries: Entries, hidden: Mapping[tuple[str, ...], AnyArray])
 
 
 WANTED = "a finite number, 0 or more"
-IN_MISSING = Phrase(f"{Argument('missing', of='Relation'):=}", f"a file, {Argument('missing', '…', of='Relation')}")
-CURES = {
+HINTS = {
     "value": "Counts and links are finite numbers, 0 or more.",
     "weight": "A weight is a finite number, 0 or more.",
     "exposure": "An exposure is a finite number, 0 or more.",
 }
 OUT_OF_RANGE = f"Numbers over 0 are from {MIN_NUMBER:g} to {MAX_NUMBER:g}: use another unit."
 GAPS = {
-    "value": f"Remove the row and name its cell in {IN_MISSING}.",
+    "value": "Remove the row and name its cell in `missing`.",
     "weight": "Remove the row.",
     "exposure": "Remove the row.",
 }
 
 
-SUM = Argument("duplicates", "sum", of="Relation")
+SUM = '`duplicates="sum"`'
 
 
 def checked(entries: Entries, noun: str = "value") -> Entries:
@@ -159,14 +157,14 @@ def _refuse_bad(entries: Entries, numbers: Array, column: str, noun: str) -> Non
     entry = int(np.argmax(bad))
     place, number = entries.place(entry, column), numbers[entry]
     if np.isnan(number):
-        raise DataError(f"the {noun} is missing.", where=place, wanted=WANTED, cure=GAPS[noun])
+        raise DataError(f"the {noun} is missing.", location=place, expected=WANTED, hint=GAPS[noun])
     what = f"the {noun} is {number:g}."
-    raise DataError(what, where=place, got=float(number), wanted=WANTED, cure=cure(number, noun))
+    raise DataError(what, location=place, actual=float(number), expected=WANTED, hint=hint(number, noun))
 
 
-def cure(number: float, noun: str) -> str:
-    """The cure of a number that is not in range."""
-    return OUT_OF_RANGE if 0 < number < np.inf else CURES[noun]
+def hint(number: float, noun: str) -> str:
+    """The hint of a number that is not in range."""
+    return OUT_OF_RANGE if 0 < number < np.inf else HINTS[noun]
 
 
 def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -> None:
@@ -177,13 +175,16 @@ def refuse_values(entries: Entries, likelihood: "Likelihood", *, summed: bool) -
     entry = int(np.argmax(bad))
     where, what = entries.place(entry, getattr(entries.source, "value_column", None)), "the value is"
     if summed:  # no row has this value
-        where, what = Place(entries.source.name), f"the values of {entries.named(entry) or 'the cell'} add up to"
+        where, what = (
+            TableLocation(entries.source.name),
+            f"the values of {entries.named(entry) or 'the cell'} add up to",
+        )
     raise DataError(
         f"{what} {entries.values[entry]:g}, but the likelihood is {likelihood}.",
-        where=where,
-        got=float(entries.values[entry]),
-        wanted=likelihood.wanted,
-        cure=f"{likelihood.wanted}. {likelihood.cure}",
+        location=where,
+        actual=float(entries.values[entry]),
+        expected=likelihood.wanted,
+        hint=f"{likelihood.wanted}. {likelihood.hint}",
     )
 
 
@@ -259,8 +260,8 @@ def _unlike(entries: Entries, first: int) -> DataError:
     sums = f", or add them up with {SUM}" if noun == "value" else ""
     return DataError(
         f"{entries.named(first)} has no direction, as exchanging the two leaves the equation as it is, but {said}.",
-        where=Place(entries.source.name, rows=rows),
-        cure=f"Remove one{sums}; where links have a direction, write two different factors.",
+        location=TableLocation(entries.source.name, rows=rows),
+        hint=f"Remove one{sums}; where links have a direction, write two different factors.",
     )
 
 
@@ -273,11 +274,11 @@ def _twice(entries: Entries, same: AnyArray) -> DataError:
     also = f"; {more} more row{'s repeat cells' if more > 1 else ' repeats a cell'}" if more else ""
     named = entries.named(first) or "the same cell"
     sums = isinstance(entries.source, TableSource) and entries.source.spec == "Relation"
-    cure = f", or add them up with {SUM}" if sums else ""
+    hint = f", or add them up with {SUM}" if sums else ""
     return DataError(
         f"both are about {named}{also}.",
-        where=Place(entries.source.name, rows=(entries.row(first), entries.row(second))),
-        cure=f"Remove one{cure}.",
+        location=TableLocation(entries.source.name, rows=(entries.row(first), entries.row(second))),
+        hint=f"Remove one{hint}.",
     )
 
 
@@ -292,7 +293,7 @@ def _summed(entries: Entries, same: AnyArray) -> Entries:
             entry = int(first[np.argmax(least != most)])
             raise DataError(
                 f"rows about {entries.named(entry)} are to be summed but have different weights.",
-                where=Place.of(entries.source.name),
-                cure="Give rows of one cell the same weight, or sum them before.",
+                location=TableLocation.of(entries.source.name),
+                hint="Give rows of one cell the same weight, or sum them before.",
             )
     return replace(entries.chosen(first), values=values)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.binding.entries import CURES, WANTED, checked, cure, entries_of, settled
+from plait.data.binding.entries import HINTS, WANTED, checked, entries_of, hint, settled
 from plait.data.cells.keys import columns_of, coordinate_type, pack
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.undirected import Groups
@@ -16,10 +16,9 @@ from plait.data.observing.weights import Weights
 from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
 from plait.data.reading.relation import KINDS, Exposure
 from plait.data.reading.tables import TableSource, is_table, read_table
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation
 from plait.machine import in_range
 from plait.model.model import Model
-from plait.saying import Argument, Place
 
 if TYPE_CHECKING:
     from plait.data.bound import Data
@@ -36,8 +35,8 @@ def bind_exposure(
         if not is_array(exposure) and not is_table(exposure):
             raise DataError(
                 f"an exposure cannot be read from {type(exposure).__name__}.",
-                where=Place.of(name),
-                cure=KINDS,
+                location=TableLocation.of(name),
+                hint=KINDS,
             )
         exposure = Exposure(exposure)
     indices = tuple(factor_indices)
@@ -54,18 +53,18 @@ def _from_array(array: Any, indices: tuple[str, ...], shape: tuple[int, ...], na
         if not np.array_equal(values, values.swapaxes(first, second)):
             raise DataError(
                 "the array is not symmetric, but the pairs have no order.",
-                where=Place.of(name),
-                cure=BOTH_WAYS,
+                location=TableLocation.of(name),
+                hint=BOTH_WAYS,
             )
     bad = ~in_range(values)
     if bad.any():
         cell = [int(place[0]) for place in np.nonzero(bad)]
         raise DataError(
             f"the exposure is {values[tuple(cell)]:g}.",
-            where=Place(name, cell=tuple(cell)),
-            got=float(values[tuple(cell)]),
-            wanted=WANTED,
-            cure=cure(values[tuple(cell)], "exposure"),
+            location=TableLocation(name, cell=tuple(cell)),
+            actual=float(values[tuple(cell)]),
+            expected=WANTED,
+            hint=hint(values[tuple(cell)], "exposure"),
         )
     if len(indices) == 0:
         return Weights.constant(indices, shape, float(values))
@@ -83,8 +82,8 @@ def _check_shape(got: tuple[int, ...], indices: tuple[str, ...], shape: tuple[in
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(indices, shape)) or "one number"
         raise DataError(
             f"the array has shape {got}, but wanted is {shape} ({wanted}).",
-            where=Place.of(name),
-            cure="Give one entry per cell.",
+            location=TableLocation.of(name),
+            hint="Give one entry per cell.",
         )
 
 
@@ -98,9 +97,9 @@ def _from_table(
         if len(source.hidden):
             raise DataError(
                 "the exposure is nan.",
-                where=Place(name, cell=tuple(source.hidden[0].tolist())),
-                wanted=WANTED,
-                cure=CURES["exposure"],
+                location=TableLocation(name, cell=tuple(source.hidden[0].tolist())),
+                expected=WANTED,
+                hint=HINTS["exposure"],
             )
         complete = not source.unlisted_missing
     else:
@@ -110,8 +109,8 @@ def _from_table(
     if exposure.default is None and not complete:
         raise DataError(
             f"the table lists {len(entries):,} of {math.prod(shape):,} cells.",
-            where=Place.of(name),
-            cure=f"Say what the others are: {Argument('default', 1.0, of='Exposure')}.",
+            location=TableLocation.of(name),
+            hint="Say what the others are: `default=1.0`.",
         )
     coords, values = _in_both_ways(entries.coords, entries.values, shape, groups, name)
     return _spread(indices, shape, coords, values, float(exposure.default or 0.0))
@@ -131,8 +130,8 @@ def _in_both_ways(
         if not np.array_equal(twice, twice[at][which.reshape(-1)]):
             raise DataError(
                 "a pair has two values, one each way, but pairs have no order.",
-                where=Place.of(name),
-                cure=BOTH_WAYS,
+                location=TableLocation.of(name),
+                hint=BOTH_WAYS,
             )
         coords, values = both[at], twice[at]
     return coords, values

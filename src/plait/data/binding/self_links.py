@@ -15,8 +15,7 @@ import numpy as np
 from plait.data.binding.entries import Entries
 from plait.data.cells.keys import coordinate_type
 from plait.data.reading.relation import Relation
-from plait.errors import DataError
-from plait.saying import Argument, Place
+from plait.errors import DataError, TableLocation
 from plait.types import AnyArray
 
 Pairs = tuple[tuple[str, str], ...]
@@ -33,20 +32,20 @@ def refuse_senseless(relation: Relation, name: str, axes: Sequence[str], doubled
         first, second = doubled[0]
         raise DataError(
             (
-                f"{Argument('diagonal', of='Relation')} is 'observed', but a factor stands twice in its "
+                "`diagonal` is 'observed', but a factor stands twice in its "
                 f"equation, by {first} and {second}: no entity can be observed with itself."
             ),
-            where=Place.of(name),
-            cure="Leave it out: listed self-links are then dropped; or write two different factors.",
+            location=TableLocation.of(name),
+            hint="Leave it out: listed self-links are then dropped; or write two different factors.",
         )
     if relation.diagonal != "auto" and not (doubled or is_square(axes)):
         raise DataError(
             (
-                f"{Argument('diagonal', of='Relation')} is {relation.diagonal!r}, but it has no diagonal: only "
+                f"`diagonal` is {relation.diagonal!r}, but it has no diagonal: only "
                 "relations of two indices on one axis do."
             ),
-            where=Place.of(name),
-            cure="Leave it out, or declare the two indices to be one axis (friend: user).",
+            location=TableLocation.of(name),
+            hint="Leave it out, or declare the two indices to be one axis (friend: user).",
         )
 
 
@@ -76,8 +75,8 @@ def refuse_nothing_else(entries: Entries, dropped: int, doubled: Pairs) -> None:
                 f"all {dropped:,} links are self-links, which its equation cannot observe: a factor stands twice, "
                 f"by {first} and {second}."
             ),
-            where=Place.of(entries.source.name),
-            cure=f"Check which columns {first} and {second} are read from, or write two different factors.",
+            location=TableLocation.of(entries.source.name),
+            hint=f"Check which columns {first} and {second} are read from, or write two different factors.",
         )
 
 

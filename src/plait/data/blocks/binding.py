@@ -27,10 +27,9 @@ from plait.data.observing.undirected import Groups, groups_of
 from plait.data.observing.weights import Weights
 from plait.data.reading.relation import AUTO, Relation
 from plait.data.reading.scanned import is_scan
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, SettingError, TableLocation
 from plait.forked import refuse_in_fork
 from plait.model.model import Equation, Model
-from plait.saying import Place
 
 READING = 1 << 28  # bytes that reading a table in batches may take, about
 
@@ -83,7 +82,7 @@ def _check_relations(model: Model, folder: Packed) -> None:
             one = next(iter(folder.relations))
             raise DataError(
                 f"the blocks in {folder.path} are of {', '.join(folder.relations)}; there is no relation {name}.",
-                cure=f"Give its data beside them: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
+                hint=f"Give its data beside them: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
             )
 
 
@@ -110,14 +109,14 @@ class OnDisk:
         """Refuse blocks of another relation, and what cannot be summed from a disk."""
         if self.name not in self.folder.relations:
             _check_relations(model, self.folder)
-        packed, place = self.packed, Place(self.name)
+        packed, place = self.packed, TableLocation(self.name)
         then = Model(self.folder.model)
         axes, before = [model.axis(i) for i in equation.indices], [then.axis(i) for i in packed.indices]
         if (equation.indices, axes) != (packed.indices, before):
             raise DataError(
                 f"the blocks in {self.folder.path} are of {self.name}[{', '.join(packed.indices)}].",
-                where=place,
-                cure="Write the equation with these indices and axes, or pack again for this model.",
+                location=place,
+                hint="Write the equation with these indices and axes, or pack again for this model.",
             )
 
     def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
@@ -232,10 +231,12 @@ def asks_for_weights(data: Any) -> bool:
     return any(said.get("open_weight") for one in folders for said in read_manifest(Path(one))["relations"].values())
 
 
-def refuse_packed(data: Data, what: object, cure: str, relations: Collection[str] | None = None) -> None:
+def refuse_packed(data: Data, what: object, hint: str, relations: Collection[str] | None = None) -> None:
     """Refuse what would need all links in memory; relations: those that it is about, if not all."""
     for name, relation in data.relations.items():
         if isinstance(relation.links, CellsOnDisk) and (relations is None or name in relations):
             raise SettingError(
-                f"{what} needs all links in memory, and those of {name} are on disk.", where=Place(name), cure=cure
+                f"{what} needs all links in memory, and those of {name} are on disk.",
+                location=TableLocation(name),
+                hint=hint,
             )

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from plait.data.blocks.file import Bytes
-from plait.errors import StoreError
+from plait.errors import FileLocation, StoreError
 from plait.machine import path_fault
 from plait.manifests import FILE, check, dumps, inside, loads, natural, read_bytes
-from plait.saying import FilePlace
 
 MANIFEST, LOCK = "manifest.json", "pack.lock"
 FORMAT, VERSION = "plait-blocks", 2  # 2: the manifest has a checksum
@@ -170,9 +169,13 @@ def _token(place: Path) -> str:
 def _check(place: Path) -> None:
     """Refuse a path that cannot be one of blocks, and what holds anything else."""
     if fault := path_fault(place):
-        raise StoreError(f"there can be no such folder: {fault}.", where=FilePlace(place), cure="Name another folder.")
+        raise StoreError(
+            f"there can be no such folder: {fault}.", location=FileLocation(place), hint="Name another folder."
+        )
     if place.exists() and not place.is_dir():
-        raise StoreError("blocks are kept in a folder, but this is a file.", where=FilePlace(place), cure=NOT_OURS)
+        raise StoreError(
+            "blocks are kept in a folder, but this is a file.", location=FileLocation(place), hint=NOT_OURS
+        )
     if place.is_dir():
         if (place / MANIFEST).exists():
             read_manifest(place)
@@ -180,8 +183,8 @@ def _check(place: Path) -> None:
         if strange:
             raise StoreError(
                 f"this folder holds other things, such as {strange[0]!r}.",
-                where=FilePlace(place),
-                cure=NOT_OURS,
+                location=FileLocation(place),
+                hint=NOT_OURS,
             )
 
 
@@ -194,8 +197,8 @@ def _naming_refusals(place: Path) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise StoreError(
             f"the blocks cannot be written: {error.strerror or error}.",
-            where=FilePlace(place),
-            cure=f"{'Make room, or pack into' if full else 'Pack into'} another folder; what was there is as it was.",
+            location=FileLocation(place),
+            hint=f"{'Make room, or pack into' if full else 'Pack into'} another folder; what was there is as it was.",
         ) from error
 
 
@@ -212,8 +215,8 @@ def _locked(place: Path) -> Iterator[None]:
         if held is not None and _lives(held):
             raise StoreError(
                 f"the folder is being packed by another process, {held.get('pid')} on {held.get('host')}.",
-                where=FilePlace(place),
-                cure=f"Wait for it, or pack into another folder; if it is gone, remove {LOCK}.",
+                location=FileLocation(place),
+                hint=f"Wait for it, or pack into another folder; if it is gone, remove {LOCK}.",
             )
         # Of several that find a stale lock, only one can move it away.
         aside = lock.with_name(f"{LOCK}.{secrets.token_hex(4)}")
@@ -276,21 +279,21 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The manifest of a folder of blocks."""
     place = Path(path)
     if fault := path_fault(place):
-        raise StoreError(f"there can be no such folder: {fault}.", where=FilePlace(place), cure=NOT_OURS)
+        raise StoreError(f"there can be no such folder: {fault}.", location=FileLocation(place), hint=NOT_OURS)
     if not (place / MANIFEST).exists():
         what = "there is no such folder" if not place.exists() else f"these are no blocks: there is no {MANIFEST}"
         if (place / LOCK).exists() or any(place.glob("*-spill")):
             what = "the folder is being packed, or its pack was cut off"
-        raise StoreError(f"{what}.", where=FilePlace(place), cure=NOT_OURS)
+        raise StoreError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
     path = place / MANIFEST
     found = loads(read_bytes(path, AGAIN), path, checksum_since=2, hint=AGAIN)
     if found.get("format") != FORMAT:
-        raise StoreError("this is not the manifest of blocks.", where=FilePlace(path), cure=NOT_OURS)
+        raise StoreError("this is not the manifest of blocks.", location=FileLocation(path), hint=NOT_OURS)
     if not isinstance(found.get("version"), int) or not 1 <= found["version"] <= VERSION:
         raise StoreError(
             f"the blocks have format version {found.get('version')}, but this Plait knows versions up to {VERSION}.",
-            where=FilePlace(place),
-            cure=f"Upgrade Plait (they were packed by {found.get('plait', 'a newer one')}).",
+            location=FileLocation(place),
+            hint=f"Upgrade Plait (they were packed by {found.get('plait', 'a newer one')}).",
         )
     check(found, SCHEMA, path, hint=AGAIN)
     return found
@@ -302,7 +305,7 @@ def check_size(place: Path, entry: Mapping[str, Any]) -> Path:
     try:
         size = path.stat().st_size
     except OSError:
-        raise StoreError("this file of the blocks is missing.", where=FilePlace(path), cure=AGAIN) from None
+        raise StoreError("this file of the blocks is missing.", location=FileLocation(path), hint=AGAIN) from None
     if size != entry["bytes"]:
         raise damaged(path, f"it has {size:,} bytes, not {entry['bytes']:,}")
     return path
@@ -319,7 +322,7 @@ def check_content(place: Path, entry: Mapping[str, Any]) -> Path:
 
 def damaged(path: Path, how: str) -> StoreError:
     """A file that is not what was written."""
-    return StoreError(f"this file of the blocks is damaged: {how}.", where=FilePlace(path), cure=AGAIN)
+    return StoreError(f"this file of the blocks is damaged: {how}.", location=FileLocation(path), hint=AGAIN)
 
 
 # Files whose checksum this process has compared: device, inode, size, times of change, and the checksum.
@@ -345,10 +348,10 @@ def read_file(place: Path, entry: Mapping[str, Any], buffer: Bytes) -> tuple[Byt
                     raise damaged(path, "it ends too early")
                 done += more
     except FileNotFoundError:
-        raise StoreError("this file of the blocks is missing.", where=FilePlace(path), cure=AGAIN) from None
+        raise StoreError("this file of the blocks is missing.", location=FileLocation(path), hint=AGAIN) from None
     except OSError as error:
         raise StoreError(
-            f"this file of the blocks cannot be read: {error.strerror}.", where=FilePlace(path), cure=AGAIN
+            f"this file of the blocks cannot be read: {error.strerror}.", location=FileLocation(path), hint=AGAIN
         ) from error
     times = status.st_mtime_ns, status.st_ctime_ns
     mark = (status.st_dev, status.st_ino, size, *times, str(entry["sha256"]))

@@ -13,7 +13,6 @@ from plait.data.cells.leaves import leaf_size
 from plait.data.cells.ranges import PIECE
 from plait.data.labels.names import Labels
 from plait.errors import SettingError
-from plait.saying import Argument
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 WRITTEN_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
@@ -43,18 +42,16 @@ def bytes_of(memory: str | int) -> int:
         count = 0
     if count <= 0:
         raise SettingError(
-            f"{Argument('memory')} is {memory!r}.",
-            where=Argument("memory"),
-            got=memory,
-            cure='It is a number of bytes, such as "4GB", "500MB" or "2GiB".',
+            f"`memory` is {memory!r}.",
+            actual=memory,
+            hint='It is a number of bytes, such as "4GB", "500MB" or "2GiB".',
         )
     if count < LEAST:
         raise SettingError(
-            f"{Argument('memory')} is {memory!r}: nothing can be packed in so little.",
-            where=Argument("memory"),
-            got=memory,
-            wanted=f"at least {LEAST:,} bytes",
-            cure="500MB are enough for most tables.",
+            f"`memory` is {memory!r}: nothing can be packed in so little.",
+            actual=memory,
+            expected=f"at least {LEAST:,} bytes",
+            hint="500MB are enough for most tables.",
         )
     return count
 
@@ -96,11 +93,10 @@ def working_room(memory: int, rows: int, names: Iterable[Labels], shapes: Sequen
         parts = {"reading": reading, "the names of entities": held, "one block": leaf}
         said = ", ".join(f"{_in_words(size)} for {what}" for what, size in parts.items() if size)
         raise SettingError(
-            f"{Argument('memory')} is {_in_words(memory)}, but packing these tables takes {_in_words(least)}: {said}.",
-            where=Argument("memory"),
-            got=memory,
-            wanted=f"at least {least:,} bytes",
-            cure=f"Say {Argument('memory', _in_words(least))}, or more.",
+            f"`memory` is {_in_words(memory)}, but packing these tables takes {_in_words(least)}: {said}.",
+            actual=memory,
+            expected=f"at least {least:,} bytes",
+            hint=f"Say `memory={_in_words(least)!r}`, or more.",
         )
     return memory - reading - held - leaf
 

@@ -19,10 +19,9 @@ from plait.data.cells.orders import packed_order
 from plait.data.labels.names import Labels
 from plait.data.reading.arrays import is_array
 from plait.data.reading.relation import Relation
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation
 from plait.forked import refuse_in_fork
 from plait.model.model import Model
-from plait.saying import Place
 from plait.version import __version__
 
 Report = Callable[[float], None]
@@ -103,14 +102,14 @@ def _refuse(model: Model, name: str, relation: Relation) -> None:
     if is_array(relation.data):
         raise DataError(
             "an array cannot be packed: it is in memory already.",
-            where=Place(name),
-            cure="Give its entries as a table, or fit without packing.",
+            location=TableLocation(name),
+            hint="Give its entries as a table, or fit without packing.",
         )
     if not model.equation(name).indices:
         raise DataError(
             "a relation without indices is one number, which cannot be packed.",
-            where=Place(name),
-            cure="Leave it out of the model, or fit without packing.",
+            location=TableLocation(name),
+            hint="Leave it out of the model, or fit without packing.",
         )
 
 

@@ -22,10 +22,9 @@ from plait.data.cells.fibres import find_cells
 from plait.data.cells.trees import FibreTree
 from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
-from plait.errors import PlaitError, SettingError, StoreError
+from plait.errors import FileLocation, PlaitError, SettingError, StoreError
 from plait.likelihood import Likelihood, Sums, from_words
 from plait.model.model import Model
-from plait.saying import FilePlace
 from plait.types import AnyArray, Array
 
 
@@ -325,7 +324,7 @@ class Packed:
         except StoreError:
             raise
         except SettingError as error:  # a likelihood whose module is not imported, say
-            raise StoreError(error.said_what, where=FilePlace(place / MANIFEST), cure=error.said_cure) from None
+            raise StoreError(error.message, location=FileLocation(place / MANIFEST), hint=error.hint) from None
         except (PlaitError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise manifests.damaged(place / MANIFEST, f"{type(error).__name__} {error}", AGAIN) from None
 

@@ -25,8 +25,7 @@ from plait.data.observing.undirected import Groups
 from plait.data.reading.relation import Relation
 from plait.data.reading.scanned import is_scan
 from plait.data.reading.tables import TableSource, column_names, frame_of, named_labels, used_columns
-from plait.errors import DataError, PlaitError
-from plait.saying import Place
+from plait.errors import DataError, PlaitError, TableLocation
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Batch:
 class Names:
     """The labels of one column so far; they are made distinct whenever they have become three times as many."""
 
-    def __init__(self, where: Place) -> None:
+    def __init__(self, where: TableLocation) -> None:
         self.where, self.rows = where, 0
         self._parts: list[pl.Series] = []
         self._distinct = 0  # names in the first part
@@ -85,8 +84,8 @@ class Names:
         if self._parts and kind(labels) != kind(self._parts[0]):
             raise DataError(
                 f"the labels are {kind(labels)}, but {kind(self._parts[0])} before.",
-                where=self.where.at(row=self.rows),
-                cure="Convert the column to one type.",
+                location=self.where.at(row=self.rows),
+                hint="Convert the column to one type.",
             )
         self.rows += len(labels)
         self._parts.append(widened(labels))
@@ -130,7 +129,7 @@ class Reader:
             self.weight or "weight",
         )  # fmt: skip
 
-    def located(self, place: Place) -> Any:
+    def located(self, place: TableLocation) -> Any:
         """A place in the table as the user knows it: in its file, if it is one."""
         data = self.relation.data
         return data.located(place) if is_scan(data) and place.table == self.name and place.part is None else place
@@ -141,9 +140,9 @@ class Reader:
         try:
             yield
         except PlaitError as error:
-            if isinstance(error.where, Place):
-                rows = tuple(row + first for row in error.where.rows)
-                error.where = self.located(replace(error.where, rows=rows))
+            if isinstance(error.location, TableLocation):
+                rows = tuple(row + first for row in error.location.rows)
+                error.location = self.located(replace(error.location, rows=rows))
             raise
 
     # --- the first pass
@@ -167,7 +166,7 @@ class Reader:
 
     def _begin(self) -> dict[str, Names]:
         self.rows, self.copies, self.values = 0, 0, Values()
-        return {index: Names(Place(self.name, column)) for index, column in self.columns.items()}
+        return {index: Names(TableLocation(self.name, column)) for index, column in self.columns.items()}
 
     def _read(self) -> "Iterator[Mapping[str, Any] | None]":
         """The columns that are used, some rows at a time; None where all begins again."""
@@ -183,7 +182,7 @@ class Reader:
             yield {column: some.get_column(column) for column in used}
 
     def _batch(self, columns: Mapping[str, Any]) -> Batch:
-        place = Place(self.name)
+        place = TableLocation(self.name)
         labels = {
             index: named_labels(columns[column], place.at(column), self.relation.strip)
             for index, column in self.columns.items()
@@ -245,8 +244,8 @@ class Reader:
     def _changed(self) -> DataError:
         return DataError(
             "the table has changed while it was read.",
-            where=self.located(Place(self.name)),
-            cure="Pack again, once nobody writes to it.",
+            location=self.located(TableLocation(self.name)),
+            hint="Pack again, once nobody writes to it.",
         )
 
     def _kept(self, number: int, first: int) -> Batch:
@@ -283,7 +282,7 @@ class Reader:
         coords = np.empty((len(self.indices), len(batch)), coordinates).T
         for k, (index, labels) in enumerate(batch.labels.items()):
             try:
-                names[index].write(labels, coords[:, k], where=Place(self.name))
+                names[index].write(labels, coords[:, k], where=TableLocation(self.name))
             except DataError:
                 raise self._changed() from None
         return coords

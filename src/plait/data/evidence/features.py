@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plait.data.reading.tables import frame_of
-from plait.errors import DataError, SettingError
-from plait.saying import Argument, Call, Place, quoted
+from plait.errors import DataError, SettingError, TableLocation, quoted
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -88,15 +87,15 @@ def features(table: Any, entity: str, *, knots: int = 5) -> Features:
     A missing value becomes the average of all known ones. Infinite numbers are an error.
     """
     if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 2:
-        raise SettingError(where=Argument("knots", of="features"), wanted="a whole number, 2 or more", got=knots)
+        raise SettingError.must_be("knots", "a whole number, 2 or more", knots)
     frame = _frame(table)
     labels = _labels(frame, entity)
     parts = tuple(_feature(frame.get_column(name), int(knots)) for name in frame.columns if name != entity)
     if not parts:
         raise DataError(
             f"the table has no column besides {quoted(entity)}.",
-            where=Call("features"),
-            cure="Give it one for each feature.",
+            location="features",
+            hint="Give it one for each feature.",
         )
     names = tuple(name for part in parts for name in part.names)
     values = np.concatenate([part.columns(frame.get_column(part.name)) for part in parts], axis=1)
@@ -114,8 +113,8 @@ def _check_column(frame: "nw.DataFrame[Any]", name: str) -> None:
         there = ", ".join(map(quoted, frame.columns))
         raise DataError(
             f"there is no column {quoted(name)}, only {there}.",
-            where=Call("features"),
-            cure="Name one of them.",
+            location="features",
+            hint="Name one of them.",
         )
 
 
@@ -128,18 +127,18 @@ def _labels(frame: "nw.DataFrame[Any]", entity: str) -> tuple[Hashable, ...]:
         if label is None or label != label:
             raise DataError(
                 f"{quoted(entity)} is missing.",
-                where=Place("features", rows=(row,)),
-                cure="Name every entity, or drop the row.",
+                location=TableLocation("features", rows=(row,)),
+                hint="Name every entity, or drop the row.",
             )
         if label in seen:
             raise DataError(
                 f"{label!r} stands twice.",
-                where=Place("features", rows=(row,)),
-                cure=f"Keep one row for each {entity}.",
+                location=TableLocation("features", rows=(row,)),
+                hint=f"Keep one row for each {entity}.",
             )
         seen.add(label)
     if not labels:
-        raise DataError("the table has no rows.", where=Call("features"), cure="Give it one for each entity.")
+        raise DataError("the table has no rows.", location="features", hint="Give it one for each entity.")
     return labels
 
 
@@ -159,17 +158,17 @@ def _numbers(column: "nw.Series[Any]") -> Array:
     if not column.dtype.is_numeric() and any(value is not None for value in values):
         raise DataError(
             f"numbers are wanted, got {column.dtype}.",
-            where=Place("features", str(column.name)),
-            cure="Give what the first table gave.",
+            location=TableLocation("features", str(column.name)),
+            hint="Give what the first table gave.",
         )
     numbers = np.array([np.nan if value is None else float(value) for value in values], np.float64)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise DataError(
             f"the value is {numbers[row]:g}.",
-            where=Place("features", str(column.name), (row,)),
-            got=float(numbers[row]),
-            cure="Leave it missing, or put a number.",
+            location=TableLocation("features", str(column.name), (row,)),
+            actual=float(numbers[row]),
+            hint="Leave it missing, or put a number.",
         )
     return numbers
 
@@ -190,7 +189,7 @@ def _categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
             kind, where = type(value).__name__, quoted(str(column.name))
             raise DataError(
                 f"features, column {where}: text, truth values or numbers are wanted, got {kind}.",
-                cure="Turn it into one of them, or leave the column out.",
+                hint="Turn it into one of them, or leave the column out.",
             )
     return tuple(sorted(set(values), key=str))
 

@@ -18,7 +18,6 @@ from plait.errors import DataError, SettingError
 from plait.forked import refuse_in_fork
 from plait.machine import memory
 from plait.model.model import Model
-from plait.saying import Argument, Call
 from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
     """
     if length not in (2, 3) or isinstance(length, bool):
         raise SettingError(
-            f"{Argument('length', of='paths')} is {length!r}.",
-            where=Argument("length", of="paths"),
-            cure="It is 2 or 3.",
+            f"`length` is {length!r}.",
+            hint="It is 2 or 3.",
         )
     refuse_in_fork("plait.paths")
     data = _bound(as_relation("paths", relation), model)
@@ -62,12 +60,8 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
     one_axis = data.model.axis(first) == data.model.axis(second)
     if not one_axis and length == 2:
         raise SettingError(
-            (
-                f"{Argument('length', of='paths')} is 2, but {first} and {second} are different axes, and two "
-                "steps lead back to the first."
-            ),
-            where=Argument("length", of="paths"),
-            cure=f"Take {Argument('length', 3, of='paths')}.",
+            (f"`length` is 2, but {first} and {second} are different axes, and two steps lead back to the first."),
+            hint="Take `length=3`.",
         )
     if one_axis and model is None:
         _refuse_two_axes(links.cells, first, second)
@@ -87,8 +81,8 @@ def _bound(relation: Relation, model: Model | str | None) -> Data:
     if len(indices) != 2:
         raise DataError(
             f"a graph has two indices, but there are {len(indices)}: {', '.join(indices)}.",
-            where=Call("paths"),
-            cure="Give a table of two, such as the pairs that occur.",
+            location="paths",
+            hint="Give a table of two, such as the pairs that occur.",
         )
     if model is None and is_array(relation.data) and len(set(relation.data.shape)) > 1:
         raise _undecided(*indices)
@@ -109,11 +103,8 @@ def _equation(relation: Relation, model: Model) -> tuple[str, tuple[str, ...]]:
         which = f"no relation of {' and '.join(own)}" if own else f"{len(found) or 'no'} relations of two indices"
         raise DataError(
             f"the model has {which}: {have}.",
-            where=Call("paths"),
-            cure=(
-                f"Say which indices are meant: {Argument('indices', '…', of='Relation', data='…')}, or "
-                f"{Argument('columns', of='paths'):=} for a table."
-            ),
+            location="paths",
+            hint=("Say which indices are meant: `indices`, or `columns` for a table."),
         )
     (equation,) = found.values()
     return equation.relation, equation.indices
@@ -128,11 +119,8 @@ def _refuse_two_axes(cells: AnyArray, first: str, second: str) -> None:
 def _undecided(first: str, second: str) -> DataError:
     return DataError(
         f"are {first} and {second} one axis? Nothing stands on both sides.",
-        where=Call("paths"),
-        cure=(
-            f"Give {Argument('model', of='paths'):=}, which says so by a line {second}: {first}, or says "
-            "that they are two by having none."
-        ),
+        location="paths",
+        hint=(f"Give `model`, which says so by a line {second}: {first}, or says that they are two by having none."),
     )
 
 
@@ -205,8 +193,8 @@ def _refuse_too_many(pairs: int, length: int) -> None:
         shorter = ", or take length=2" if length == 3 else ""
         raise DataError(
             f"more than {pairs:,} pairs are joined by paths of length {length}, more than memory is there for.",
-            where=Call("paths"),
-            cure=f"A few entities with very many links join nearly all others; leave these out{shorter}.",
+            location="paths",
+            hint=f"A few entities with very many links join nearly all others; leave these out{shorter}.",
         )
 
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.errors import DataError
-from plait.saying import Named, Place, quoted
+from plait.errors import DataError, Named, TableLocation, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +37,7 @@ def label_series(column: Any, where: Named) -> "pl.Series":
     """
     import polars as pl
 
-    where = Place.of(where)
+    where = TableLocation.of(where)
     series = to_polars(column, where)
     if len(series) == 0:
         return series.clear() if kind(series) != "nothing" else pl.Series(dtype=pl.Null)
@@ -48,13 +47,13 @@ def label_series(column: Any, where: Named) -> "pl.Series":
         row = int(series.is_null().arg_max() or 0)
         raise DataError(
             "the label is missing.",
-            where=where.at(row=row),
-            cure="Every row names its entities; remove the row.",
+            location=where.at(row=row),
+            hint="Every row names its entities; remove the row.",
         )
     return _one_type(series, where)
 
 
-def _one_type(series: "pl.Series", where: Place) -> "pl.Series":
+def _one_type(series: "pl.Series", where: TableLocation) -> "pl.Series":
     import polars as pl
 
     dtype = series.dtype
@@ -68,8 +67,8 @@ def _one_type(series: "pl.Series", where: Place) -> "pl.Series":
         row = int((~whole).arg_max() or 0)
         raise DataError(
             f"{series[row]} is not a whole number.",
-            where=where.at(row=row),
-            cure=f"{LABELS}; round the column, or convert it to strings.",
+            location=where.at(row=row),
+            hint=f"{LABELS}; round the column, or convert it to strings.",
         )
     if dtype in (pl.Categorical, pl.Enum):
         return series.cast(pl.String)
@@ -78,20 +77,20 @@ def _one_type(series: "pl.Series", where: Place) -> "pl.Series":
         if dtype.time_unit == "ns" and not coarse.dt.cast_time_unit("ns").equals(series):
             raise DataError(
                 "times are finer than a microsecond.",
-                where=where,
-                cure="Round the column, or convert it to strings.",
+                location=where,
+                hint="Round the column, or convert it to strings.",
             )
         return coarse
     if kind(series) == "nothing":
         raise DataError(
             f"the labels are of type {dtype}.",
-            where=where,
-            cure=f"{LABELS}; convert the column to strings.",
+            location=where,
+            hint=f"{LABELS}; convert the column to strings.",
         )
     return series
 
 
-def _integers(series: "pl.Series", where: Place) -> "pl.Series":
+def _integers(series: "pl.Series", where: TableLocation) -> "pl.Series":
     import polars as pl
 
     # What is wider is not named: polars 1.30 has no UInt128.
@@ -114,11 +113,11 @@ def widened(series: "pl.Series") -> "pl.Series":
     return series if whole.null_count() else whole
 
 
-def _too_wide(least: object, most: object, where: Place) -> DataError:
+def _too_wide(least: object, most: object, where: TableLocation) -> DataError:
     return DataError(
         f"integers from {least} to {most} do not fit into 64 bits.",
-        where=where,
-        cure="Convert the column to strings.",
+        location=where,
+        hint="Convert the column to strings.",
     )
 
 
@@ -131,14 +130,14 @@ def number_series(column: Any, where: Named) -> "pl.Series":
     """The numbers of a column as they are; null stays null."""
     import polars as pl
 
-    where = Place.of(where)
+    where = TableLocation.of(where)
     series = to_polars(column, where)
     if len(series) and not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         row = int(series.is_not_null().arg_max() or 0)
         raise DataError(
             f"{quoted(series[row])} is not a number; the column is of type {series.dtype}.",
-            where=where.at(row=row),
-            cure="Convert the column to numbers.",
+            location=where.at(row=row),
+            hint="Convert the column to numbers.",
         )
     return series
 
@@ -156,7 +155,7 @@ def as_doubles(series: "pl.Series") -> NDArray[np.float64]:
 
 def to_polars(column: Any, where: Named) -> "pl.Series":
     """Any column as a polars series with the same values; a categorical column by its values."""
-    where = Place.of(where)
+    where = TableLocation.of(where)
     import narwhals as nw
     import polars as pl
 
@@ -174,13 +173,13 @@ def to_polars(column: Any, where: Named) -> "pl.Series":
     if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
         raise DataError(
             f"wanted a column or list of values, got {quoted(column)}.",
-            where=where,
-            cure="Put it into a list.",
+            location=where,
+            hint="Put it into a list.",
         )
     return _from_objects(list(column), where)
 
 
-def _from_pandas(column: Any, where: Place) -> "pl.Series":
+def _from_pandas(column: Any, where: TableLocation) -> "pl.Series":
     import polars as pl
 
     dtype = column.dtype
@@ -200,7 +199,7 @@ def _from_pandas(column: Any, where: Place) -> "pl.Series":
     return _from_objects(values.tolist(), where)
 
 
-def _from_arrow(column: Any, where: Place) -> "pl.Series":
+def _from_arrow(column: Any, where: TableLocation) -> "pl.Series":
     import polars as pl
     import pyarrow as pa
 
@@ -209,17 +208,17 @@ def _from_arrow(column: Any, where: Place) -> "pl.Series":
     try:
         return pl.Series(pl.from_arrow(column))
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise DataError(f"the column is of type {column.type}.", where=where, cure=f"{LABELS}.") from error
+        raise DataError(f"the column is of type {column.type}.", location=where, hint=f"{LABELS}.") from error
 
 
-def _from_numpy(column: NDArray[Any], where: Place) -> "pl.Series":
+def _from_numpy(column: NDArray[Any], where: TableLocation) -> "pl.Series":
     import polars as pl
 
     if column.ndim != 1:
         raise DataError(
             f"wanted one column, got an array of shape {column.shape}.",
-            where=where,
-            cure="Give one dimension.",
+            location=where,
+            hint="Give one dimension.",
         )
     if column.dtype.kind == "O":
         return _from_objects(column.tolist(), where)
@@ -228,11 +227,11 @@ def _from_numpy(column: NDArray[Any], where: Place) -> "pl.Series":
     if column.dtype == np.float16:
         column = column.astype(np.float32)
     if column.dtype.kind not in "biufUMmS":
-        raise DataError(f"the array is of type {column.dtype}.", where=where, cure=f"{LABELS}.")
+        raise DataError(f"the array is of type {column.dtype}.", location=where, hint=f"{LABELS}.")
     return pl.Series(column)
 
 
-def _from_objects(values: list[Any], where: Place) -> "pl.Series":
+def _from_objects(values: list[Any], where: TableLocation) -> "pl.Series":
     """Python objects of one type, None for a gap."""
     import polars as pl
 
@@ -245,8 +244,8 @@ def _from_objects(values: list[Any], where: Place) -> "pl.Series":
         row = next(k for k, value in enumerate(values) if type(value) is second)
         raise DataError(
             f"{quoted(values[row])} is {second.__name__}, but the column begins with {first.__name__}.",
-            where=where.at(row=row),
-            cure="Convert the column to one type.",
+            location=where.at(row=row),
+            hint="Convert the column to one type.",
         )
     try:
         return pl.Series(values, strict=len(types) <= 1)
@@ -257,8 +256,8 @@ def _from_objects(values: list[Any], where: Place) -> "pl.Series":
         names = ", ".join(sorted(kind.__name__ for kind in types))
         raise DataError(
             f"the column holds {names}.",
-            where=where,
-            cure="Convert the column to one of Python's plain types.",
+            location=where,
+            hint="Convert the column to one of Python's plain types.",
         ) from error
 
 

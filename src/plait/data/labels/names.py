@@ -16,9 +16,8 @@ import numpy as np
 from plait.data.cells.ranges import MANY
 from plait.data.labels.columns import kind, label_series, widened
 from plait.data.labels.near import Near, distinct_near
-from plait.errors import DataError
+from plait.errors import DataError, Named, TableLocation, quoted
 from plait.forked import refuse_in_fork
-from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import AnyArray, Rows
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from plait.data.labels.hashed import Hashed
 
 
-CONVERT = Phrase("convert one of the two", f"read the integers as text, {Argument('text', ['…'])} in their table")
+CONVERT = "convert one of the two, or read the integers as text: `text`"
 
 # How many names an error lists before it says "…".
 MOST_NAMES = 5
@@ -44,14 +43,14 @@ class Labels:
     @classmethod
     def of(cls, axis: str, names: Any) -> "Labels":
         """Labels of these names, in this order."""
-        where = Place(f"labels of {axis}")
+        where = TableLocation(f"labels of {axis}")
         series = label_series(names, where)
         if series.n_unique() < len(series):
             twice = series.filter(series.is_duplicated())[0]
             raise DataError(
                 f"{quoted(twice)} is there twice.",
-                where=where,
-                cure="An entity has one name; remove one.",
+                location=where,
+                hint="An entity has one name; remove one.",
             )
         return cls(axis, widened(series))
 
@@ -103,15 +102,15 @@ class Labels:
 
         ``where`` names the column in errors.
         """
-        where = Place.of(where or f"labels of {self.axis}")
+        where = TableLocation.of(where or f"labels of {self.axis}")
         series = label_series(column, where)
         if len(series) == 0:
             return np.zeros(0, np.int64)
         if kind(series) != kind(self.names):
             raise DataError(
                 f"the labels are {kind(series)}, but axis {self.axis} has {kind(self.names)}: {listed(self.names)}.",
-                where=where,
-                cure=f"Convert the column to {kind(self.names)}.",
+                location=where,
+                hint=f"Convert the column to {kind(self.names)}.",
             )
         rows = self._rows(series)
         if unknown == "error" and (rows < 0).any():
@@ -166,7 +165,7 @@ class Labels:
         if table is None or not table.write(series, rows):
             rows[:] = self.encode(series, where=where)
 
-    def _unknown(self, series: "pl.Series", rows: Rows, where: Place) -> DataError:
+    def _unknown(self, series: "pl.Series", rows: Rows, where: TableLocation) -> DataError:
         strange = series.filter(rows < 0).unique(maintain_order=True)
         first = int(np.argmax(rows < 0))
         what = f"{quoted(strange[0])} is no entity of axis {self.axis}"
@@ -176,15 +175,15 @@ class Labels:
         hint = f"Did you mean {quoted(close[0])}? " if close and kind(series) == "strings" else ""
         return DataError(
             f"{what}, which has {listed(self.names)}.",
-            where=where.at(row=first),
-            got=strange[0],
-            cure=f"{hint}Declare further entities with {declaring(self.axis)}, or remove the rows.",
+            location=where.at(row=first),
+            actual=strange[0],
+            hint=f"{hint}Declare further entities with {declaring(self.axis)}, or remove the rows.",
         )
 
 
-def declaring(axis: str) -> Argument:
-    """How the entities of an axis are declared, for a cure."""
-    return Argument("labels", {axis: ["…"]}, of="labels")
+def declaring(axis: str) -> str:
+    """How the entities of an axis are declared, for a hint."""
+    return f"`labels={{{axis!r}: …}}`"
 
 
 def listed(names: "pl.Series") -> str:
@@ -200,7 +199,7 @@ def listed(names: "pl.Series") -> str:
 class Seen:
     """Labels that a column of a table mentions; where says which column."""
 
-    where: Place
+    where: TableLocation
     labels: "pl.Series"
 
 
@@ -208,7 +207,7 @@ class Seen:
 class Tallied:
     """The size of an array along the axis; where says which array."""
 
-    where: Place
+    where: TableLocation
     size: int
 
 
@@ -231,7 +230,7 @@ def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, ke
         places = ", ".join(f"{source.where}" for source in sources)
         raise DataError(
             f"axis {axis} has no entity: there is nothing in {places}.",
-            cure=f"Give at least one row, or declare the entities with {declaring(axis)}.",
+            hint=f"Give at least one row, or declare the entities with {declaring(axis)}.",
         )
     return labels
 
@@ -242,7 +241,7 @@ def _beside(kept: Labels, sources: Sequence[Seen | Tallied], declared: Any) -> L
 
     if not sources and declared is None:
         return kept
-    others = build(kept.axis, [Seen(Place(kept.axis), kept.names), *sources], declared).names
+    others = build(kept.axis, [Seen(TableLocation(kept.axis), kept.names), *sources], declared).names
     return Labels(kept.axis, pl.concat([kept.names, others.filter(~others.is_in(kept.names.implode()))]))
 
 
@@ -252,8 +251,8 @@ def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
         if other.size != first.size:
             raise DataError(
                 f"axis {axis} has {first.size} entities, but {other.size} in {other.where}.",
-                where=first.where,
-                cure="Arrays over one axis have equal sizes; give a table where only some entities occur.",
+                location=first.where,
+                hint="Arrays over one axis have equal sizes; give a table where only some entities occur.",
             )
     if declared is None:
         return Labels.count(axis, first.size)
@@ -261,8 +260,8 @@ def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
     if len(labels) != first.size:
         raise DataError(
             f"{len(labels)} names are declared, but {first.where} has {first.size} entities.",
-            where=Place(f"labels of {axis}"),
-            cure="Declare one name for each row of the array, in order.",
+            location=TableLocation(f"labels of {axis}"),
+            hint="Declare one name for each row of the array, in order.",
         )
     return labels
 
@@ -283,8 +282,8 @@ def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) 
                 f"{quoted(column.labels[at])} is no row of an array, but {array.where} is one: axis {labels.axis} "
                 f"is 0…{len(labels) - 1}."
             ),
-            where=column.where.at(row=at),
-            cure=f"Use these integers, or name the array's rows with {declaring(labels.axis)}.",
+            location=column.where.at(row=at),
+            hint=f"Use these integers, or name the array's rows with {declaring(labels.axis)}.",
         )
 
 
@@ -292,7 +291,7 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
     import polars as pl
 
     refuse_in_fork(f"names of {axis}")
-    given = Seen(Place(f"labels of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
+    given = Seen(TableLocation(f"labels of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
     parts = [Seen(part.where, distinct_names(part.labels)) for part in (given, *columns) if len(part.labels)]
     if not parts:
         return Labels(axis, given.labels)
@@ -300,8 +299,8 @@ def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
         if kind(part.labels) != kind(parts[0].labels):
             raise DataError(
                 f"the labels are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.",
-                where=part.where,
-                cure=f"Both are axis {axis}: {CONVERT}.",
+                location=part.where,
+                hint=f"Both are axis {axis}: {CONVERT}.",
             )
     common = _common_type(axis, parts)
     names = given.labels.cast(common)
@@ -334,7 +333,7 @@ def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
         if isinstance(smallest, int) and smallest < 0:
             raise DataError(
                 f"{smallest} and integers beyond 2^63 elsewhere on axis {axis} have no common type.",
-                where=part.where,
-                cure=f"Convert the labels of {axis} to strings.",
+                location=part.where,
+                hint=f"Convert the labels of {axis} to strings.",
             )
     return pl.UInt64

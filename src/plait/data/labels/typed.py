@@ -7,7 +7,6 @@ from typing import Any
 from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
 from plait.errors import DataError
-from plait.saying import Subject
 
 
 def _truth(text: str) -> bool:
@@ -35,7 +34,7 @@ def read_label(labels: Labels, text: str, index: str) -> Any:
     except (ValueError, KeyError):
         shown = text if len(text) <= 80 else f"{text[:79]}…"
         what = f"{shown!r} is not {words}, but axis {labels.axis} has {found}."
-        raise DataError(what, where=Subject(index)) from None
+        raise DataError(what, location=index) from None
 
 
 def write_label(label: Any) -> str:

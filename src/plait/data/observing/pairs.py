@@ -105,7 +105,7 @@ def _distinct(model: Model, name: str, links: Mapping[str, Fibres], sizes: tuple
     if math.prod(sizes) >= 2**63:
         raise DataError(
             f"factor {name} has {math.prod(sizes):.3g} pairs, more than can be numbered.",
-            cure="Leave one of its indices out.",
+            hint="Leave one of its indices out.",
         )
     factor = model.factor(name)
     uses = {(e.relation, o.indices) for e in model.equations for o in e.occurrences if o.factor == name}

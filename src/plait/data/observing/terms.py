@@ -315,7 +315,7 @@ def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
             f"a table over [{', '.join(a.indices)}] with {len(a)} entries times one over [{', '.join(b.indices)}] "
             f"with {len(b)} entries would have {entries} entries."
         ),
-        cure=(
+        hint=(
             f"Give one of them over all of [{', '.join(dict.fromkeys(a.indices + b.indices))}], or hide "
             "whole entities of one index instead."
         ),

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from plait.data.cells.keys import coordinate_type
 from plait.data.observing.undirected import Groups
-from plait.errors import DataError
-from plait.saying import Named, Place
+from plait.errors import DataError, Named, TableLocation
 from plait.types import AnyArray, Array
 
 
@@ -57,8 +56,8 @@ def read_array(
                 f"the array has {ndim} dimension{'' if ndim == 1 else 's'}, but {order} "
                 f"{'index is' if order == 1 else 'indices are'} wanted."
             ),
-            where=Place.of(name),
-            cure="Give one dimension for each index, or a table.",
+            location=TableLocation.of(name),
+            hint="Give one dimension for each index, or a table.",
         )
     axes = axes or tuple(range(order))
     return _read_sparse(data, name, axes) if is_sparse(data) else _read_dense(data, name, axes, groups)
@@ -74,7 +73,7 @@ def _read_dense(data: Any, name: Named, axes: tuple[int, ...], groups: Groups) -
         listed &= ~below
     coords = _where(listed)
     hidden = _where(gaps) if not scarce else coords[:0]
-    return ArraySource(Place.of(name).name, array.shape, coords, array[listed], hidden, bool(scarce), True)
+    return ArraySource(TableLocation.of(name).name, array.shape, coords, array[listed], hidden, bool(scarce), True)
 
 
 def symmetric(array: Array, name: Named, groups: Groups) -> Array:
@@ -89,8 +88,8 @@ def symmetric(array: Array, name: Named, groups: Groups) -> Array:
                     f"dimensions {a} and {b} of the array are {array.shape[a]} and {array.shape[b]} long, but are one "
                     "axis."
                 ),
-                where=Place.of(name),
-                cure="Give both the same length.",
+                location=TableLocation.of(name),
+                hint="Give both the same length.",
             )
         array = _filled(array, a, b, name)
     return array
@@ -113,8 +112,8 @@ def _filled(array: Array, a: int, b: int, name: Named) -> Array:
             f"cells {cell} and {other} of the array are {array[tuple(cell)]:g} and {array[tuple(other)]:g}, "
             "but its equation has no direction: they are one cell."
         ),
-        where=Place.of(name),
-        cure=("Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."),
+        location=TableLocation.of(name),
+        hint=("Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."),
     )
 
 
@@ -140,8 +139,8 @@ def as_floats(data: Any, name: Named) -> Array:
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"the array is of type {array.dtype}.",
-            where=Place.of(name),
-            cure="Convert it to numbers.",
+            location=TableLocation.of(name),
+            hint="Convert it to numbers.",
         )
     if isinstance(array, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(array), np.nan, array.data.astype(np.float64))
@@ -154,8 +153,8 @@ def _read_sparse(data: Any, name: Named, axes: tuple[int, ...]) -> ArraySource:
     if fill != 0 and fill == fill:
         raise DataError(
             f"the fill value is {fill:g}.",
-            where=Place.of(name),
-            cure="A cell that is not stored is 0, or NaN for missing.",
+            location=TableLocation.of(name),
+            hint="A cell that is not stored is 0, or NaN for missing.",
         )
     coo = data.asformat("coo")
     positions = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
@@ -165,4 +164,6 @@ def _read_sparse(data: Any, name: Named, axes: tuple[int, ...]) -> ArraySource:
         coords[:, k] = positions[axis]
     values = as_floats(coo.data, name)
     gaps = np.isnan(values)
-    return ArraySource(Place.of(name).name, shape, coords[~gaps], values[~gaps], coords[gaps], fill != fill, False)
+    return ArraySource(
+        TableLocation.of(name).name, shape, coords[~gaps], values[~gaps], coords[gaps], fill != fill, False
+    )

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.labels.columns import label_series
-from plait.errors import DataError
-from plait.saying import Argument, Place, quoted
+from plait.errors import DataError, TableLocation, quoted
 from plait.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def describe_graph(graph: Any) -> str:
     return f"{kind} graph of {len(graph.nodes):,} nodes, {len(graph.edges):,} edges"
 
 
-SUM = Argument("duplicates", "sum", of="Relation", data="graph")
+SUM = '`duplicates="sum"`'
 
 
 def read_graph(
@@ -71,15 +70,15 @@ def read_graph(
     if len(indices) != 2:
         raise DataError(
             f"a graph has two ends, but {len(indices)} indices are wanted: {', '.join(indices)}.",
-            where=Place.of(name),
-            cure="Give a table with a column for each index.",
+            location=TableLocation.of(name),
+            hint="Give a table with a column for each index.",
         )
     nodes = list(graph.nodes)
     if len(nodes) < 2:
         raise DataError(
             f"the graph has {'one node' if nodes else 'no nodes'}.",
-            where=Place.of(name),
-            cure="A link is between two; add all nodes.",
+            location=TableLocation.of(name),
+            hint="A link is between two; add all nodes.",
         )
     names, ends = _names(nodes, name), _ends(graph, nodes)
     values = _values(graph, name, value, likelihood)
@@ -105,8 +104,8 @@ def _names(nodes: list[Any], name: str) -> "pl.Series":
         some = ", ".join(f"{kind} ({node!r})" for kind, node in sorted(kinds.items()))
         raise DataError(
             f"the nodes are {some}.",
-            where=Place.of(name),
-            cure=(
+            location=TableLocation.of(name),
+            hint=(
                 "Nodes are all integers, all strings, or all dates or times: networkx.relabel_nodes(graph, "
                 "str) makes them strings."
             ),
@@ -135,39 +134,39 @@ def _values(graph: Any, name: str, value: str | None, likelihood: "Likelihood") 
                     f"edge {_edge(first, second)} has no {attribute}, which {len(edges) - without:,} of {len(edges):,} "
                     "edges have."
                 ),
-                where=Place.of(name),
-                cure=f"Give it to all edges, or name another attribute with {Argument('value', of='Relation'):=}.",
+                location=TableLocation.of(name),
+                hint="Give it to all edges, or name another attribute with `value`.",
             )
-        values[k] = _value(number, attribute, Place(name), _edge(first, second))
+        values[k] = _value(number, attribute, TableLocation(name), _edge(first, second))
         if likelihood.bad(values[k : k + 1])[0]:
             raise DataError(
                 f"edge {_edge(first, second)} has {attribute} {number}, but the likelihood is {likelihood}.",
-                where=Place.of(name),
-                cure=(
-                    f"{likelihood.wanted}. {likelihood.cure} networkx.set_edge_attributes(graph, 1, {attribute!r}) "
+                location=TableLocation.of(name),
+                hint=(
+                    f"{likelihood.wanted}. {likelihood.hint} networkx.set_edge_attributes(graph, 1, {attribute!r}) "
                     "makes links of them."
                 ),
             )
     return values
 
 
-def _value(number: Any, attribute: str, where: Place, edge: str) -> float:
+def _value(number: Any, attribute: str, where: TableLocation, edge: str) -> float:
     """The value of one edge, over 0."""
     if not isinstance(number, (int, float, np.integer, np.floating, np.bool_)):
         raise DataError(
             f"edge {edge} has {attribute} {number!r}, which is {type(number).__name__}.",
-            where=where,
-            got=number,
-            wanted="a number",
-            cure="Give a number.",
+            location=where,
+            actual=number,
+            expected="a number",
+            hint="Give a number.",
         )
     if not 0 < float(number) < np.inf:
         raise DataError(
             f"edge {edge} has {attribute} {number}.",
-            where=where,
-            got=float(number),
-            wanted="a finite value over 0",
-            cure=(
+            location=where,
+            actual=float(number),
+            expected="a finite value over 0",
+            hint=(
                 "An edge is a link, of a finite value over 0; remove it, or give a table, where a row of 0 "
                 "is an observed 0."
             ),
@@ -184,8 +183,8 @@ def _sides(graph: Any, nodes: list[Any], name: str, indices: Sequence[str]) -> R
             got = "no node attribute" if sides[node] is None else f"{sides[node]!r} as its node attribute"
             raise DataError(
                 f"{first} and {second} are different axes, but node {quoted(node)} has {got} {SIDE!r}.",
-                where=Place.of(name),
-                cure=(
+                location=TableLocation.of(name),
+                hint=(
                     f"Set it to 0 for {first} and 1 for {second}; or declare one axis in the model ({second}: {first})."
                 ),
             )
@@ -193,8 +192,8 @@ def _sides(graph: Any, nodes: list[Any], name: str, indices: Sequence[str]) -> R
     if found.min() == found.max():
         raise DataError(
             f"all nodes have the node attribute {SIDE!r} = {found[0]}, so there is no {indices[1 - found[0]]}.",
-            where=Place.of(name),
-            cure=f"Set it to 0 for {indices[0]} and 1 for {indices[1]}.",
+            location=TableLocation.of(name),
+            hint=f"Set it to 0 for {indices[0]} and 1 for {indices[1]}.",
         )
     return found
 
@@ -206,8 +205,8 @@ def _refuse_inside(ends: Rows, sides: Rows, nodes: list[Any], name: str) -> None
         first, second = ends[np.argmax(inside)]
         raise DataError(
             (f"edge {_edge(nodes[first], nodes[second])} joins two nodes whose attribute {SIDE!r} is {sides[first]}."),
-            where=Place.of(name),
-            cure="An edge leads from one side to the other; remove it, or mend the attribute.",
+            location=TableLocation.of(name),
+            hint="An edge leads from one side to the other; remove it, or mend the attribute.",
         )
 
 
@@ -227,8 +226,8 @@ def _once(ends: Rows, values: Array, nodes: list[Any], name: str, duplicates: st
         first, second = ends[np.argmin(new)]
         raise DataError(
             f"there are several edges {_edge(nodes[first], nodes[second])}.",
-            where=Place.of(name),
-            cure=f"Remove all but one, or add them up with {SUM}.",
+            location=TableLocation.of(name),
+            hint=f"Remove all but one, or add them up with {SUM}.",
         )
     return ends[new], np.add.reduceat(values, np.flatnonzero(new))
 

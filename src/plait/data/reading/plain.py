@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from plait.data.reading.graphs import is_graph
 from plait.data.reading.relation import Relation
 from plait.data.reading.tables import column_names, frame_of, is_table
-from plait.errors import DataError
+from plait.errors import DataError, TableLocation, quoted
 from plait.model.model import RESERVED, Model
-from plait.saying import Argument, Place, quoted
 
 
 def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
@@ -15,11 +14,11 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
     if relation.indices is not None:
         return tuple(relation.indices)
     if not is_table(relation.data):
-        what, parts = ("graph", "ends of a graph") if is_graph(relation.data) else ("array", "dimensions of an array")
+        parts = "ends of a graph" if is_graph(relation.data) else "dimensions of an array"
         raise DataError(
             f"the {parts} have no names.",
-            where=Place.of(name),
-            cure=f"Give {Argument('model'):=}, or {Argument('indices', ('user', 'place'), of='Relation', data=what)}.",
+            location=TableLocation.of(name),
+            hint='Give `model`, or `indices=("user", "place")`.',
         )
     others = {relation.value, relation.weight_column, *(relation.ignore or ())}
     columns = column_names(relation.data, name)
@@ -31,11 +30,8 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
         if not isinstance(index, str) or not index.isidentifier() or index in RESERVED:
             raise DataError(
                 f"column {quoted(index)} cannot be the name of an index.",
-                where=Place.of(name),
-                cure=(
-                    f"Say what it is: {Argument('columns', {'user': index}, of='Relation')}, or "
-                    f"{Argument('value', of='Relation'):=} or {Argument('weight', index)}."
-                ),
+                location=TableLocation.of(name),
+                hint=(f'Say what it is: `columns={{"user": {index!r}}}`, or `value` or `weight={index!r}`.'),
             )
     return indices
 
@@ -61,8 +57,8 @@ def refuse_perhaps_values(name: str, relation: Relation, indices: Sequence[str])
                     f"column {quoted(column)} holds numbers, which may be values of cells or names of an index: "
                     f"{', '.join(map(quoted, others))} alone tell all rows apart."
                 ),
-                where=Place.of(name),
-                cure=f"Say which: {Argument('value', column, of='Relation')}, or {Argument('indices', (*indices,))}.",
+                location=TableLocation.of(name),
+                hint=f"Say which: `value={column!r}`, or `indices={(*indices,)!r}`.",
             )
 
 
@@ -76,7 +72,7 @@ def plain_model(indices: Mapping[str, Sequence[str]], axes: Mapping[str, str]) -
         if not isinstance(name, str) or not name.isidentifier():
             raise DataError(
                 f"{quoted(name)} cannot be the name of a relation.",
-                cure="A name is letters, digits and _.",
+                hint="A name is letters, digits and _.",
             )
     lines = [f"{name}[{', '.join(i)}] = {factor}{k}[{', '.join(i)}]" for k, (name, i) in enumerate(indices.items())]
     first: dict[str, str] = {}

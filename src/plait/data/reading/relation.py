@@ -11,10 +11,9 @@ from plait.data.observing.undirected import Groups
 from plait.data.reading.arrays import ArraySource, is_array, is_sparse, read_array
 from plait.data.reading.graphs import describe_graph, is_graph, read_graph
 from plait.data.reading.tables import TableSource, column_names, is_table, read_missing, read_table
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, Named, SettingError, TableLocation, quoted, suggestion
 from plait.forked import refuse_in_fork
 from plait.machine import MAX_NUMBER, MIN_NUMBER, in_range
-from plait.saying import Argument, Named, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,13 +84,13 @@ class Relation:
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Relation):
-            raise DataError("plait.Relation of a plait.Relation.", cure="Give the data themselves.")
+            raise DataError("plait.Relation of a plait.Relation.", hint="Give the data themselves.")
         tabular = not is_array(self.data) and is_table(self.data)
         object.__setattr__(self, "_tabular", tabular)
         if not tabular and not is_array(self.data) and not is_graph(self.data):
             raise DataError(
                 f"a relation cannot be read from {type(self.data).__name__}.",
-                cure=f"{KINDS}{OR_GRAPH}",
+                hint=f"{KINDS}{OR_GRAPH}",
             )
         for option, known in CHOICES.items():
             _check_choice(option, getattr(self, option), known)
@@ -162,19 +161,19 @@ class Relation:
         """The relation of another table, made of what was read from its own."""
         return replace(self, data=table, value=value, ignore=None, strip=False, _kind=source.kind)
 
-    def read_missing(self, name: Named, indices: Sequence[str]) -> list[tuple[Place, dict[str, "pl.Series"]]]:
+    def read_missing(self, name: Named, indices: Sequence[str]) -> list[tuple[TableLocation, dict[str, "pl.Series"]]]:
         """The missing tables: for each its name in errors, and labels by index."""
         return self._read_tables("missing", self.missing_tables, name, indices)
 
-    def read_hidden(self, name: Named, indices: Sequence[str]) -> list[tuple[Place, dict[str, "pl.Series"]]]:
+    def read_hidden(self, name: Named, indices: Sequence[str]) -> list[tuple[TableLocation, dict[str, "pl.Series"]]]:
         """The tables of what is put aside, in the same way."""
         return self._read_tables("hidden", self.hidden_tables, name, indices)
 
     def _read_tables(
         self, option: str, tables: Sequence[Any], name: Named, indices: Sequence[str]
-    ) -> list[tuple[Place, dict[str, "pl.Series"]]]:
+    ) -> list[tuple[TableLocation, dict[str, "pl.Series"]]]:
         numbers = [None if len(tables) == 1 else k for k in range(len(tables))]
-        places = [Place(Place.of(name).name, part=option, number=k) for k in numbers]
+        places = [TableLocation(TableLocation.of(name).name, part=option, number=k) for k in numbers]
         columns = self.columns or {}
         return [(p, read_missing(table, p, indices, columns, self.strip)) for p, table in zip(places, tables)]
 
@@ -183,15 +182,15 @@ class Relation:
         if self.indices is not None and sorted(self.indices) != sorted(indices):
             raise DataError(
                 f"the indices are said to be {', '.join(self.indices)}, but its equation has {', '.join(indices)}.",
-                where=Place.of(name),
-                cure="Name the same indices, in the order of the array's dimensions.",
+                location=TableLocation.of(name),
+                hint="Name the same indices, in the order of the array's dimensions.",
             )
         for index in self.columns or {}:
             if index not in indices:
                 raise DataError(
-                    f"{Argument('columns', of='Relation'):=} names {quoted(index)}, which is no index of it.",
-                    where=Place.of(name),
-                    cure=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
+                    f"`columns` names {quoted(index)}, which is no index of it.",
+                    location=TableLocation.of(name),
+                    hint=f"{suggestion(index, indices)}It has {', '.join(indices)}.",
                 )
 
     def __repr__(self) -> str:
@@ -252,18 +251,16 @@ class Exposure:
     def __post_init__(self) -> None:
         if self.default is not None and not _is_weight(self.default):
             raise DataError(
-                f"{Argument('default', of='Exposure')} is {self.default!r}.",
-                where=Argument("default", of="Exposure"),
-                cure=f"An exposure is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}.",
+                f"`default` is {self.default!r}.",
+                hint=f"An exposure is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}.",
             )
         if is_array(self.table) and not is_sparse(self.table) and self.default is not None:
             raise DataError(
-                f"an array has every cell, so {Argument('default', of='Exposure'):=} says nothing.",
-                where=Argument("default", of="Exposure"),
-                cure="Leave it out.",
+                "an array has every cell, so `default` says nothing.",
+                hint="Leave it out.",
             )
         if not is_array(self.table) and not is_table(self.table):
-            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.", cure=KINDS)
+            raise DataError(f"an exposure cannot be read from {type(self.table).__name__}.", hint=KINDS)
 
 
 def as_relation(name: str, data: Any) -> Relation:
@@ -273,7 +270,7 @@ def as_relation(name: str, data: Any) -> Relation:
     try:
         return Relation(data)
     except DataError as error:
-        raise error.within(Place(name)) from None
+        raise error.within(TableLocation(name)) from None
 
 
 def tables_of(given: Any) -> tuple[Any, ...]:
@@ -308,10 +305,9 @@ def _check_choice(option: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         choices = " or ".join(map(repr, known))
         raise DataError(
-            f"{Argument(option, of='Relation')} is {value!r}.",
-            where=Argument(option, of="Relation"),
-            got=value,
-            cure=f"{suggestion(value, known)}It is {choices}.",
+            f"`{option}` is {value!r}.",
+            actual=value,
+            hint=f"{suggestion(value, known)}It is {choices}.",
         )
 
 
@@ -321,9 +317,7 @@ def _likelihood(given: object) -> "Likelihood":
     try:
         return as_likelihood(given)
     except SettingError as error:
-        raise DataError(
-            error.said_what, where=Argument("likelihood", of="Relation"), got=error.got, cure=error.said_cure
-        ) from None
+        raise DataError(error.message, actual=error.actual, hint=error.hint) from None
 
 
 def _check_observed(observed: object) -> None:
@@ -331,24 +325,21 @@ def _check_observed(observed: object) -> None:
         if observed not in ("all", "listed"):
             near = suggestion(observed, ("all", "listed"))
             raise DataError(
-                f"{Argument('observed', of='Relation')} is {observed!r}.",
-                where=Argument("observed", of="Relation"),
-                cure=f"{near}It is 'all', 'listed' or the weight of zeros, 0 to 1.",
+                f"`observed` is {observed!r}.",
+                hint=f"{near}It is 'all', 'listed' or the weight of zeros, 0 to 1.",
             )
     elif not _is_weight(observed) or float(observed) > 1:  # type: ignore[arg-type]
         raise DataError(
-            f"{Argument('observed', of='Relation')} is {observed!r}.",
-            where=Argument("observed", of="Relation"),
-            cure="As a number it is the weight of zeros, from 0 to 1.",
+            f"`observed` is {observed!r}.",
+            hint="As a number it is the weight of zeros, from 0 to 1.",
         )
 
 
 def _check_weight(weight: object) -> None:
     if not isinstance(weight, str) and not _is_weight(weight):
         raise DataError(
-            f"{Argument('weight', of='Relation')} is {weight!r}.",
-            where=Argument("weight", of="Relation"),
-            cure=f'It is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}; a column of such numbers; or "auto".',
+            f"`weight` is {weight!r}.",
+            hint=f'It is 0, or from {MIN_NUMBER:g} to {MAX_NUMBER:g}; a column of such numbers; or "auto".',
         )
 
 
@@ -362,38 +353,33 @@ def _check_names(relation: Relation) -> None:
     """Refuse a lone string where names or a mapping are wanted."""
     if isinstance(relation.indices, str):
         raise DataError(
-            f"{Argument('indices', of='Relation')} is {relation.indices!r}.",
-            where=Argument("indices", of="Relation"),
-            got=relation.indices,
-            cure=f"Give a tuple of names: ({relation.indices!r},).",
+            f"`indices` is {relation.indices!r}.",
+            actual=relation.indices,
+            hint=f"Give a tuple of names: ({relation.indices!r},).",
         )
     if isinstance(relation.ignore, str):
         raise DataError(
-            f"{Argument('ignore', of='Relation')} is {relation.ignore!r}.",
-            where=Argument("ignore", of="Relation"),
-            got=relation.ignore,
-            cure=f"Give a list of columns: [{relation.ignore!r}].",
+            f"`ignore` is {relation.ignore!r}.",
+            actual=relation.ignore,
+            hint=f"Give a list of columns: [{relation.ignore!r}].",
         )
     if not isinstance(relation.strip, bool):
         raise DataError(
-            f"{Argument('strip', of='Relation')} is {relation.strip!r}.",
-            where=Argument("strip", of="Relation"),
-            got=relation.strip,
-            cure="It is True or False.",
+            f"`strip` is {relation.strip!r}.",
+            actual=relation.strip,
+            hint="It is True or False.",
         )
     if relation.columns is not None and not isinstance(relation.columns, Mapping):
         raise DataError(
-            f"{Argument('columns', of='Relation')} is {relation.columns!r}.",
-            where=Argument("columns", of="Relation"),
-            cure="Give a dict, index -> column: {'user': 'id'}.",
+            f"`columns` is {relation.columns!r}.",
+            hint="Give a dict, index -> column: {'user': 'id'}.",
         )
     for option, tables in {"missing": relation.missing_tables, "hidden": relation.hidden_tables}.items():
         for table in tables:
             if not is_table(table):
                 raise DataError(
-                    f"{Argument(option, of='Relation')} holds {type(table).__name__}.",
-                    where=Argument(option, of="Relation"),
-                    cure="Give a table whose columns are some of the indices, or a list of such tables.",
+                    f"`{option}` holds {type(table).__name__}.",
+                    hint="Give a table whose columns are some of the indices, or a list of such tables.",
                 )
 
 
@@ -411,10 +397,9 @@ def _check_options_of_columns(relation: Relation) -> None:
         named = relation.missing_tables or relation.hidden_tables  # whose columns they are
         if value is not None and not (option == "columns" and named):
             raise DataError(
-                f"{Argument(option, of='Relation')} is {value!r}, but {kind} has no columns.",
-                where=Argument(option, of="Relation"),
-                got=value,
-                cure="Give a table, or omit it.",
+                f"`{option}` is {value!r}, but {kind} has no columns.",
+                actual=value,
+                hint="Give a table, or omit it.",
             )
 
 

@@ -6,7 +6,7 @@ Files know nothing of relations, nor data of files, so that this is all they sha
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
-from plait.saying import Place, Where
+from plait.errors import Location, TableLocation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,7 @@ class Scanned(Protocol):
         """The whole table."""
         ...
 
-    def located(self, place: Place) -> Where:
+    def located(self, place: TableLocation) -> Location:
         """A place of the table in its files."""
         ...
 

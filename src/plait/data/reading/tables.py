@@ -10,9 +10,8 @@ import numpy as np
 
 from plait.data.labels.columns import as_doubles, label_series, number_array, number_series
 from plait.data.reading.scanned import is_scan
-from plait.errors import DataError, suggestion
+from plait.errors import DataError, Named, TableLocation, quoted, suggestion
 from plait.forked import refuse_in_fork
-from plait.saying import Argument, Named, Phrase, Place, quoted
 from plait.types import Array
 
 if TYPE_CHECKING:
@@ -71,15 +70,15 @@ def frame_of(data: Any, name: Named) -> "nw.DataFrame[Any]":
     """The table as a narwhals frame; a lazy one is collected."""
     import narwhals as nw
 
-    refuse_in_fork(f"{Place.of(name).name}, a table")
+    refuse_in_fork(f"{TableLocation.of(name).name}, a table")
     frame = _native(data.read() if is_scan(data) else data, name)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         raise DataError(
             f"wanted a table, got {type(data).__name__}.",
-            where=Place.of(name),
-            cure="Give a pandas, polars or pyarrow table.",
+            location=TableLocation.of(name),
+            hint="Give a pandas, polars or pyarrow table.",
         )
     return frame
 
@@ -115,7 +114,7 @@ def _native(data: Any, name: Named) -> Any:
     try:
         return nw.from_native(data, pass_through=True)
     except nw.exceptions.NarwhalsError as error:  # pandas allows two columns of one name
-        raise DataError(f"the table cannot be read: {error}", where=Place.of(name)) from error
+        raise DataError(f"the table cannot be read: {error}", location=TableLocation.of(name)) from error
 
 
 def column_names(data: Any, name: Named = "table") -> list[Any]:
@@ -139,7 +138,7 @@ def read_table(
     ignore: Sequence[str] = (),
     strip: bool = False,
 ) -> TableSource:
-    """Read index, value and weight columns; without a value column every row is a 1. spec: the class a cure names.
+    """Read index, value and weight columns; without a value column every row is a 1. spec: the class a hint names.
 
     ignore: columns that are not part of it. strip: whether blanks at the ends of names are not.
     """
@@ -149,7 +148,7 @@ def read_table(
     kind = nw.get_native_namespace(frame).__name__
     named, value = used_columns(frame.columns, name, indices, columns, value, weight, spec, ignore)
     labels = {index: _names(frame, column, name, strip) for index, column in named.items()}
-    place = Place.of(name)
+    place = TableLocation.of(name)
     values = None if value is None else number_series(frame.get_column(value), place.at(value))
     weights = None if weight is None else number_array(frame.get_column(weight), place.at(weight))
     return TableSource(
@@ -188,7 +187,7 @@ def used_columns(
 
 def _names(frame: "nw.DataFrame[Any]", column: str, name: Named, strip: bool) -> "pl.Series":
     """A column of labels."""
-    return named_labels(frame.get_column(column), Place.of(name).at(column), strip)
+    return named_labels(frame.get_column(column), TableLocation.of(name).at(column), strip)
 
 
 def named_labels(column: Any, where: Named, strip: bool) -> "pl.Series":
@@ -199,7 +198,7 @@ def named_labels(column: Any, where: Named, strip: bool) -> "pl.Series":
     return labels.str.strip_chars() if strip and labels.dtype == pl.String else labels
 
 
-IGNORE = Argument("ignore", of="Relation")
+IGNORE = "`ignore`"
 
 
 def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[str | None], name: Named) -> None:
@@ -208,16 +207,16 @@ def check_ignored(columns: Sequence[Any], ignore: Sequence[str], used: Sequence[
         if column not in columns:
             have = ", ".join(map(quoted, columns))
             raise DataError(
-                f"{IGNORE:=} names the column {quoted(column)}; the table has {have}.",
-                where=Place.of(name),
-                got=column,
-                cure=f"{suggestion(column, columns)}Leave it out.",
+                f"{IGNORE} names the column {quoted(column)}; the table has {have}.",
+                location=TableLocation.of(name),
+                actual=column,
+                hint=f"{suggestion(column, columns)}Leave it out.",
             )
         if column in used:
             raise DataError(
-                f"column {quoted(column)} is used and in {IGNORE:=}.",
-                where=Place.of(name),
-                cure="It is one of the two.",
+                f"column {quoted(column)} is used and in {IGNORE}.",
+                location=TableLocation.of(name),
+                hint="It is one of the two.",
             )
 
 
@@ -238,14 +237,14 @@ def read_missing(
         near = suggestion(surplus[0], [column for column in own if column not in named.values()])
         raise DataError(
             f"{_columns(surplus)} no index of the relation.",
-            where=Place.of(name),
-            cure=f"{near}Its columns are among {', '.join(map(quoted, own))}.",
+            location=TableLocation.of(name),
+            hint=f"{near}Its columns are among {', '.join(map(quoted, own))}.",
         )
     if not named:
         raise DataError(
             "the table has no columns.",
-            where=Place.of(name),
-            cure="Name what is hidden by some of the indices.",
+            location=TableLocation.of(name),
+            hint="Name what is hidden by some of the indices.",
         )
     return {index: _names(frame, column, name, strip) for index, column in named.items()}
 
@@ -260,38 +259,38 @@ def check_columns(
         if wanted.count(column) > 1:
             raise DataError(
                 f"column {quoted(column)} is used twice.",
-                where=Place.of(name),
-                cure="Give each index a column of its own.",
+                location=TableLocation.of(name),
+                hint="Give each index a column of its own.",
             )
     surplus = [column for column in columns if column not in wanted]
-    cures = {
-        column: f"Say which column it is: {Argument('columns', {i: '…'}, of=spec)}." for i, column in named.items()
-    }
-    cures |= {
-        column: f"{Argument(option, of=spec):=} names it: give the name of a column of the table."
-        for option, column in given.items()
+    hints = {column: f"Say which column it is: `columns={{{i!r}: …}}`." for i, column in named.items()}
+    hints |= {
+        column: f"`{option}` names it: give the name of a column of the table." for option, column in given.items()
     }
     for column in wanted:
         if column not in columns:
             have = ", ".join(map(quoted, columns)) or "none"
             raise DataError(
                 f"there is no column {quoted(column)}; the table has {have}.",
-                where=Place.of(name),
-                cure=f"{suggestion(column, surplus)}{cures[column]}",
+                location=TableLocation.of(name),
+                hint=f"{suggestion(column, surplus)}{hints[column]}",
             )
     if surplus:
-        also = "" if "value" in given else f", or say what it is: {Argument('value', surplus[0], of=spec)}"
+        also = "" if "value" in given else f", or say what it is: `value={surplus[0]!r}`"
         raise DataError(
             f"{_columns(surplus)} not used; wanted are {', '.join(map(quoted, wanted)) or 'none'}.",
-            where=Place.of(name),
-            cure=f"{_without(surplus, spec)}{also}.",
+            location=TableLocation.of(name),
+            hint=f"{_without(surplus, spec)}{also}.",
         )
 
 
 def _without(columns: Sequence[Any], spec: str) -> str:
     """How columns are left out that are not used; spec: the class that has them."""
-    said = f"Leave out what is not part of it: {Argument('ignore', list(columns), of=spec)}"
-    return said if spec == "Relation" else f"{Phrase('Drop what is not part of it', said)}"
+    return (
+        f"Leave out what is not part of it: `ignore={list(columns)!r}`"
+        if spec == "Relation"
+        else "Drop what is not part of it"
+    )
 
 
 def _columns(names: Sequence[Any]) -> str:

@@ -10,16 +10,15 @@ from plait.data.labels.columns import kind, label_series, to_polars
 from plait.data.labels.names import Labels, listed
 from plait.data.labels.titles import Titles, gaps
 from plait.data.reading.tables import frame_of
-from plait.errors import DataError, SettingError, suggestion
+from plait.errors import DataError, SettingError, TableLocation, quoted, suggestion
 from plait.forked import refuse_in_fork
 from plait.model import Model
-from plait.saying import Argument, Phrase, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
 
 WORDS = ("title", "name")  # columns that hold titles, the first that is there
-TEXT = Phrase("Convert the ids to text", f"Read them as text: {Argument('text', ['…'], of='read')}", "Convert them")
+TEXT = "Convert the ids to text, or read them as text: `text`"
 
 
 def bind_titles(
@@ -42,22 +41,20 @@ def _by_axis(model: Model, given: Any) -> dict[str, tuple[str, Any]]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise SettingError(where=Argument("titles"), wanted="a dict of tables by axis", got=given)
+        raise SettingError.must_be("titles", "a dict of tables by axis", given)
     found: dict[str, tuple[str, Any]] = {}
     for index, table in given.items():
         if index not in model.visible and index not in model.axes:
             raise SettingError(
-                f"{Argument('titles')} names {quoted(index)}, which is no axis of the model.",
-                where=Argument("titles"),
-                got=index,
-                cure=f"{suggestion(index, model.axes)}Its axes are {', '.join(model.axes) or 'none'}.",
+                f"`titles` names {quoted(index)}, which is no axis of the model.",
+                actual=index,
+                hint=f"{suggestion(index, model.axes)}Its axes are {', '.join(model.axes) or 'none'}.",
             )
         axis = index if index in model.axes else model.axis(index)
         if axis in found:
             raise SettingError(
-                f"{Argument('titles')} names {index} and {found[axis][0]}, which are one axis.",
-                where=Argument("titles"),
-                cure="Give one of the two.",
+                f"`titles` names {index} and {found[axis][0]}, which are one axis.",
+                hint="Give one of the two.",
             )
         found[axis] = (index, table)
     return found
@@ -77,22 +74,24 @@ def _aligned(labels: Labels, given: Any, called: Sequence[str]) -> tuple[Titles,
         second = int(at[rows[first]])
         raise DataError(
             f"{quoted(ids[first])} has two titles, {_shown(titles[first])} and {_shown(titles[second])}.",
-            where=replace(where.at(columns[0]), rows=(first, second)),
-            cure="An entity has one title; remove one of the rows.",
+            location=replace(where.at(columns[0]), rows=(first, second)),
+            hint="An entity has one title; remove one of the rows.",
         )
     return Titles(labels, titles.gather(gaps(at)).alias("title")), at >= 0
 
 
-def place_of(axis: str) -> Place:
+def place_of(axis: str) -> TableLocation:
     """Where titles of an axis are, in errors."""
-    return Place(f"titles of {axis}")
+    return TableLocation(f"titles of {axis}")
 
 
 def _shown(title: str | None) -> str:
     return "none" if title is None else quoted(title)
 
 
-def _columns(given: Any, called: Sequence[str], where: Place) -> tuple["pl.Series", "pl.Series", tuple[Any, Any]]:
+def _columns(
+    given: Any, called: Sequence[str], where: TableLocation
+) -> tuple["pl.Series", "pl.Series", tuple[Any, Any]]:
     """Ids and titles of equal length, and the names of their columns where there are any."""
     import polars as pl
 
@@ -104,8 +103,8 @@ def _columns(given: Any, called: Sequence[str], where: Place) -> tuple["pl.Serie
         try:
             given = pl.DataFrame(dict(given))
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-            cure = f"Give a list of ids and one of titles, or {{{called[0]}: title, …}}."
-            raise DataError(f"the dict is no table: {error}.", where=where, cure=cure) from None
+            hint = f"Give a list of ids and one of titles, or {{{called[0]}: title, …}}."
+            raise DataError(f"the dict is no table: {error}.", location=where, hint=hint) from None
     frame = frame_of(given, where)
     id_column, title_column = choose_columns(frame.columns, called, where)
     ids = label_series(frame.get_column(id_column), where.at(id_column))
@@ -118,7 +117,7 @@ def _is_column(value: Any) -> bool:
 
 
 def choose_columns(
-    columns: Sequence[Any], called: Sequence[str], where: Place, id: str | None = None, title: str | None = None
+    columns: Sequence[Any], called: Sequence[str], where: TableLocation, id: str | None = None, title: str | None = None
 ) -> tuple[Any, Any]:
     """Which columns hold ids and titles; id, title: where somebody said."""
     for column in (id, title):
@@ -126,9 +125,9 @@ def choose_columns(
             have = ", ".join(map(quoted, columns)) or "none"
             raise DataError(
                 f"there is no column {quoted(column)}; the table has {have}.",
-                where=where,
-                got=column,
-                cure=f"{suggestion(column, columns)}Name one that is there.",
+                location=where,
+                actual=column,
+                hint=f"{suggestion(column, columns)}Name one that is there.",
             )
     free = [column for column in columns if column != title]
     ids = id if id is not None else next((c for c in called if c in free), free[0] if free else None)
@@ -139,22 +138,18 @@ def choose_columns(
         have = ", ".join(map(quoted, columns)) or "none"
         raise DataError(
             f"which column holds the titles is not clear; the table has {have}.",
-            where=where,
-            cure=f"{_saying(called[0])}.",
+            location=where,
+            hint=f"{_saying(called[0])}.",
         )
     return ids, title
 
 
-def _saying(axis: str) -> Phrase:
+def _saying(axis: str) -> str:
     """How it is said which columns are meant."""
-    return Phrase(
-        f"Give the columns {axis} and title, or {{{axis}: title, …}}",
-        f"Say it: {Argument('titles', {axis: {'source': '…', 'id': '…', 'title': '…'}})}",
-        f"Say it: {Argument('id', '…', of='title')} {Argument('title', '…', of='title')}",
-    )
+    return f"Give a table with the columns {axis} and title, or name its columns: `id`, `title`"
 
 
-def _text(titles: "pl.Series", where: Place) -> "pl.Series":
+def _text(titles: "pl.Series", where: TableLocation) -> "pl.Series":
     """Titles as text; what is empty is none."""
     import polars as pl
 
@@ -166,28 +161,28 @@ def _text(titles: "pl.Series", where: Place) -> "pl.Series":
         row = int(titles.is_not_null().arg_max() or 0)
         raise DataError(
             f"titles are text, got {quoted(titles[row])}." if len(titles) else f"titles are text, got {titles.dtype}.",
-            where=where.at(row=row) if len(titles) else where,
-            cure="Name another column, or convert it to text.",
+            location=where.at(row=row) if len(titles) else where,
+            hint="Name another column, or convert it to text.",
         )
     return titles.set(titles == "", None)
 
 
-def _rows(labels: Labels, ids: "pl.Series", where: Place) -> Any:
+def _rows(labels: Labels, ids: "pl.Series", where: TableLocation) -> Any:
     """The rows of ids, −1 for those that no entity has; refuse ids of which none is known."""
     if len(ids) and kind(ids) != kind(labels.names):
         convert = TEXT if kind(labels.names) == "strings" else f"Convert them to {kind(labels.names)}"
         raise DataError(
             f"the ids are {kind(ids)}, such as {quoted(ids[0])}, but axis {labels.axis} has {kind(labels.names)}, "
             f"such as {quoted(labels.names[0])}.",
-            where=where,
-            got=ids[0],
-            cure=f"{convert}, or name another column of ids.",
+            location=where,
+            actual=ids[0],
+            hint=f"{convert}, or name another column of ids.",
         )
     rows = labels.encode(ids, where=where, unknown="mark")
     if not (rows >= 0).any():
         raise DataError(
             f"no id is an entity of axis {labels.axis}, which has {listed(labels.names)}; the ids are {listed(ids)}.",
-            where=where,
-            cure="Name the column of ids, or give titles of these entities.",
+            location=where,
+            hint="Name the column of ids, or give titles of these entities.",
         )
     return rows

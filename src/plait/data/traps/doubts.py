@@ -17,9 +17,9 @@ from plait.errors import (
     NoZerosWarning,
     OneWayWarning,
     SpellingWarning,
+    quoted,
 )
 from plait.model.model import Model
-from plait.saying import Argument, Phrase, quoted
 from plait.warn import Trap
 
 if TYPE_CHECKING:
@@ -55,15 +55,12 @@ def axis_traps(
     yield from name_traps(model, labels, mentioned)
 
 
-READERS = Phrase("plait.read or plait.Relation", "the table of its source")
-
-
 def _spelling(labels: Labels) -> Iterator[Trap]:
     count, example = padded(labels)
     if count:
         what = f"{count:,} of {len(labels):,} names begin or end with a blank, such as {example}."
-        cure = f"Say {Argument('strip', True)} in {READERS}: ' cafe' and 'cafe' are two entities."
-        yield Trap(SpellingWarning, f"axis {labels.axis}", what, cure)
+        hint = "Give `strip=True`: ' cafe' and 'cafe' are two entities."
+        yield Trap(SpellingWarning, f"axis {labels.axis}", what, hint)
         return
     count, example = alike(labels)
     if count:
@@ -116,9 +113,9 @@ def no_zeros(relation: "BoundRelation", value: float | None) -> Iterator[Trap]:
         yield Trap(
             NoZerosWarning,
             relation.name,
-            f"{Argument('observed', 'listed')}, but all {len(relation.links):,} listed cells are {value:g} and none is "
+            f'`observed="listed"`, but all {len(relation.links):,} listed cells are {value:g} and none is '
             "0: everything else is missing, so every link becomes probable.",
-            f"List zeros too, or say {Argument('observed', 'all')} where a cell that is not listed is a zero.",
+            'List zeros too, or say `observed="all"` where a cell that is not listed is a zero.',
         )
 
 
@@ -141,11 +138,11 @@ def listed_one_way(relation: "BoundRelation", model: Model, found: tuple[str, st
     if found is not None:
         first, second, count = found
         once = one_factor(model.equation(relation.name), first, second)
-        cure = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"
+        hint = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"
         yield Trap(
             OneWayWarning,
             relation.name,
             f"none of {count:,} links between {quoted(first)} and {quoted(second)}, which are one axis, is there the "
             "other way round: those cells are read as zeros.",
-            f"If links have no direction, {cure}. If they have one, ignore plait.OneWayWarning.",
+            f"If links have no direction, {hint}. If they have one, ignore plait.OneWayWarning.",
         )

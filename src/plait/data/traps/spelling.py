@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from plait.data.labels.columns import kind
 from plait.data.labels.names import Labels
-from plait.saying import quoted
+from plait.errors import quoted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -115,7 +115,7 @@ def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, 
     indices = site.fit.model.equation(relation).indices
     found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
     if closed is not None:
-        return Note(f"{relation}: {closed.what}"), []
+        return Note(f"{relation}: {closed.message}"), []
     rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "low", "high"])
     columns = [*indices, "reasons", "probability", "mean", "± sd", "low", "high"]
     lines = [[*own[:-5], Share(own[-5]), *own[-4:]] for own in rows]

@@ -73,7 +73,7 @@ def _question(site: Site, form: Mapping[str, str]) -> Question:
         link = row_of(site.fit, changing, site.names.of_cell(changing, link))
         value = _value(site, changing, form)
     except DataError as error:
-        raise Refused(400, error.what, error.cure or "") from None
+        raise Refused(400, error.message, error.hint or "") from None
     if value in (0.0, None) and not site.fit.known[changing].contain(link[None, :])[0]:
         raise Refused(400, f"{site.names.cell_text(changing, link)} is no known link.", "Choose one that is.")
     if changing == relation and tuple(cell) == tuple(link) and form.get("change") != "add":

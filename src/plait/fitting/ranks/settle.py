@@ -28,7 +28,6 @@ from plait.infer.stop import Stop
 from plait.model import Model
 from plait.result import Fit
 from plait.run.folder import manifest
-from plait.saying import Argument
 
 WORDS = ("auto", "bound")
 SWEEPS = 100  # of a fit that only tries a rank or a weight by links put aside
@@ -74,17 +73,16 @@ def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
     if not isinstance(rank, str):
         return rank is None and bool(latent)
     if rank not in WORDS:
-        raise SettingError(
-            where=Argument("rank"),
-            wanted='a whole number, "auto" or "bound"',
-            got=rank,
-            cure=suggestion(rank, WORDS).strip(),
+        raise SettingError.must_be(
+            "rank",
+            'a whole number, "auto" or "bound"',
+            rank,
+            hint=suggestion(rank, WORDS).strip(),
         )
     if not latent:
         raise SettingError(
-            f"{Argument('rank')} is given, but the model has no latent index.",
-            where=Argument("rank"),
-            cure="Leave it out.",
+            "`rank` is given, but the model has no latent index.",
+            hint="Leave it out.",
         )
     return True
 
@@ -113,9 +111,8 @@ def _refuse_guess(data: Data, scale: Scale) -> None:
     on_disk = any(isinstance(relation.links, FoundElsewhere) for relation in data.relations.values())
     if on_disk and scale.room and not scale.affords(scale.sizes[0]):
         raise SettingError(
-            f"{Argument('rank')} is to be found, but among {links:,} links none can be tried.",
-            where=Argument("rank"),
-            cure=f"Say how large: {Argument('rank', 20)}.",
+            f"`rank` is to be found, but among {links:,} links none can be tried.",
+            hint="Say how large: `rank=20`.",
         )
 
 
@@ -155,19 +152,14 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
 def _check_bound(given: Options) -> None:
     if given.method != "vb":
         raise SettingError(
-            (
-                f"{Argument('rank', 'bound')} needs {Argument('method', 'vb')}, whose bound compares ranks, got "
-                f"{Argument('method', given.method)}."
-            ),
-            where=Argument("rank"),
-            cure=f"Say {Argument('rank', 'auto')}, which asks what predicts best.",
+            (f'`rank="bound"` needs `method="vb"`, whose bound compares ranks, got `method={given.method!r}`.'),
+            hint='Say `rank="auto"`, which asks what predicts best.',
         )
     for word, present in (("prune", given.prune), ("init", given.init is not None)):
         if present:
             raise SettingError(
-                f"{Argument(word)} is given beside {Argument('rank', 'bound')}, which finds components itself.",
-                where=Argument(word),
-                cure="Leave it out.",
+                f'`{word}` is given beside `rank="bound"`, which finds components itself.',
+                hint="Leave it out.",
             )
 
 

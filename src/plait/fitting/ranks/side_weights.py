@@ -13,7 +13,6 @@ from plait.errors import SettingError
 from plait.fitting.ranks.auto import FEWEST, FRACTION, MEMBERS, SURE, WORK
 from plait.fitting.ranks.hidden import Aside, can_hold, put_aside
 from plait.result import Fit
-from plait.saying import Argument
 from plait.types import Array
 
 Refit = Callable[[Data, Mapping[str, float]], Fit]  # data, weights by relation
@@ -35,11 +34,10 @@ def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
     if len(data.open_weights) == len(data.relations):
         raise SettingError(
             (
-                f'{Argument("weight")} is "auto" for all relations, {", ".join(data.open_weights)}, so that '
+                f'`weight` is "auto" for all relations, {", ".join(data.open_weights)}, so that '
                 "there is none to predict."
             ),
-            where=Argument("weight"),
-            cure="Leave it out for the relation that is to be predicted.",
+            hint="Leave it out for the relation that is to be predicted.",
         )
     target = _target(data)
     reached = _reached(data, target, set(fixed or {}))
@@ -50,7 +48,7 @@ def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
                     f'the weight of {name} is "auto", but it shares no factor that is learnt with {target}, which it '
                     "is to help predict."
                 ),
-                cure="Let their equations share one, or leave the weight out.",
+                hint="Let their equations share one, or leave the weight out.",
             )
 
 
