@@ -257,12 +257,12 @@ def test_wrong_keys_and_types_are_refused_with_a_cure(config, text):
 
 def test_errors_of_sources_name_what_gave_them(config, tmp_path):
     with pytest.raises(
-        plait.DataError, match=r"\[relations.X\]: ignore names the column 'k', which x.csv does not have"
+        plait.DataError, match=r"\[relations.X\]: `ignore` names the column 'k', which x.csv does not have"
     ):
         config(f'{MODEL}{X}ignore = ["k"]\n').data()
-    with pytest.raises(plait.DataError, match=r"\[relations.X\]: observed is 'al'"):
+    with pytest.raises(plait.DataError, match=r"\[relations.X\]: `observed` is 'al'"):
         config(f'{MODEL}{X}observed = "al"\n').data()
-    with pytest.raises(plait.SettingError, match=r"\[relations.X\]: query says nothing about x.csv"):
+    with pytest.raises(plait.SettingError, match=r"\[relations.X\]: `query` says nothing about x.csv"):
         config(f'{MODEL}{X}query = "q"\n').data()
     with pytest.raises(plait.DataError, match=r"\[labels\] i names the column 'nam'; x.csv has 'i', 'j', 'value'"):
         config(f'{MODEL}{X}[labels]\ni = {{ source = "x.csv", column = "nam" }}\n').labels()

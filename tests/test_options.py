@@ -56,17 +56,17 @@ def test_the_table_in_the_docs_is_the_declaration():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"sweeps": 1.5}, "sweeps must be a whole number, 0 or more, got 1.5."),
-        ({"sweeps": True}, "sweeps must be a whole number, 0 or more, got True."),
-        ({"sweeps": np.array([3])}, "sweeps must be a whole number, 0 or more, got array([3])."),
-        ({"tol": -1}, "tol must be a number, 0 or more, got -1."),
-        ({"tol": float("nan")}, "tol must be a number, 0 or more, got nan."),
-        ({"prune": 1}, "prune must be True or False, got 1."),
-        ({"method": "VB"}, "method must be one of 'vb', 'em', 'map', got 'VB'.\nDid you mean 'vb'?"),
-        ({"start": "warm"}, "start must be one of 'em', 'random', got 'warm'."),
-        ({"keep": 3}, "keep must be one of 'average', 'best', got 3."),
-        ({"threads": 0}, "threads must be a whole number, 1 or more, got 0."),
-        ({"restarts": None}, "restarts must be a whole number, 1 or more, got None."),
+        ({"sweeps": 1.5}, "`sweeps` must be a whole number, 0 or more, got 1.5."),
+        ({"sweeps": True}, "`sweeps` must be a whole number, 0 or more, got True."),
+        ({"sweeps": np.array([3])}, "`sweeps` must be a whole number, 0 or more, got array([3])."),
+        ({"tol": -1}, "`tol` must be a number, 0 or more, got -1."),
+        ({"tol": float("nan")}, "`tol` must be a number, 0 or more, got nan."),
+        ({"prune": 1}, "`prune` must be True or False, got 1."),
+        ({"method": "VB"}, "`method` must be one of 'vb', 'em', 'map', got 'VB'.\nDid you mean 'vb'?"),
+        ({"start": "warm"}, "`start` must be one of 'em', 'random', got 'warm'."),
+        ({"keep": 3}, "`keep` must be one of 'average', 'best', got 3."),
+        ({"threads": 0}, "`threads` must be a whole number, 1 or more, got 0."),
+        ({"restarts": None}, "`restarts` must be a whole number, 1 or more, got None."),
     ],
 )
 def test_a_value_of_another_kind_is_refused(given, message):

@@ -20,162 +20,169 @@ WRONG = {
     "rank missing for one index": (
         TUCKER,
         {"rank": {"p": 2}},
-        "rank is missing for the latent index 'q'.\nAdd it: rank={\"q\": 10}.",
+        "`rank` is missing for the latent index 'q'.\nAdd it: `rank={'q': 10}`.",
     ),
     "rank for a visible index": (
         TEXT,
         {"rank": {"r": 2, "i": 3}},
-        "rank is given for 'i', which is visible: its size comes from the data.\nLatent indices are r.",
+        "`rank` is given for 'i', which is visible: its size comes from the data.\nLatent indices are r.",
     ),
     "rank for no index": (
         TEXT,
         {"rank": {"r": 2, "z": 3}},
-        "rank is given for 'z', which is not in the model.\nLatent indices are r.",
+        "`rank` is given for 'z', which is not in the model.\nLatent indices are r.",
     ),
     "rank where nothing is latent": (
         VECTOR,
         {"rank": 3},
-        "rank is given, but the model has no latent index.\nLeave it out.",
+        "`rank` is given, but the model has no latent index.\nLeave it out.",
     ),
-    "rank 0": (TEXT, {"rank": 0}, "rank of r must be a whole number, 1 or more, got 0."),
-    "rank below 0": (TEXT, {"rank": {"r": -2}}, "rank of r must be a whole number, 1 or more, got -2."),
-    "rank not whole": (TEXT, {"rank": 2.5}, "rank of r must be a whole number, 1 or more, got 2.5."),
-    "rank not a number": (TEXT, {"rank": "3"}, 'rank must be a whole number, "auto" or "bound", got \'3\'.'),
-    "rank true": (TEXT, {"rank": True}, "rank of r must be a whole number, 1 or more, got True."),
+    "rank 0": (TEXT, {"rank": 0}, "`rank` of r must be a whole number, 1 or more, got 0."),
+    "rank below 0": (TEXT, {"rank": {"r": -2}}, "`rank` of r must be a whole number, 1 or more, got -2."),
+    "rank not whole": (TEXT, {"rank": 2.5}, "`rank` of r must be a whole number, 1 or more, got 2.5."),
+    "rank not a number": (TEXT, {"rank": "3"}, '`rank` must be a whole number, "auto" or "bound", got \'3\'.'),
+    "rank true": (TEXT, {"rank": True}, "`rank` of r must be a whole number, 1 or more, got True."),
     "method": (
         TEXT,
         {"rank": 2, "method": "vbb"},
-        "method must be one of 'vb', 'em', 'map', got 'vbb'.\nDid you mean 'vb'?",
+        "`method` must be one of 'vb', 'em', 'map', got 'vbb'.\nDid you mean 'vb'?",
     ),
-    "method far off": (TEXT, {"rank": 2, "method": "mcmc"}, "method must be one of 'vb', 'em', 'map', got 'mcmc'."),
-    "dtype": (TEXT, {"rank": 2, "dtype": "float16"}, "dtype must be 'float64' or 'float32', got 'float16'."),
+    "dtype": (TEXT, {"rank": 2, "dtype": "float16"}, "`dtype` must be 'float64' or 'float32', got 'float16'."),
     "floats for EM": (
         TEXT,
         {"rank": 2, "dtype": "float32", "method": "em"},
-        'dtype="float32" does not go with method="em": entries fall without end, and those that floats cannot hold '
-        "become 0, so that unlikely links are no longer told apart.\n"
-        'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).',
+        (
+            '`dtype="float32"` does not go with `method="em"`: entries fall without end, and those that floats '
+            "cannot hold become 0, so that unlikely links are no longer told apart.\n"
+            'Leave `dtype` out, or use `method="vb"` (or "map" with a concentration above 1).'
+        ),
     ),
     "floats for points that may be 0": (
         TEXT,
         {"rank": 2, "dtype": "float32", "method": "map", "prior": plait.Gamma(1.0, 1.0)},
-        'dtype="float32" does not go with a concentration of 1: entries fall without end, and those that floats cannot '
-        "hold become 0, so that unlikely links are no longer told apart.\n"
-        'Leave dtype out, or use method="vb" (or "map" with a concentration above 1).',
+        (
+            '`dtype="float32"` does not go with a concentration of 1: entries fall without end, and those that '
+            "floats cannot hold become 0, so that unlikely links are no longer told apart.\n"
+            'Leave `dtype` out, or use `method="vb"` (or "map" with a concentration above 1).'
+        ),
     ),
     "dtype and a tiny concentration": (
         TEXT,
         {"rank": 2, "dtype": "float32", "prior": plait.Gamma(1e-50, 1.0)},
-        'dtype="float32" cannot hold what follows from a concentration of 1e-50.\n'
-        "Leave dtype out, or use a concentration of 1e-30 or more.",
+        (
+            '`dtype="float32"` cannot hold what follows from a concentration of 1e-50.\n'
+            "Leave `dtype` out, or use a concentration of 1e-30 or more."
+        ),
     ),
-    "dtype of integers": (TEXT, {"rank": 2, "dtype": int}, "dtype must be 'float64' or 'float32', got <class 'int'>."),
-    "sweeps": (TEXT, {"rank": 2, "sweeps": -1}, "sweeps must be a whole number, 0 or more, got -1."),
-    "sweeps not whole": (TEXT, {"rank": 2, "sweeps": 1e3}, "sweeps must be a whole number, 0 or more, got 1000.0."),
-    "tol": (TEXT, {"rank": 2, "tol": -1e-6}, "tol must be a number, 0 or more, got -1e-06."),
-    "tol nan": (TEXT, {"rank": 2, "tol": float("nan")}, "tol must be a number, 0 or more, got nan."),
-    "seed": (TEXT, {"rank": 2, "seed": "x"}, "seed must be a whole number, 0 or more, got 'x'."),
-    "threads": (TEXT, {"rank": 2, "threads": 0}, "threads must be a whole number, 1 or more, got 0."),
-    "accelerate": (TEXT, {"rank": 2, "accelerate": "yes"}, "accelerate must be True or False, got 'yes'."),
+    "dtype of integers": (TEXT, {"rank": 2, "dtype": int}, "`dtype` must be 'float64' or 'float32', got int."),
+    "seed": (TEXT, {"rank": 2, "seed": "x"}, "`seed` must be a whole number, 0 or more, got 'x'."),
+    "accelerate": (TEXT, {"rank": 2, "accelerate": "yes"}, "`accelerate` must be True or False, got 'yes'."),
     "checkpoint": (
         TEXT,
         {"rank": 2, "checkpoint": 10},
-        "checkpoint must be a folder or a plait.Checkpoint, got 10.",
+        "`checkpoint` must be a folder or a plait.Checkpoint, got 10.",
     ),
     "progress": (
         TEXT,
         {"rank": 2, "progress": 3},
-        "progress must be None, True, False, a callable or a plait.Progress, got 3.",
+        "`progress` must be None, True, False, a callable or a plait.Progress, got 3.",
     ),
     "adapt on em": (
         TEXT,
         {"rank": 2, "method": "em", "adapt": "component"},
-        'adapt is for method="vb" only, got method="em".\nLeave adapt out.',
+        '`adapt` is for `method="vb"` only, got `method="em"`.\nLeave `adapt` out.',
     ),
     "adapt on map": (
         TEXT,
         {"rank": 2, "method": "map", "adapt": {"A": "factor"}},
-        'adapt is for method="vb" only, got method="map".\nLeave adapt out.',
+        '`adapt` is for `method="vb"` only, got `method="map"`.\nLeave `adapt` out.',
     ),
     "adapt word": (
         TEXT,
         {"rank": 2, "adapt": "components"},
-        "adapt must be one of 'auto', 'factor', 'component', 'entity', 'rank-one', got 'components'.\n"
-        "Did you mean 'component'?",
+        (
+            "`adapt` must be one of 'auto', 'factor', 'component', 'entity', 'rank-one', got 'components'.\n"
+            "Did you mean 'component'?"
+        ),
     ),
     "adapt number": (
         TEXT,
         {"rank": 2, "adapt": 3},
-        "adapt must be None, one of 'auto', 'factor', 'component', 'entity', 'rank-one', or a tuple of index names, "
-        "got 3.",
+        (
+            "`adapt` must be None, one of 'auto', 'factor', 'component', 'entity', 'rank-one', or a tuple of index "
+            "names, got 3."
+        ),
     ),
     "adapt index": (
         TEXT,
         {"rank": 2, "adapt": ("i", "s")},
-        "adapt names the index 's', which the model does not have: i, j, k, r.",
+        "`adapt` names the index 's', which the model does not have: i, j, k, r.",
     ),
     "adapt index of another factor": (
         TEXT,
         {"rank": 2, "adapt": {"A": ("j",)}},
-        "adapt names the index 'j', which factor A does not have: i, r.",
+        "`adapt` names the index 'j', which factor A does not have: i, r.",
     ),
     "adapt factor": (
         TEXT,
         {"rank": 2, "adapt": {"AA": "factor"}},
-        "adapt names 'AA', which is no factor of the model.\nDid you mean 'A'? Factors are A, B, C.",
+        "`adapt` names 'AA', which is no factor of the model.\nDid you mean 'A'? Factors are A, B, C.",
     ),
     "adapt indices of no factor": (
         TEXT,
         {"rank": 2, "adapt": {"AA": ("i",)}},
-        "adapt names 'AA', which is no factor of the model.\nDid you mean 'A'? Factors are A, B, C.",
+        "`adapt` names 'AA', which is no factor of the model.\nDid you mean 'A'? Factors are A, B, C.",
     ),
     "given and adapted": (
         TEXT,
         {"rank": 2, "fixed": {"A": np.ones((4, 2))}, "adapt": {"A": "factor"}},
-        "factor A is both given and adapted.\nRemove it from fixed, or from adapt.",
+        "factor A is both given and adapted.\nRemove it from `fixed`, or from `adapt`.",
     ),
     "prior on em": (
         TEXT,
         {"rank": 2, "method": "em", "prior": GAMMA},
-        'method="em" is maximum likelihood and has no prior.\nLeave prior out, or use method="map".',
+        '`method="em"` is maximum likelihood and has no prior.\nLeave `prior` out, or use `method="map"`.',
     ),
     "prior is a number": (
         TEXT,
         {"rank": 2, "prior": 0.5},
-        "prior must be a plait.Gamma or a dict of them by factor, got 0.5.",
+        "`prior` must be a plait.Gamma or a dict of them by factor, got 0.5.",
     ),
     "prior of one is a number": (
         TEXT,
         {"rank": 2, "prior": {"A": 0.5}},
-        "prior of A must be a plait.Gamma, got 0.5.",
+        "`prior` of A must be a plait.Gamma, got 0.5.",
     ),
     "prior factor": (
         TEXT,
         {"rank": 2, "prior": {"D": GAMMA}},
-        "prior names 'D', which is no factor of the model.\nFactors are A, B, C.",
+        "`prior` names 'D', which is no factor of the model.\nFactors are A, B, C.",
     ),
     "prior of a given factor": (
         EXPOSED,
         {"rank": 2, "fixed": {"V": V}, "prior": {"V": GAMMA}},
-        "factor V is given, so it has no prior.\nRemove it from prior, or from fixed.",
+        "factor V is given, so it has no prior.\nRemove it from `prior`, or from `fixed`.",
     ),
     "prior shape": (
         TEXT,
         {"rank": 2, "prior": {"A": plait.Gamma(0.5, np.ones(4))}},
-        "prior of A: mean has shape (4,), which does not broadcast to the factor's (4, 2).",
+        "`prior` of A: mean has shape (4,), which does not broadcast to the factor's (4, 2).",
     ),
     "map below 1": (
         TEXT,
         {"rank": 2, "method": "map", "prior": plait.Gamma(np.array([1.0, 0.5]), 1.0)},
-        'method="map" needs a concentration of 1 or more for factor A, got 0.5: below 1 the posterior has no mode.\n'
-        'Say prior=plait.Gamma(concentration=1.0, mean=…), or use method="vb".',
+        (
+            '`method="map"` needs a concentration of 1 or more for factor A, got 0.5: below 1 the posterior has no '
+            "mode.\n"
+            'Give a prior with `concentration=1.0`, or use `method="vb"`.'
+        ),
     ),
     "fixed factor": (
         TEXT,
         {"rank": 2, "fixed": {"V": V}},
-        "fixed names 'V', which is no factor of the model.\nFactors are A, B, C.",
+        "`fixed` names 'V', which is no factor of the model.\nFactors are A, B, C.",
     ),
-    "fixed is no dict": (TEXT, {"rank": 2, "fixed": [V]}, "fixed must be a dict by factor name, got list."),
+    "fixed is no dict": (TEXT, {"rank": 2, "fixed": [V]}, "`fixed` must be a dict by factor name, got list."),
     "fixed shape": (
         TEXT,
         {"rank": 2, "fixed": {"A": np.ones((2, 4))}},
@@ -199,12 +206,12 @@ WRONG = {
     "init factor": (
         TEXT,
         {"rank": 2, "init": {"D": np.ones((3, 3))}},
-        "init names 'D', which is no factor of the model.\nFactors are A, B, C.",
+        "`init` names 'D', which is no factor of the model.\nFactors are A, B, C.",
     ),
     "init of a given factor": (
         TEXT,
         {"rank": 2, "init": {"A": np.ones((4, 2))}, "fixed": {"A": np.ones((4, 2))}},
-        "init names factor A, which is given.\nRemove it from init, or from fixed.",
+        "`init` names factor A, which is given.\nRemove it from `init`, or from `fixed`.",
     ),
     "init 0 under vb": (
         TEXT,
@@ -221,7 +228,7 @@ WRONG = {
         {"rank": 2, "method": "em", "init": {"A": np.full((4, 2), np.nan)}},
         "init: factor A must be finite and 0 or more.",
     ),
-    "init is no dict": (TEXT, {"rank": 2, "init": 3}, "init must be a dict by factor name, got int."),
+    "init is no dict": (TEXT, {"rank": 2, "init": 3}, "`init` must be a dict by factor name, got int."),
 }
 
 
@@ -241,10 +248,10 @@ def test_wrong_argument_is_refused_with_its_cure(what):
 
 def test_gamma_refuses_what_is_no_prior():
     messages = {
-        ("concentration", -1.0): "Gamma: concentration must be positive and finite, got -1.0.",
-        ("mean", 0): "Gamma: mean must be positive and finite, got 0.",
-        ("mean", float("inf")): "Gamma: mean must be positive and finite, got inf.",
-        ("mean", "ten"): "Gamma: mean must be a number or an array of numbers, got 'ten'.",
+        ("concentration", -1.0): "`concentration` must be positive and finite, got -1.0.",
+        ("mean", 0): "`mean` must be positive and finite, got 0.",
+        ("mean", float("inf")): "`mean` must be positive and finite, got inf.",
+        ("mean", "ten"): "`mean` must be a number or an array of numbers, got 'ten'.",
     }
     for (word, value), message in messages.items():
         with pytest.raises(plait.SettingError) as error:
@@ -255,19 +262,19 @@ def test_gamma_refuses_what_is_no_prior():
 def test_progress_refuses_an_unknown_interrupt():
     with pytest.raises(plait.SettingError) as error:
         plait.Progress(interrupt="stop")
-    assert str(error.value) == 'Progress: interrupt must be "raise", "return" or None, got \'stop\'.'
+    assert str(error.value) == '`interrupt` must be "raise", "return" or None, got \'stop\'.'
 
 
 def test_labels_beside_bound_data_are_refused():
     data = plait.Model(TEXT).bind({"X": X})
     message = refused(plait.SettingError, TEXT, data, rank=2, labels={"i": range(4)})
-    assert message == "labels is given with data that is bound already.\nGive it to model.bind(data, labels=…)."
+    assert message == "`labels` is given with data that is bound already.\nGive it to `model.bind`."
 
 
 def test_data_bound_to_another_model_are_refused():
     data = plait.Model("X[i,j,k] = A[i,r] B[j,r] D[k,r]").bind({"X": X})
     message = refused(plait.SettingError, TEXT, data, rank=2)
-    assert message == "data was bound to another model.\nBind it anew: model.bind(data)."
+    assert message == "`data` was bound to another model.\nBind it again: model.bind(data)."
 
 
 def test_data_bound_to_an_equal_model_are_taken():
@@ -311,5 +318,5 @@ def test_a_given_factor_that_makes_a_link_impossible_is_named():
         plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.eye(2)}, rank=1, fixed={"A": [[1.0], [0.0]]}, seed=0)
     assert str(error.value) == (
         "X: the model gives rate 0 to the link at i=1, j=1, so its likelihood is 0.\n"
-        "Zeros in a given factor or in init= can never change; use small positive numbers there."
+        "Zeros in a given factor or in `init` can never change; use small positive numbers there."
     )

@@ -103,14 +103,14 @@ def test_files_of_any_name_and_with_blanks_are_read_as_they_are_said_to_be(scrat
     assert pl.read_parquet(scratch.folder / "cells.parquet").columns == ["user", "place", "day"]
 
 
-def test_a_file_whose_name_does_not_say_its_kind_is_cured_by_an_option(scratch):
+def test_a_file_whose_name_does_not_say_its_kind_is_read_with_an_option(scratch):
     (scratch.folder / "cells").write_text("user,place,day\nann lee,gym,3\n")
     result = scratch.plait("predict run visits cells")
     assert result.exit_code == 2
-    assert "Say what it is: --kind csv." in " ".join(result.stderr.split())
+    assert 'Give its kind: `kind="csv"`.' in " ".join(result.stderr.split())
     result = scratch.plait("predict run visits cells --kind cvs")
     assert result.exit_code == 2
-    assert "--kind is 'cvs'." in result.stderr
+    assert "`kind` is 'cvs'." in result.stderr
 
 
 def test_top_prints_the_links_of_a_run_that_was_fitted_to_pandas(tmp_path):

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import plait
-from tests.cli.conftest import SEED
 
 
 def without_rank(scratch):
@@ -41,15 +40,6 @@ def test_check_says_which_rank_a_fit_takes(scratch):
 def test_a_rank_by_the_bound_is_asked_for_by_an_option(scratch):
     scratch.plait(["fit", "model.toml", "-o", "found", "--rank", "bound", "--sweeps", "10"])
     assert plait.load(scratch.folder / "found").settings["rank_by"]["asked"] == "bound"
-
-
-def test_the_bound_of_em_is_refused_in_the_words_of_the_config(scratch):
-    text = (scratch.folder / "model.toml").read_text()
-    scratch.write("model.toml", text.replace("rank = 2", 'rank = "bound"').replace(SEED, 'method = "em"'))
-    assert scratch.plait(["check", "model.toml"]).stderr == (
-        'error: model.toml: rank = "bound" needs method = "vb", whose bound compares ranks, got method = "em".\n'
-        'Say rank = "auto", which asks what predicts best.\n'
-    )
 
 
 @pytest.mark.parametrize("where", ["options", "config"])

@@ -195,10 +195,7 @@ def test_check_warns_of_what_would_spoil_a_fit(scratch):
     assert len(json.loads(scratch.plait("check model.toml --no-time --json").stdout)["warnings"]) == 5
 
 
-BLANK = (
-    "warning: axis place: 1 of 4 names begin or end with a blank, such as ' gym'.\n"
-    "Say strip = true in the table of its source"
-)
+BLANK = "warning: axis place: 1 of 4 names begin or end with a blank, such as ' gym'.\nGive `strip=True`"
 
 
 def test_a_trap_is_one_warning_on_stderr_and_no_failure(scratch):
@@ -311,8 +308,11 @@ def test_formulas_in_names_are_escaped_unless_switched_off(scratch):
     ("arguments", "said"),
     [
         ("top run visits --no-escape-formulas", "--no-escape-formulas is for tables in files."),
-        ("top run visits -o links.parquet --no-escape-formulas", "--no-escape-formulas is for .csv, .tsv, .tab, .txt."),
-        ("convert cells.parquet x.parquet --no-escape-formulas", "--no-escape-formulas says nothing about"),
+        (
+            "top run visits -o links.parquet --no-escape-formulas",
+            "`escape_formulas=False` is for .csv, .tsv",
+        ),
+        ("convert cells.parquet x.parquet --no-escape-formulas", "`escape_formulas` says nothing about"),
     ],
 )
 def test_escaping_is_for_text_files(scratch, arguments, said):
@@ -390,7 +390,7 @@ def test_top_says_where_files_exclude_everything(scratch):
     result = scratch.plait("top run visits --given user=bob --exclude seen.csv")
     assert result.exit_code == 0
     assert result.stderr.startswith(
-        "note: visits: nothing can be proposed: all cells asked for are closed by --exclude"
+        "note: visits: nothing can be proposed: all cells asked for are closed by `exclude`"
     )
 
 

@@ -56,7 +56,7 @@ def test_guests_are_answered_as_in_the_library_and_not_stored(scratch):
 MISTAKES = {
     "top run visits --new later.csv": (
         "later.csv, line 2: user='ann lee', place='gym', day=1 has no new entity, and all others are held.\n"
-        "Leave such rows out, or let the fit learn from them: plait update."
+        "Leave such rows out, or let the fit learn from them by `update`."
     ),
     "top run visits --new freinds=later.csv": (
         "--new: 'freinds' is no relation of the model.\nDid you mean 'friends'? It has visits, friends."
@@ -64,10 +64,10 @@ MISTAKES = {
     "top run visits --new later.csv --new visits=later.csv": (
         "--new gives rows of visits twice.\nPut them into one file."
     ),
-    "predict run visits later.csv --new empty.csv": "--new names no new entity.\nLeave it out.",
+    "predict run visits later.csv --new empty.csv": "`new` names no new entity.\nLeave it out.",
     "fold-in run later.csv -r visits -o x": (
         "later.csv, line 2: user='ann lee', place='gym', day=1 has no new entity, and all others are held.\n"
-        "Leave such rows out, or let the fit learn from them: plait update."
+        "Leave such rows out, or let the fit learn from them by `update`."
     ),
     "fold-in run later.csv -o x": (
         "there are 1 tables of rows, and 0 different relations.\n"

@@ -194,8 +194,7 @@ DISK = {
 @pytest.mark.parametrize("error", DISK, ids=lambda error: type(error).__name__)
 def test_exit_codes_and_messages(error):
     code, parts = verdict(error)
-    message = parts["message"]
-    assert (code, message) == DISK[error]
+    assert (code, parts["text"]) == DISK[error]
 
 
 def test_a_full_disk_is_no_mistake_of_the_user_whoever_says_it():
@@ -225,8 +224,8 @@ def test_a_full_disk_ends_a_command_with_exit_code_1(world, arguments):
         assert process.stderr == f"error: {message}\n"
         return
     error = json.loads(process.stderr)["error"]
-    assert (error["kind"], error["message"]) == ("OSError", message)
-    assert [error["what"], error["cure"]] == message.split("\n")
+    assert (error["kind"], error["text"]) == ("OSError", message)
+    assert [error["message"], error["hint"]] == message.split("\n")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_resume_refuses_other_data(scratch):
     result = scratch.plait("resume own --sweeps 5")
     assert (result.exit_code, result.stdout, result.stderr) == (
         2, "", "error: own: the run cannot go on: its data is not what it was.\n"
-        "Put it back, or fit anew with `plait fit`.\n",
+        "Put it back, or fit again with `plait fit`.\n",
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_resume_refuses_a_run_of_an_older_version(scratch):
     change(path, version=1, fingerprint="0" * 32)
     result = scratch.plait("resume own --sweeps 5")
     assert (result.exit_code, result.stdout, result.stderr) == (
-        2, "", "error: own: the run cannot go on: an older version of Plait made it.\nFit anew with `plait fit`.\n",
+        2, "", "error: own: the run cannot go on: an older version of Plait made it.\nFit again with `plait fit`.\n",
     )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def test_ids_that_look_like_numbers_are_text_where_the_axis_has_text(scratch):
 
 
 MISTAKES = {
-    "title run plaec=places.csv": "titles names 'plaec', which is no axis of the model.\nDid you mean 'place'? ",
+    "title run plaec=places.csv": "`titles` names 'plaec', which is no axis of the model.\nDid you mean 'place'? ",
     "title run places.csv": "'places.csv' does not say whose titles are where.\nWrite AXIS=FILE: film=films.csv.",
     "title run place=": "'place=' does not say whose titles are where.",
     "title run place=a.csv place=b.csv": "place is given twice: 'a.csv' and 'b.csv'.",
@@ -125,17 +125,17 @@ MISTAKES = {
     "'title'.\nDid you mean 'year'? ",
     "title run place=several.csv": (
         "several.csv: which column holds the titles is not clear; the table has 'a', 'b', 'c'.\n"
-        "Say it: --id COLUMN --title COLUMN."
+        "Give a table with the columns place and title"
     ),
     "title run place=twice.csv": (
         "twice.csv, lines 2 and 4, column 'place': 'gym' has two titles, 'x' and 'z'.\nAn entity has one title; "
         "remove one of the rows."
     ),
     "title run place=x.npz": "x.npz: this is an array, but titles are a table.",
-    "check wrong.toml": "wrong.toml: [titles] names 'plaec', which is no axis of the model.\nDid you mean 'place'? ",
+    "check wrong.toml": "`titles` names 'plaec', which is no axis of the model.\nDid you mean 'place'? ",
     "check unclear.toml": (
         "several.csv: which column holds the titles is not clear; the table has 'a', 'b', 'c'.\n"
-        'Say it: place = { source = "…", id = "…", title = "…" } in [titles].'
+        "Give a table with the columns place and title"
     ),
     "fit twice.toml -o x": "twice.csv, lines 2 and 4, column 'place': 'gym' has two titles, 'x' and 'z'.",
 }

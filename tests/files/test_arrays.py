@@ -42,7 +42,7 @@ def test_names_must_fit_the_dimensions():
     with pytest.raises(plait.SettingError) as caught:
         table_of(DENSE, ["user"])
     assert str(caught.value) == (
-        "columns has 'user', but the array has 2 dimensions.\nGive each a name of its own, other than 'value'."
+        "`columns` has 'user', but the array has 2 dimensions.\nGive each a name of its own, other than 'value'."
     )
 
 

@@ -36,7 +36,7 @@ def test_among_several_arrays_one_must_be_named():
     scipy.io.savemat("a.mat", {"UserLoc": np.ones((2, 3)), "LocFea": np.ones((3, 4), np.uint8), "note": "words"})
     assert plait.read("a.mat", name="LocFea").shape == (3, 4)
     listed = "UserLoc (2 × 3), LocFea (3 × 4)"
-    assert message("a.mat") == f'a.mat: the file has 2 arrays: {listed}.\nSay which: name="UserLoc".'
+    assert message("a.mat") == f"a.mat: the file has 2 arrays: {listed}.\nGive `name='UserLoc'`."
     assert message("a.mat", name="UserLok") == (
         f"a.mat: there is no variable 'UserLok'.\nDid you mean 'UserLoc'? The arrays are {listed}."
     )

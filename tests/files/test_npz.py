@@ -27,7 +27,7 @@ def test_the_only_array_of_an_archive_is_taken():
 def test_among_several_arrays_one_must_be_named():
     np.savez_compressed("a.npz", visits=DENSE, friends=np.eye(2, dtype=bool))
     assert plait.read("a.npz", name="friends").dtype == bool
-    assert message("a.npz") == 'a.npz: the archive has 2 arrays: visits, friends.\nSay which: name="visits".'
+    assert message("a.npz") == "a.npz: the archive has 2 arrays: visits, friends.\nGive `name='visits'`."
     assert message("a.npz", name="visit") == (
         "a.npz: there is no array 'visit'.\nDid you mean 'visits'? The arrays are visits, friends."
     )

@@ -100,7 +100,7 @@ def test_the_database_is_opened_for_reading_only(database):
 def test_a_query_writes_no_other_file(database, query, read):
     with pytest.raises(plait.DataError, match=r"the database says: (not authorized|authorization denied)\.") as caught:
         read(database, query=query)
-    assert caught.value.cure.startswith("A query may only read: select")
+    assert caught.value.hint.startswith("A query may only read: select")
     assert [path.name for path in Path().iterdir()] == ["shop.db"]
 
 
@@ -155,11 +155,9 @@ def test_columns_that_cannot_be_one_type_or_have_one_name_are_refused(database):
 
 
 def test_a_query_or_a_table_must_be_given(database):
-    cure = 'Give one: query="select …", or table="visits" to take it whole.'
-    assert message(database) == f"plait.read: neither query= nor table= is given for {database}.\n{cure}"
-    assert message(database, query="a", table="b") == (
-        f"plait.read: query= and table= are both given for {database}.\n{cure}"
-    )
+    hint = 'Give one: `query="select …"`, or `table="visits"` to take it whole.'
+    assert message(database) == f"neither `query` nor `table` is given for {database}.\n{hint}"
+    assert message(database, query="a", table="b") == (f"`query` and `table` are both given for {database}.\n{hint}")
 
 
 def test_a_file_that_is_no_database_is_named():

@@ -162,7 +162,7 @@ def test_the_nations_triples_have_1592_rows_to_train(shared):
 
 
 ADD = "Add what is missing; a field may be empty, but not left out."
-MARKS = "or say quoted=False where quotation marks are ordinary characters."
+MARKS = "or give `quoted=False` where quotation marks are ordinary characters."
 
 # name of the case: bytes, options, message
 FAULTS: dict[str, tuple[bytes, dict[str, Any], str]] = {
@@ -194,8 +194,10 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "a header read as a row": (
         b"ann,plays\n",
         {"columns": ["user", "plays"], "value": "plays"},
-        "visits.csv, line 1, column 'plays': 'plays' is not a number.\n"
-        "Write a number such as 3 or 0.25; if the line is the header, say header=True.",
+        (
+            "visits.csv, line 1, column 'plays': 'plays' is not a number.\n"
+            "Write a number such as 3 or 0.25; if the line is the header, give `header=True`."
+        ),
     ),
     "too few fields": (
         b"user,place,n\na,x,1\nb,2\n",
@@ -221,8 +223,10 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "too many fields without quotes": (
         b"user,n\nb,2,3\n",
         {"quoted": False},
-        "visits.csv, line 2: 3 fields, but the file has 2 columns, 'user', 'n'.\n"
-        "No field may have ',' in it while quoted=False.",
+        (
+            "visits.csv, line 2: 3 fields, but the file has 2 columns, 'user', 'n'.\n"
+            "No field may have ',' in it while `quoted=False`."
+        ),
     ),
     "Latin-1 in a row": (
         "user,n\na,1\nrenée,2\n".encode("latin1"),
@@ -278,19 +282,23 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "numbers for names": (
         b"ann,1\nbob,2\n",
         {},
-        "visits.csv, line 1: '1' is a number, so this does not look like names of columns.\n"
-        "Name them, columns=[…]; or say header=True if it is the header.",
+        (
+            "visits.csv, line 1: '1' is a number, so this does not look like names of columns.\n"
+            "Name them with `columns`; or give `header=True` if it is the header."
+        ),
     ),
     "a header where columns say there is none": (
         b"userID,weight\na,1\n",
         {"columns": ["user", "plays"]},
-        "visits.csv, line 1: 'weight' stands above numbers, so this looks like names of columns.\n"
-        "Say header=True if it is the header, or header=False if it is data.",
+        (
+            "visits.csv, line 1: 'weight' stands above numbers, so this looks like names of columns.\n"
+            "Give `header=True` if it is the header, or `header=False` if it is data."
+        ),
     ),
     "columns for another file": (
         b"a,b\n1,2\n",
         {"columns": TRIPLES},
-        "visits.csv, line 1: 2 fields, but columns= names 3.\nName every column of the file.",
+        "visits.csv, line 1: 2 fields, but `columns` names 3.\nName every column of the file.",
     ),
     "carriage returns alone": (
         b"user,n\ra,1\rb,2\r",
@@ -316,34 +324,38 @@ FAULTS: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "a value column that is not there": (
         b"user,plays\na,1\n",
         {"value": "play"},
-        "visits.csv: there is no column 'play', which value= names; the file has 'user', 'plays'.\n"
-        "Did you mean 'plays'? Name a column of the file.",
+        (
+            "visits.csv: there is no column 'play', which `value` names; the file has 'user', 'plays'.\n"
+            "Did you mean 'plays'? Name a column of the file."
+        ),
     ),
     "a text column that is not there": (
         b"user,plays\na,1\n",
         {"text": ["usr"]},
-        "visits.csv: there is no column 'usr', which text= names; the file has 'user', 'plays'.\n"
-        "Did you mean 'user'? Name a column of the file.",
+        (
+            "visits.csv: there is no column 'usr', which `text` names; the file has 'user', 'plays'.\n"
+            "Did you mean 'user'? Name a column of the file."
+        ),
     ),
     "a column of numbers and of text": (
         b"user,plays\na,1\n",
         {"text": ["plays"], "value": "plays"},
-        "plait.read: column 'plays' is in value= and in text=.\nIt is one of the two.",
+        "column 'plays' is in `value` and in `text`.\nIt is one of the two.",
     ),
     "a long delimiter": (
         b"user,plays\na,1\n",
         {"delimiter": "::"},
-        "plait.read: delimiter is '::'.\nIt is one character, such as ',', ';' or '\\t'.",
+        "`delimiter` is '::'.\nIt is one character, such as ',', ';' or '\\t'.",
     ),
     "one name for columns": (
         b"user\na\n",
         {"columns": "user"},
-        "plait.read: columns is 'user'.\nGive a list of names: ['user'].",
+        "`columns` is 'user'.\nGive a list of names: ['user'].",
     ),
     "a name twice in columns": (
         b"a,b\nc,d\n",
         {"columns": ["x", "x"]},
-        "plait.read: columns has 'x' twice.\nGive each column a name of its own.",
+        "`columns` has 'x' twice.\nGive each column a name of its own.",
     ),
 }
 
@@ -391,7 +403,7 @@ def test_the_line_of_every_row_is_known_however_the_file_is_cut(chunk, end, monk
 def test_a_txt_must_say_whether_it_has_a_header():
     assert message(given("a\tb\tc\n", "train.txt")) == (
         "train.txt, line 1: it is not certain whether a .txt begins with the names of its columns.\n"
-        "Name them, columns=[…], or say header=True."
+        "Name them with `columns`, or give `header=True`."
     )
 
 

@@ -48,7 +48,7 @@ def test_an_empty_tensor_is_an_empty_table_once_its_columns_are_named():
     table = plait.read(written("# nothing\n\n"), columns=["user", "place"])
     assert table.schema == {"user": pl.Int64, "place": pl.Int64, "value": pl.Float64}
     assert message("# nothing\n") == (
-        "t.tns: the file has no entries.\nName its columns, columns=[…], to read an empty table."
+        "t.tns: the file has no entries.\nName its columns with `columns` to read an empty table."
     )
 
 
@@ -92,9 +92,9 @@ def test_a_wrong_entry_is_named_with_line_and_field(text, expected):
 
 
 def test_columns_must_name_every_coordinate():
-    wrong = "t.tns: columns= has 'a', but an entry has 2 coordinates and a value.\nName each coordinate once."
+    wrong = "t.tns: `columns` has 'a', but an entry has 2 coordinates and a value.\nName each coordinate once."
     assert message("1 1 1\n", columns=["a"]) == wrong
-    assert message("1 1 1\n", columns="ab") == "plait.read: columns is 'ab'.\nGive a list of names: ['ab']."
+    assert message("1 1 1\n", columns="ab") == "`columns` is 'ab'.\nGive a list of names: ['ab']."
 
 
 @settings(max_examples=30, deadline=None)

@@ -72,7 +72,7 @@ def test_formulas_are_written_as_they_are_on_request():
     assert Path("t.tsv").read_text() == "-a\n=1\n'=1\n"
     assert plait.read("t.tsv", escape_formulas=False)["-a"].to_list() == ["=1", "'=1"]
     assert message(plait.write, TABLE, "t.parquet", escape_formulas=False) == (
-        "plait.write: escape_formulas=False is for .csv, .tsv, .tab, .txt.\n"
+        "`escape_formulas=False` is for .csv, .tsv, .tab, .txt.\n"
         "Leave it out: other kinds of files hold names as they are."
     )
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_written_is_said():
         "t.tns: column 'value' is not all numbers.\nRemove or mend the other rows."
     )
     assert message(plait.write, zero, "t.tns", value="plays") == (
-        "t.tns: there is no column 'plays', which value= names.\nThe table has 'i'."
+        "t.tns: there is no column 'plays', which `value` names.\nThe table has 'i'."
     )
     assert message(plait.write, TABLE, "t.npy") == (
         "t.npy: a table is not written as .npy.\nWrite it as .npz, .parquet or .csv."
@@ -218,10 +218,10 @@ def test_what_cannot_be_written_is_said():
 
 def test_an_option_that_would_do_nothing_is_refused():
     assert message(plait.write, TABLE, "t.csv", columns=["a", "b"]) == (
-        "plait.write: columns= names the dimensions of an array written as a table.\nLeave it out."
+        "`columns` names the dimensions of an array written as a table.\nLeave it out."
     )
     assert message(plait.write, TABLE, "t.csv", value="value") == (
-        "plait.write: value= is for a table written as .tns or .npz.\nLeave it out."
+        "`value` is for a table written as .tns or .npz.\nLeave it out."
     )
 
 

@@ -30,7 +30,7 @@ def to_datatree(
     names = _checked_names(fit, factors)
     if fit.method != "vb":
         raise SettingError(
-            f"`method={fit.method!r}` finds points, which have no posterior to draw from.",
+            f'`method="{fit.method}"` finds points, which have no posterior to draw from.',
             location="to_datatree",
             hint='fit.to_xarray() has the points; a fit with `method="vb"` has a posterior.',
         )

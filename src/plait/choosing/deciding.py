@@ -73,7 +73,7 @@ def choose(
                 f'`by="bound"` cannot compare fits that find the weight of {bound.open_weights[0]}: '
                 "bounds compare under the same weights only."
             ),
-            hint='Say `by="hidden"`, or give a number as weight.',
+            hint='Give `by="hidden"`, or give a number as weight.',
         )
     name = _judged(model, relation)
     task = Comparing(bound, name, secrets.randbits(62) if seed is None else int(seed), seeds, options)
@@ -190,15 +190,15 @@ def _several(given: Any) -> list[Any]:
 def _check_comparable(plan: Sequence[Setting], method: str) -> None:
     if method != "vb":
         raise SettingError(
-            (f'`by="bound"` needs `method="vb"`, got `method={method!r}`: a likelihood grows with any rank.'),
-            hint='Say `by="hidden"`.',
+            (f'`by="bound"` needs `method="vb"`, got `method="{method}"`: a likelihood grows with any rank.'),
+            hint='Give `by="hidden"`.',
         )
     for word in ("adapt", "likelihood"):
         given = [getattr(setting, word) for setting in plan]
         if any(one != given[0] for one in given):
             raise SettingError(
                 f'`by="bound"` cannot compare several {word}: bounds compare under one {word} only.',
-                hint=f'Say `by="hidden"`, or give one {word}.',
+                hint=f'Give `by="hidden"`, or give one {word}.',
             )
 
 

@@ -205,9 +205,9 @@ def _fitted(
 
 def _cannot_go_on(error: "CannotGoOnError") -> SettingError:
     """The same for who resumes a run, and has no other use for its factors."""
-    what, hint = "an older version of Plait made it", "Fit anew with `plait fit`."
+    what, hint = "an older version of Plait made it", "Fit again with `plait fit`."
     if error.word:
-        what, hint = f"its {error.word} is not what it was{error.detail}", "Put it back, or fit anew with `plait fit`."
+        what, hint = f"its {error.word} is not what it was{error.detail}", "Put it back, or fit again with `plait fit`."
     return SettingError(f"the run cannot go on: {what}.", location=FileLocation(error.folder), hint=hint)
 
 

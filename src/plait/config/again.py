@@ -25,7 +25,7 @@ def data_of(fit: Fitted, run: str | os.PathLike[str], folder: str | os.PathLike[
         raise SettingError(
             "the data are not what the run was fitted to, so that fitting again would compare two things at once.",
             location=FileLocation(config.path),
-            hint="Put them back, or fit anew with `plait fit`.",
+            hint="Put them back, or fit again with `plait fit`.",
         ) from None
     except PlaitError as error:
         raise error.relocate(config.locate)  # noqa: B904 (the same error)

@@ -66,7 +66,8 @@ class Config:
         if "prior" in found:
             prior = found["prior"]
             by_factor = any(map(is_table, prior.values()))
-            found["prior"] = {name: Gamma(**one) for name, one in prior.items()} if by_factor else Gamma(**prior)
+            with self._naming("[fit.prior]"):
+                found["prior"] = {name: Gamma(**one) for name, one in prior.items()} if by_factor else Gamma(**prior)
         if "adapt" in found:
             found["adapt"] = _ties(found["adapt"])
         return found | dict(self.changes)
@@ -218,7 +219,7 @@ class Config:
         for column in table.get("ignore", ()):
             if column not in getattr(found, "columns", ()):
                 raise DataError(
-                    f"ignore names the column {column!r}, which {table['source']} does not have.",
+                    f"`ignore` names the column {column!r}, which {table['source']} does not have.",
                     hint=f"{suggestion(column, getattr(found, 'columns', ()))}Leave it out.",
                 )
             found = found.drop(column)

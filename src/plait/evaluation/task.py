@@ -155,7 +155,7 @@ def _first(k: Any, axes: Sequence[str]) -> tuple[int, ...]:
         raise SettingError(
             f"`k` is {given[0] if len(given) == 1 else k!r}, but nothing is ranked.",
             actual=k,
-            hint=f"Say on which index the first {given[0]} are looked at: `rank`.",
+            hint="Give the index to rank on: `rank`.",
         )
     return tuple(sorted({int(one) for one in given}))
 

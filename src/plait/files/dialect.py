@@ -187,14 +187,14 @@ def _check_header(path: str, tail: str, first: TextRow) -> None:
         raise DataError(
             "it is not certain whether a .txt begins with the names of its columns.",
             location=FileLocation(path, (1,)),
-            hint="Name them, `columns`, or say `header=True`.",
+            hint="Name them with `columns`, or give `header=True`.",
         )
     for field in first.fields:
         if is_number(field):
             raise DataError(
                 f"{field!r} is a number, so this does not look like names of columns.",
                 location=FileLocation(path, (first.line,)),
-                hint=("Name them, `columns`; or say `header=True` if it is the header."),
+                hint=("Name them with `columns`; or give `header=True` if it is the header."),
             )
 
 
@@ -223,7 +223,7 @@ def _check_no_header(path: str, rows: Sequence[TextRow]) -> None:
             raise DataError(
                 f"{field!r} stands above numbers, so this looks like names of columns.",
                 location=FileLocation(path, (first.line,)),
-                hint=("Say `header=True` if it is the header, or `header=False` if it is data."),
+                hint=("Give `header=True` if it is the header, or `header=False` if it is data."),
             )
 
 

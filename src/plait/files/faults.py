@@ -66,7 +66,7 @@ def not_a_number(layout: Shape, column: int, record: TextRow) -> DataError:
     """A field that must be a number and is none."""
     hint = "Write a number such as 3 or 0.25"
     if record.line == layout.skip + 1 and not layout.header:
-        hint += "; if the line is the header, say `header=True`"
+        hint += "; if the line is the header, give `header=True`"
     return DataError(
         f"{record.fields[column]!r} is not a number.",
         location=FileLocation(layout.path, (record.line,), layout.columns[column]),

@@ -43,7 +43,6 @@ SQL = Format(
 FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
-KIND = "`kind`"
 ANOTHER = "Databases are sqlite:// and postgresql://; in Python, `plait.read` takes a connection to any other."
 DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
 
@@ -124,16 +123,14 @@ def _by_word(source: Any, word: str) -> Format:
     """The kind that is said; of a database there is nothing to say."""
     if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
         raise SettingError(
-            f"{KIND} says nothing about {shown(source)}.",
-            location=KIND,
+            f"`kind` says nothing about {shown(source)}.",
             hint="It is for files whose names do not say their kind.",
         )
     found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
     if found is None:
         words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
         raise SettingError(
-            f"{KIND} is {word!r}.",
-            location=KIND,
+            f"`kind` is {word!r}.",
             actual=word,
             hint=f"{suggestion(word, words)}It is the usual ending: {', '.join(words)}.",
         )
@@ -152,7 +149,7 @@ def _by_ending(path: str) -> Format:
     if tail in DATABASES:
         hint = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
     else:
-        hint = f'{known_endings(tail, FORMATS)} Say what it is: `kind="csv"`.'
+        hint = f'{known_endings(tail, FORMATS)} Give its kind: `kind="csv"`.'
     what = f"{tail!r} is no known ending" if tail else "the name has no ending"
     raise DataError(f"{what}, so the kind of the file is unknown.", location=FileLocation(path), hint=hint)
 

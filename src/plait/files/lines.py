@@ -145,7 +145,7 @@ def _quoting_fault(where: FileLocation, error: str) -> DataError:
     else:
         what = "a quotation mark opens a field and is not closed"
         hint = "Close it"
-    ordinary = "say `quoted=False` where quotation marks are ordinary characters"
+    ordinary = "give `quoted=False` where quotation marks are ordinary characters"
     return DataError(f"{what}.", location=where, hint=f"{hint}; or {ordinary}.")
 
 
@@ -157,7 +157,7 @@ def stray_quote(path: str) -> DataError | None:
                 "a quotation mark stands inside a field.",
                 location=FileLocation(path, (number,)),
                 hint=(
-                    "Write the field in quotes, with the mark twice; or say `quoted=False` "
+                    "Write the field in quotes, with the mark twice; or give `quoted=False` "
                     "where quotation marks are ordinary characters."
                 ),
             )

@@ -71,7 +71,7 @@ def _chosen(path: str, variables: Variables, name: str | None) -> str:
         raise DataError(
             f"the file has {len(arrays)} arrays: {listed}.",
             location=FileLocation(path),
-            hint=f"Say which: `name={arrays[0]!r}`.",
+            hint=f"Give `name={arrays[0]!r}`.",
         )
     if name not in variables:
         raise DataError(

@@ -102,7 +102,7 @@ def _with_fill(path: str, coords: Any, data: Any, shape: tuple[int, ...], fill: 
 def _chosen(path: str, names: list[str], name: str | None) -> str:
     listed = ", ".join(names) or "none"
     if name is None and len(names) != 1:
-        hint = f"Say which: `name={names[0]!r}`." if names else "Save one."
+        hint = f"Give `name={names[0]!r}`." if names else "Save one."
         raise DataError(f"the archive has {len(names)} arrays: {listed}.", location=FileLocation(path), hint=hint)
     if name is not None and name not in names:
         raise DataError(

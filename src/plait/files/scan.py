@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-CONNECTION, TABLE = "`connection`", "`table`"
-
-
 def scan(
     source: Any,
     *,
@@ -81,8 +78,7 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
     if connection is None and "table" not in options:
         raise SettingError(
             f"there is no query for {shown(source)}.",
-            location=CONNECTION,
-            hint=f"Give the query first and the URL as {CONNECTION}, or say which {TABLE} it is.",
+            hint="Give the query first and the URL as `connection`, or give `table`.",
         )
     return QueryScan((), asked, place)
 
@@ -95,7 +91,7 @@ def _paths(source: Any) -> tuple[str, ...]:
         if not isinstance(one, (str, os.PathLike)):
             raise DataError(
                 f"plait.scan cannot read from {type(one).__name__}.",
-                hint=f"Give a path, a list of paths, or a query beside {CONNECTION}.",
+                hint="Give a path, a list of paths, or a query with `connection`.",
             )
         path = os.path.expanduser(os.fspath(one))
         many = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]

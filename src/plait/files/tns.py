@@ -89,7 +89,7 @@ def _names(path: str, width: int | None, columns: Sequence[str] | None) -> tuple
         raise DataError(
             "the file has no entries.",
             location=FileLocation(path),
-            hint="Name its columns, `columns`, to read an empty table.",
+            hint="Name its columns with `columns` to read an empty table.",
         )
     if columns is None:
         return (*(f"i{k}" for k in range(1, width or 0)), "value")

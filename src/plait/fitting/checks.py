@@ -69,7 +69,7 @@ def check_prune(prune: bool, method: str) -> None:
     """Only VB knows what a component is worth."""
     if prune and method != "vb":
         raise SettingError(
-            f'`prune` is for `method="vb"` only, got `method={method!r}`.',
+            f'`prune` is for `method="vb"` only, got `method="{method}"`.',
             actual=method,
         )
 
@@ -79,7 +79,7 @@ def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) 
     if bootstrap and restarts == 1:
         raise SettingError(
             "`bootstrap=True` is for several fits, but `restarts` is 1.",
-            hint="Say `restarts=5`, or leave it out.",
+            hint="Give `restarts=5`, or leave it out.",
         )
     if bootstrap and keep == "best":
         raise SettingError(
@@ -89,7 +89,7 @@ def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) 
     if keep is not None and restarts == 1:
         raise SettingError(
             f"`keep={keep!r}` is for several fits, but `restarts` is 1.",
-            hint="Say `restarts=5`, or leave it out.",
+            hint="Give `restarts=5`, or leave it out.",
         )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise SettingError(
@@ -115,7 +115,7 @@ def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[
         )
     if start == "em" and method != "vb":
         raise SettingError(
-            f'`start="em"` is for `method="vb"` only, got `method={method!r}`.',
+            f'`start="em"` is for `method="vb"` only, got `method="{method}"`.',
             actual=method,
             hint="Leave `start` out.",
         )
@@ -227,7 +227,7 @@ def priors(
                     f'`method="map"` needs a concentration of 1 or more for factor {name}, got '
                     f"{float(A.min()):g}: below 1 the posterior has no mode."
                 ),
-                hint='Say `concentration=1.0`, or use `method="vb"`.',
+                hint='Give a prior with `concentration=1.0`, or use `method="vb"`.',
             )
         result[name] = Prior(A, B)
     return result
@@ -286,7 +286,7 @@ def ties(
     if method != "vb":
         if adapt not in (None, AUTO):
             raise SettingError(
-                f'`adapt` is for `method="vb"` only, got `method={method!r}`.',
+                f'`adapt` is for `method="vb"` only, got `method="{method}"`.',
                 actual=method,
                 hint="Leave `adapt` out.",
             )

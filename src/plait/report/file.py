@@ -57,7 +57,7 @@ def check_place(path: str | PathLike[str], replace: bool) -> None:
         raise StoreError(
             "this file is there already.",
             location=FileLocation(fspath(path)),
-            hint="Name another one, or say `replace=True`.",
+            hint="Name another one, or give `replace=True`.",
         )
 
 
@@ -74,7 +74,7 @@ def tested_relation(fit: Fit, relation: str | None, *, given: bool) -> str | Non
     if relation is None and len(relations) > 1:
         raise SettingError(
             f"of which relation is the test? There are {', '.join(relations)}.",
-            hint=f"Say `relation={relations[0]!r}`.",
+            hint=f"Give `relation={relations[0]!r}`.",
         )
     return fit.model.equation(relation or relations[0]).relation
 

@@ -60,7 +60,7 @@ def save(
                 raise StoreError(
                     f"this {kind} holds a run already, of another fit.",
                     location=FileLocation(fspath(path)),
-                    hint=f"Save into another {kind}, or say `replace=True`.",
+                    hint=f"Save into another {kind}, or give `replace=True`.",
                 )
             extra = earlier["extra"] if extra is None else extra
         publish(path, _header(origin, members, stop, extra), _files(origin, members))

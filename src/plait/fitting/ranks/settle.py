@@ -112,7 +112,7 @@ def _refuse_guess(data: Data, scale: Scale) -> None:
     if on_disk and scale.room and not scale.affords(scale.sizes[0]):
         raise SettingError(
             f"`rank` is to be found, but among {links:,} links none can be tried.",
-            hint="Say how large: `rank=20`.",
+            hint="Give a number: `rank=20`.",
         )
 
 
@@ -152,8 +152,8 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
 def _check_bound(given: Options) -> None:
     if given.method != "vb":
         raise SettingError(
-            (f'`rank="bound"` needs `method="vb"`, whose bound compares ranks, got `method={given.method!r}`.'),
-            hint='Say `rank="auto"`, which asks what predicts best.',
+            (f'`rank="bound"` needs `method="vb"`, whose bound compares ranks, got `method="{given.method}"`.'),
+            hint='Give `rank="auto"`, which asks what predicts best.',
         )
     for word, present in (("prune", given.prune), ("init", given.init is not None)):
         if present:
