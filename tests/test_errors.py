@@ -1,0 +1,80 @@
+"""The text, the parts and the location of errors and warnings."""
+
+import copy
+import inspect
+import pickle
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import plait
+from plait import errors
+from plait.cli.cells import Cells, locating
+from plait.config.file import read_config
+from plait.errors import DataError, FileLocation, SettingError, TableLocation, relocating
+
+CLASSES = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors._Message)][1:]
+
+
+def test_the_text_is_location_message_excerpt_and_hint():
+    error = DataError("the value is -1.", location=TableLocation("visits", "n", rows=(1, 3)), hint="Remove it.")
+    assert str(error) == "visits, column 'n', rows 1 and 3 (counting from 0): the value is -1.\nRemove it."
+    with pytest.raises(plait.ModelError) as caught:
+        plait.Model("x[i, j] = A[i, r] B[j, r")
+    first, line, carets, hint = str(caught.value).splitlines()
+    assert first == caught.value.message
+    assert line[carets.index("^") :].startswith("B[j")
+    assert hint == caught.value.hint
+
+
+def test_parts_are_json():
+    error = DataError(
+        "wrong.", location=FileLocation("a.csv", (3,), "n"), expected="a number", actual=[1], hint="Mend."
+    )
+    assert list(error.to_dict().items()) == [
+        ("kind", "DataError"), ("text", "a.csv, line 3, column 'n': wrong.\nMend."), ("message", "wrong."),
+        ("location", {"file": "a.csv", "lines": [3], "column": "n"}),
+        ("actual", "[1]"), ("expected", "a number"), ("hint", "Mend."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_kind_has_the_same_parts_and_can_be_copied(kind):
+    error = kind("wrong.", hint="Mend it.", location=TableLocation("visits", rows=(1,)))
+    for twin in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(twin), twin.to_dict()) == (kind, error.to_dict())
+        assert twin.actual is errors.MISSING
+    assert (error.args, error.to_dict()["kind"], error.to_dict()["message"]) == (("wrong.",), kind.__name__, "wrong.")
+
+
+@pytest.mark.parametrize(("actual", "shown"), [(0, "0"), ("x", "'x'"), (None, "None"), (list, "list")])
+def test_an_option_of_the_wrong_kind_shows_its_value_or_its_type(actual, shown):
+    error = SettingError.must_be("rank", "at least 1", actual)
+    assert str(error) == f"`rank` must be at least 1, got {shown}."
+    assert (error.expected, error.actual) == ("at least 1", actual)
+    assert str(SettingError.must_be("rank", "at least 1")) == "`rank` must be at least 1."
+
+
+def test_a_location_inside_another_one():
+    assert str(DataError("wrong.").within("model.toml").within("runs")) == "runs: model.toml: wrong."
+    error = DataError("wrong.", location=TableLocation("visits", "n")).within(FileLocation("a.zip"))
+    assert str(error) == "a.zip: visits, column 'n': wrong."
+    assert error.to_dict()["location"] == {"file": "a.zip", "table": "visits", "column": "n"}
+
+
+def test_a_row_in_memory_becomes_a_line_of_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("user,place\nann,gym\n\nbob,gym\n")
+    Path("model.toml").write_text(
+        'model = "x[user, place] = A[user, r] B[place, r]"\n[relations.x]\nsource="visits.csv"'
+    )
+    cells = Cells(pl.DataFrame(), "visits.csv", {}, None)
+    for table, located in (("x", relocating(read_config("model.toml").locate)), ("cells", locating({"cells": cells}))):
+        with pytest.raises(DataError, match=r"^visits.csv, line 4, column 'user': wrong\.$"), located:
+            raise DataError("wrong.", location=TableLocation(table, "user", rows=(1,)))
+
+
+def test_no_source_has_private_characters():
+    texts = {path: path.read_text() for path in Path(plait.__file__).parent.rglob("*.py")}
+    assert [path for path, text in texts.items() if any("\ue000" <= letter <= "\uf8ff" for letter in text)] == []
