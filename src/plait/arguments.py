@@ -67,13 +67,13 @@ def refuse_unknown(
     """Refuse the first name that is not known."""
     for name in named:
         if name not in known:
-            hint = _cure(name, known, meant, elsewhere)
+            hint = _hint(name, known, meant, elsewhere)
             raise UnknownArgumentError(f"there is no argument {name!r}.", location=call, actual=name, hint=hint)
 
 
-def _cure(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str]) -> str:
+def _hint(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str]) -> str:
     if name in elsewhere:
-        return f"It is for one relation: `{name}`."
+        return f"It is an option of one relation: `plait.Relation(table, {name}=…)`."
     for other, words in meant.items():
         if name in words.split():
             return f"Did you mean {other!r}?"

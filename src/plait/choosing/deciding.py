@@ -170,7 +170,7 @@ def _plan(
         )
     for word in ("init", "checkpoint", "keep"):
         if word in options:
-            raise SettingError(f"{word} is for one fit, and plait.choose makes several.", hint="Leave it out.")
+            raise SettingError(f"`{word}` is for one fit, and plait.choose makes several.", hint="Leave it out.")
     likelihoods = [None if one is None else as_likelihood(one) for one in _several(likelihood)]
     plan = list(itertools.starmap(Setting, itertools.product(_several(rank), _several(adapt), likelihoods)))
     if not plan:

@@ -21,7 +21,7 @@ from plait.evaluation.timing import times_at
 from plait.types import AnyArray
 
 WORDS = ("cells", "links", "thin", "time")
-LAST = '`by=("last", "…")`'
+LAST = '`by=("last", …)`'
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def way_of(by: Any, fraction: Any, time: Any, count: Any, bound: BoundRelation) 
     _check_amount(word, by, fraction, count)
     if time is not None and word not in ("time", "last"):
         raise SettingError(
-            f"`time` is {time!r}, but `by={by!r}` does not look at it.",
+            f"`time` is {time!r}, but `by` is {by!r}, which does not use it.",
             hint=f'Hide the latest links, `by="time"`, or the last of each entity, {LAST}.',
         )
     return Way(word, over, None if fraction is None else float(fraction), time, 1 if count is None else int(count))
@@ -118,7 +118,7 @@ def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
     if word == "last":
         if fraction is not None:
             raise SettingError(
-                f"`fraction` is {fraction!r}, but `by={by!r}` hides the last link of each.",
+                f"`fraction` is {fraction!r}, but `by` is {by!r}, which hides the last link of each.",
                 hint="Leave it out; `count=2` would hide the last two.",
             )
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)

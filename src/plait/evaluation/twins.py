@@ -163,7 +163,7 @@ def leak_message(twins: Sequence[Twins], name: str, links: int) -> str:
         f"{t.twins:,} links such as {t.example}."
         for t in twins
     ]
-    return "\n".join([*parts, 'Hide them too with twins="hide", or say twins="ignore" if they may be known.'])
+    return "\n".join([*parts, 'Hide them too with `twins="hide"`, or give `twins="ignore"` if they may be known.'])
 
 
 def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], AnyArray]) -> AnyArray:

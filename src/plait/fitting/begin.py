@@ -222,11 +222,11 @@ def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str
     if not isinstance(data, Data):
         return bind_all(model, data, labels)
     if data.model != model:
-        raise SettingError("data was bound to another model.", hint="Bind it anew: model.bind(data).")
+        raise SettingError("`data` was bound to another model.", hint="Bind it again: model.bind(data).")
     if labels is not None:
         raise SettingError(
             "`labels` is given with data that is bound already.",
-            hint="Give it to model.bind(data, `labels`).",
+            hint="Give it to `model.bind`.",
         )
     return data
 
@@ -262,10 +262,10 @@ class CannotGoOnError(SettingError):
 
 def _cannot_go_on(folder: str | PathLike[str], word: str = "", detail: str = "") -> CannotGoOnError:
     reason = f"its {word} differs{detail}" if word else "an older version of Plait made it"
-    instead = "To start from its factors instead" if word else "Fit anew; to start from its factors"
+    instead = "To start from its factors instead" if word else "Fit again; to start from its factors"
     error = CannotGoOnError(
         f"`init`: the run in {fspath(folder)} cannot go on, for {reason}.",
-        hint=f"{instead}, say `init={f'plait.load({fspath(folder)!r})'}`.",
+        hint=f"{instead}, give `init=plait.load({fspath(folder)!r})`.",
     )
     error.folder, error.word, error.detail = fspath(folder), word, detail
     return error

@@ -88,7 +88,7 @@ def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) 
         )
     if keep is not None and restarts == 1:
         raise SettingError(
-            f"`keep={keep!r}` is for several fits, but `restarts` is 1.",
+            f'`keep="{keep}"` is for several fits, but `restarts` is 1.',
             hint="Give `restarts=5`, or leave it out.",
         )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):

@@ -125,5 +125,5 @@ def _stop(place: Moment, settings: Settings) -> Stop | None:
             f"stopped after {sweep} sweeps; the last one changed the bound by {change:.1e} of its size "
             f"(tol={settings.tol:g})."
         )
-        return Stop(Reason.SWEEPS, sentence, "Raise sweeps= to go on.")
+        return Stop(Reason.SWEEPS, sentence, "Raise `sweeps` to go on.")
     return None

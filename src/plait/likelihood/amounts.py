@@ -55,10 +55,8 @@ class Amounts(Likelihood):
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape
         if shape is not None and not LEAST <= shape <= MOST:
-            raise SettingError(
-                f"`shape` is a number from {LEAST:g} to {MOST:g}, got {shape!r}.",
-                hint="Leave it out to have it chosen by the bound.",
-            )
+            words = f"a number from {LEAST:g} to {MOST:g}"
+            raise SettingError.must_be("shape", words, shape, hint="Leave it out to choose it by the bound.")
 
     def settings(self) -> dict[str, float]:
         """What was given."""

@@ -44,20 +44,14 @@ class Negbin(Likelihood):
         self.p, self.mean_burst = p, mean_burst
         if p is not None and mean_burst is not None:
             raise SettingError(
-                "p and mean_burst are two ways to say the same.",
-                location="Negbin",
+                "`p` and `mean_burst` are both given, but each follows from the other.",
                 hint="Give one of them, or neither.",
             )
         if p is not None and not 0.0 <= p < 1.0:
-            raise SettingError(
-                f"`p` is a probability below 1, got {p!r}.",
-                hint="Leave it out to have it learnt.",
-            )
+            raise SettingError.must_be("p", "a probability below 1", p, hint="Leave it out to learn it.")
         if mean_burst is not None and not 1.0 <= mean_burst < math.inf:
-            raise SettingError(
-                f"a burst has 1 or more, so mean_burst ≥ 1; got {mean_burst!r}.",
-                location="Negbin",
-                hint="Leave it out to have it learnt.",
+            raise SettingError.must_be(
+                "mean_burst", "a finite number, 1 or more", mean_burst, hint="Leave it out to learn it."
             )
 
     def settings(self) -> dict[str, float]:

@@ -72,8 +72,8 @@ class Saver:
                 f"this {kind} holds a run already.",
                 location=FileLocation(folder),
                 hint=(
-                    f"Go on with it by `init={folder!r}`, name another {kind}, or say "
-                    f"`checkpoint={f'plait.Checkpoint({folder!r}, overwrite=True)'}`."
+                    f"Go on with it by `init={folder!r}`, name another {kind}, or give "
+                    f"`checkpoint=plait.Checkpoint({folder!r}, overwrite=True)`."
                 ),
             )
         # A run that Python goes on with keeps what the command line wrote beside it.

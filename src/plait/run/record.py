@@ -342,7 +342,7 @@ def _of_pairs(factor: Posterior, then: Pairs, now: Pairs) -> Posterior:
 def unfinished(last: Record) -> Stop:
     """What stands for a stop where the loop was not at its end."""
     when = "of the warm-up" if last.warm_up else f"after sweep {last.sweep}"
-    return Stop(Reason.UNFINISHED, f"not finished: this is the checkpoint {when}.", "init= goes on from here.")
+    return Stop(Reason.UNFINISHED, f"not finished: this is the checkpoint {when}.", "`init` goes on from here.")
 
 
 def _ready(members: Sequence[Member]) -> Sequence[Member]:

@@ -28,11 +28,8 @@ def rows_of(
     table in errors.
     """
     if unknown not in ("error", "prior"):
-        hint = f"{suggestion(unknown, ('error', 'prior'))}It is 'error' or 'prior'."
-        raise SettingError(
-            f"`unknown` says what a name means that the fit has not seen, got {unknown!r}.",
-            hint=hint,
-        )
+        hint = suggestion(unknown, ("error", "prior"))
+        raise SettingError.must_be("unknown", "'error' or 'prior'", unknown, hint=hint.strip())
     indices = fit.model.equation(relation).indices
     what = TableLocation.of(what)
     frame = as_frame(cells, what)

@@ -138,11 +138,7 @@ def checked_count(k: Any) -> int:
     except TypeError:
         count = -1
     if count < 0:
-        raise SettingError(
-            f"`k`: wanted how many links, got {k!r}.",
-            actual=k,
-            hint="Give a whole number that is not negative, `k=10`.",
-        )
+        raise SettingError.must_be("k", "a whole number, 0 or more", k)
     return count
 
 
@@ -150,9 +146,8 @@ def _axes(fit: Fitted, equation: Equation, given: Mapping[str, Any] | None) -> l
     """One axis for each index of the relation: all rows, or those given."""
     if given is not None and not isinstance(given, Mapping):
         example = equation.indices[0] if equation.indices else "index"
-        raise SettingError(
-            f"`given`: wanted names by index, got {type(given).__name__}.",
-            hint=f"Give a dict, `given={{{example!r}: …}}`.",
+        raise SettingError.must_be(
+            "given", "a dict of names by index", type(given), hint=f"Give `given={{{example!r}: …}}`."
         )
     for index in given or {}:
         if index not in equation.indices:
@@ -177,11 +172,7 @@ def _places(equation: Equation, each: Any) -> list[int]:
     names = [each] if isinstance(each, str) else list(each) if isinstance(each, (list, tuple)) else []
     relation, have = equation.relation, ", ".join(equation.indices) or "none"
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise SettingError(
-            f"`each`: wanted one index or several, each once, got {each!r}.",
-            actual=each,
-            hint=f"The indices are {have}.",
-        )
+        raise SettingError.must_be("each", "one index or several, each once", each, hint=f"The indices are {have}.")
     for name in names:
         if name not in equation.indices:
             raise SettingError(

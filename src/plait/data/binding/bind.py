@@ -101,7 +101,7 @@ def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[st
     """The relations of a model that are given as data; the others must be elsewhere."""
     if not isinstance(data, Mapping):
         raise DataError(
-            f"data is {type(data).__name__}.",
+            f"`data` is {type(data).__name__}.",
             hint=f"Give a dict, relation -> table: {{{model.relations[0]!r}: …}}.",
         )
     for name in data:
@@ -120,30 +120,24 @@ def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[st
     return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations if name in data}
 
 
-LABELS = "`labels`"
-
-
 def declared_names(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Declared names by axis; the user may say index or axis."""
     declared: dict[str, Any] = {}
     if not isinstance(labels, Mapping):
         raise DataError(
-            f"{LABELS} is {type(labels).__name__}.",
-            location=LABELS,
+            f"`labels` is {type(labels).__name__}.",
             hint=f"Give a dict, axis -> names: {{{model.visible[0]!r}: […]}}.",
         )
     for index, names in labels.items():
         if index not in model.visible:
             raise DataError(
-                f"{LABELS} names {quoted(index)}, which is no visible index of the model.",
-                location=LABELS,
+                f"`labels` names {quoted(index)}, which is no visible index of the model.",
                 hint=f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}.",
             )
         axis = model.axis(index)
         if axis in declared:
             raise DataError(
-                f"{LABELS} declares axis {axis} twice.",
-                location=LABELS,
+                f"`labels` declares axis {axis} twice.",
                 hint=f"Declare it once, under {axis!r}.",
             )
         declared[axis] = names

@@ -96,7 +96,7 @@ def working_room(memory: int, rows: int, names: Iterable[Labels], shapes: Sequen
             f"`memory` is {_in_words(memory)}, but packing these tables takes {_in_words(least)}: {said}.",
             actual=memory,
             expected=f"at least {least:,} bytes",
-            hint=f"Say `memory={_in_words(least)!r}`, or more.",
+            hint=f'Give `memory="{_in_words(least)}"`, or more.',
         )
     return memory - reading - held - leaf
 

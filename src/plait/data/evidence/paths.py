@@ -190,7 +190,7 @@ def _walked(
 
 def _refuse_too_many(pairs: int, length: int) -> None:
     if pairs * BYTES > memory() / 2:
-        shorter = ", or take length=2" if length == 3 else ""
+        shorter = ", or take `length=2`" if length == 3 else ""
         raise DataError(
             f"more than {pairs:,} pairs are joined by paths of length {length}, more than memory is there for.",
             location="paths",

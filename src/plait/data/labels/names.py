@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from plait.data.labels.hashed import Hashed
 
 
-CONVERT = "convert one of the two, or read the integers as text: `text`"
+CONVERT = "convert one of the two, or read the integers as text (`text`)"
 
 # How many names an error lists before it says "…".
 MOST_NAMES = 5

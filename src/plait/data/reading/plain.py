@@ -31,7 +31,7 @@ def own_indices(name: str, relation: Relation) -> tuple[str, ...]:
             raise DataError(
                 f"column {quoted(index)} cannot be the name of an index.",
                 location=TableLocation.of(name),
-                hint=(f'Say what it is: `columns={{"user": {index!r}}}`, or `value` or `weight={index!r}`.'),
+                hint=f"Say what it is: `columns={{'user': {index!r}}}`, `value={index!r}` or `weight={index!r}`.",
             )
     return indices
 

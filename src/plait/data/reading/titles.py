@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 WORDS = ("title", "name")  # columns that hold titles, the first that is there
-TEXT = "Convert the ids to text, or read them as text: `text`"
+TEXT = "Convert the ids to text, read them as text (`text`)"
 
 
 def bind_titles(
