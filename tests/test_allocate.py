@@ -127,7 +127,7 @@ def test_the_leading_components_are_listed_where_there_are_very_many():
     X = np.random.default_rng(0).poisson(1.0, (4, 4, 4))
     fit = plait.fit("X[i,j,k] = A[i,p] B[j,q] C[k,r] G[p,q,r]", {"X": X}, rank=11, seed=0, sweeps=2)
     cell = {"i": [1, 2], "j": [1, 0], "k": [2, 2]}
-    with pytest.raises(plait.SettingError, match=r"a cell of X has 1,331 components.*\n.*most=100"):
+    with pytest.raises(plait.SettingError, match=r"a cell of X has 1,331 components.*\n.*`most=100`"):
         fit.allocate("X", cell)
     table = fit.allocate("X", cell, most=20)
     assert len(table) == 40
@@ -173,8 +173,8 @@ def test_no_cells_make_an_empty_table_and_a_relation_without_indices_one_cell():
         ({"i": [0], "j": [0], "value": [-1.0]}, None, r"column 'value', row 0 .*: -1 is no count"),
         ({"i": [0], "j": [0], "value": ["x"]}, None, r"column 'value', row 0 .*not a number"),
         ({"i": [0]}, None, "there is no column 'j'"),
-        ({"i": [0], "j": [0]}, 0, "most must be a whole number, 1 or more, got 0"),
-        ({"i": [0], "j": [0]}, True, "most must be a whole number, 1 or more, got True"),
+        ({"i": [0], "j": [0]}, 0, "`most` must be a whole number, 1 or more, got 0"),
+        ({"i": [0], "j": [0]}, True, "`most` must be a whole number, 1 or more, got True"),
     ],
 )
 def test_mistakes_are_told(cells, most, message):

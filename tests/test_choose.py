@@ -65,25 +65,25 @@ def test_a_choice_shows_as_text_html_and_plain_types():
 WRONG = {
     "bounds of several tyings": (
         {"rank": 2, "adapt": ["factor", None], "by": "bound"},
-        'by="bound" cannot compare several adapt: bounds compare under one adapt only.\n'
-        'Say by="hidden", or give one adapt.',
+        '`by="bound"` cannot compare several adapt: bounds compare under one adapt only.\n'
+        'Give `by="hidden"`, or give one adapt.',
     ),
     "bounds of EM": (
         {"rank": [1, 2], "method": "em", "adapt": None, "by": "bound"},
-        'by="bound" needs method="vb", got method="em": a likelihood grows with any rank.\nSay by="hidden".',
+        '`by="bound"` needs `method="vb"`, got `method="em"`: a likelihood grows with any rank.\nGive `by="hidden"`.',
     ),
     "nothing": (
         {"rank": []},
         "there is nothing to compare: a list is empty.\nGive at least one rank, adapt and likelihood.",
     ),
-    "by": ({"rank": 2, "by": "bond"}, "by must be one of 'hidden', 'bound', got 'bond'.\nDid you mean 'bound'?"),
-    "seeds": ({"rank": 2, "seeds": 0}, "seeds must be a whole number, 1 or more, got 0."),
+    "by": ({"rank": 2, "by": "bond"}, "`by` must be one of 'hidden', 'bound', got 'bond'.\nDid you mean 'bound'?"),
+    "seeds": ({"rank": 2, "seeds": 0}, "`seeds` must be a whole number, 1 or more, got 0."),
     "fraction": (
         {"rank": 2, "fraction": 1.0},
-        "fraction must be over 0 and under 1, got 1.0.\nGive 0.1 to put aside a tenth.",
+        "`fraction` must be over 0 and under 1, got 1.0.\nGive 0.1 to put aside a tenth.",
     ),
-    "relation": ({"rank": 2, "relation": "Y"}, "relation is 'Y', which the model does not have.\nIt has X."),
-    "init": ({"rank": 2, "init": {}}, "init is for one fit, and plait.choose makes several.\nLeave it out."),
+    "relation": ({"rank": 2, "relation": "Y"}, "`relation` is 'Y', which the model does not have.\nIt has X."),
+    "init": ({"rank": 2, "init": {}}, "`init` is for one fit, and plait.choose makes several.\nLeave it out."),
     "links of counts": (
         {"rank": 2, "likelihood": "bernoulli"},
         "likelihood 'bernoulli' is not for X, which has a value of 2.\n"

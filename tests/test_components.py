@@ -274,5 +274,5 @@ def test_titles_stand_beside_entities_in_every_table():
 @pytest.mark.parametrize("top", [0, -1, True, 2.5, "all"])
 def test_a_senseless_number_of_entities_is_refused(top):
     fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((4, 4))}, rank=2, sweeps=3)
-    with pytest.raises(plait.SettingError, match="components: top must be a whole number, 1 or more, or None, got"):
+    with pytest.raises(plait.SettingError, match="`top` must be a whole number, 1 or more, or None, got"):
         fit.components(top=top)

@@ -167,12 +167,12 @@ def test_unknown_factors_and_senseless_draws_are_refused(fit):
         fit.to_datatree(factors=["U", "V"])
     with pytest.raises(plait.SettingError, match=r"\['U'\] is no factor of the model"):
         fit.to_datatree(factors=[["U"]])
-    with pytest.raises(plait.SettingError, match="factors must be the name of a factor, or several, got 3"):
+    with pytest.raises(plait.SettingError, match="`factors` must be the name of a factor, or several, got 3"):
         fit.to_datatree(factors=3)
     for draws in (-1, 1.5, True, "10"):
-        with pytest.raises(plait.SettingError, match="draws must be a whole number, 0 or more"):
+        with pytest.raises(plait.SettingError, match="`draws` must be a whole number, 0 or more"):
             fit.to_datatree(draws)
-    with pytest.raises(plait.SettingError, match="seed must be a whole number"):
+    with pytest.raises(plait.SettingError, match="`seed` must be a whole number"):
         fit.to_datatree(seed=-1)
 
 
@@ -184,7 +184,7 @@ def test_an_exposure_is_not_drawn():
 
 def test_more_draws_than_memory_holds_are_refused_with_a_cure(ensemble, monkeypatch):
     monkeypatch.setattr(module, "memory", lambda: 1e6)
-    text = r"10,000 draws from each of 3 members need 0\.0 GB, those of U alone 0\.0 GB; .*\n.*factors=.*draws="
+    text = r"10,000 draws from each of 3 members need 0\.0 GB, those of U alone 0\.0 GB; .*\n.*`factors`.*`draws`"
     with pytest.raises(plait.SettingError, match=text):
         ensemble.to_datatree(draws=10_000)
     assert ensemble.to_datatree(draws=100)["posterior"].sizes["draw"] == 100

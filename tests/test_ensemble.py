@@ -87,11 +87,14 @@ def test_a_failing_member_fails_the_fit():
 
 
 MISTAKES = {
-    "none": ({"restarts": 0}, "restarts must be a whole number, 1 or more, got 0"),
-    "a word": ({"restarts": "five"}, "restarts must be a whole number, 1 or more, got 'five'"),
-    "another average": ({"keep": "mean"}, "keep must be one of 'average', 'best', got 'mean'"),
-    "nothing to choose": ({"restarts": 1, "keep": "best"}, 'keep="best" is for several fits, but restarts is 1'),
-    "one start for all": ({"init": {"A": np.ones((7, 3))}}, "restarts=3 is given beside init, from which all of them"),
+    "none": ({"restarts": 0}, "`restarts` must be a whole number, 1 or more, got 0"),
+    "a word": ({"restarts": "five"}, "`restarts` must be a whole number, 1 or more, got 'five'"),
+    "another average": ({"keep": "mean"}, "`keep` must be one of 'average', 'best', got 'mean'"),
+    "nothing to choose": ({"restarts": 1, "keep": "best"}, '`keep="best"` is for several fits, but `restarts` is 1'),
+    "one start for all": (
+        {"init": {"A": np.ones((7, 3))}},
+        "`restarts=3` is given beside `init`, from which all of them",
+    ),
 }
 
 

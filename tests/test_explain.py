@@ -481,9 +481,9 @@ def test_points_refit_too(method):
 
 def test_exact_needs_the_data_of_the_fit(odd):
     cell = {"a": "x & y", "b": "1"}
-    with pytest.raises(plait.SettingError, match=r"does not keep all of its data.*\n.*once more, data=data"):
+    with pytest.raises(plait.SettingError, match=r"does not keep all of its data.*\n.*once more, `data=data`"):
         odd.explain("rel", cell, exact=True)
-    with pytest.raises(plait.SettingError, match="only exact=True fits again"):
+    with pytest.raises(plait.SettingError, match="only `exact=True` fits again"):
         odd.explain("rel", cell, data={"rel": ODD})
     with pytest.raises(plait.SettingError, match="data differ from those of the fit"):
         odd.explain("rel", cell, exact=True, data={"rel": ODD.with_columns(value=pl.Series([2, 1, 3, 2]))})
@@ -492,7 +492,7 @@ def test_exact_needs_the_data_of_the_fit(odd):
 
 @pytest.mark.parametrize("exact", ["zeros", None, 1, 0, 2.5])
 def test_exact_is_one_of_its_words(odd, exact):
-    with pytest.raises(plait.SettingError, match='exact must be False, True, "zero" or "missing"'):
+    with pytest.raises(plait.SettingError, match='`exact` must be False, True, "zero" or "missing"'):
         odd.explain("rel", {"a": "x & y", "b": "1"}, exact=exact, data={"rel": ODD})
 
 
@@ -969,5 +969,5 @@ def test_an_unknown_relation_is_refused(odd):
 
 @pytest.mark.parametrize("top", [0, -1, 2.5, True, "3"])
 def test_top_is_a_whole_number(odd, top):
-    with pytest.raises(plait.SettingError, match="top must be a whole number"):
+    with pytest.raises(plait.SettingError, match="`top` must be a whole number"):
         odd.explain("rel", {"a": "<b>", "b": "1"}, top=top)

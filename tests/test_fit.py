@@ -142,7 +142,7 @@ def test_every_stop_is_a_sentence_with_its_reason():
     used = stop(sweeps=7)
     assert re.fullmatch(
         r"stopped after 7 sweeps; the last one changed the bound by \S+ of its size \(tol=1e-06\)\. "
-        r"Raise sweeps= to go on\.",
+        r"Raise `sweeps` to go on\.",
         str(used.stop),
     )
     start = stop(sweeps=0)
@@ -270,7 +270,9 @@ def test_init_does_not_change_under_the_callers_hands():
 def test_a_fit_in_which_a_factor_has_other_indices_is_no_start_and_both_shapes_are_named(text, was, wanted, method):
     data, settings = {"X": np.ones((4, 3))}, {"rank": 2, "seed": 0, "sweeps": 1, "method": method}
     earlier = plait.fit(text, data, **settings)
-    with pytest.raises(plait.SettingError, match=re.escape(f"init: factor A has shape {was} in that fit, wanted")) as e:
+    with pytest.raises(
+        plait.SettingError, match=re.escape(f"`init`: factor A has shape {was} in that fit, wanted")
+    ) as e:
         plait.fit("X[i,j] = A[i,r,s] B[j,r,s]", data, init=earlier, **settings)
     assert f"wanted {wanted}" in str(e.value)
 
@@ -313,7 +315,7 @@ def test_a_fit_with_every_factor_given_says_that_nothing_is_updated():
         ("converged: sweep 31 changed the bound by less than 1e-06 of its size.", "converged"),
         ("stopped after 200 sweeps; the last one changed the bound by 1.0e-05 of its size (tol=1e-06).", "sweeps"),
         ("interrupted after 3 sweeps; this is the fit so far.", "interrupted"),
-        ("not finished: this is the checkpoint after sweep 3; init= goes on from here.", "unfinished"),
+        ("not finished: this is the checkpoint after sweep 3; `init` goes on from here.", "unfinished"),
     ],
 )
 def test_a_stop_of_an_earlier_run_folder_was_a_sentence_and_has_a_reason_now(sentence, reason):

@@ -203,7 +203,7 @@ def test_what_is_no_graph_and_senseless_numbers_are_refused_at_once():
     with pytest.raises(plait.DataError, match="wanted a graph of NetworkX, got list"):
         predict_links([(0, 1)])
     for k in (-1, 2.5, True, "3"):
-        with pytest.raises(plait.SettingError, match="k must be a whole number, 0 or more, got"):
+        with pytest.raises(plait.SettingError, match="`k` must be a whole number, 0 or more, got"):
             predict_links(KARATE, k=k)
     with pytest.raises(plait.SettingError, match="rank"):
         predict_links(KARATE, rank=0)

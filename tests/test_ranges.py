@@ -63,7 +63,7 @@ def test_components_do_not_depend_on_the_scale_of_a_start(scale):
 def test_numbers_beyond_the_range_are_refused(noun, number):
     with pytest.raises(plait.DataError, match=rf"the {noun} is {number:g}".replace("+", r"\+")) as caught:
         fitted("em", "amounts", **{noun: number})
-    assert caught.value.cure == "Numbers over 0 are from 1e-75 to 1e+75: use another unit."
+    assert caught.value.hint == "Numbers over 0 are from 1e-75 to 1e+75: use another unit."
 
 
 def test_settings_beyond_the_range_are_refused():

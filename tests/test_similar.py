@@ -127,7 +127,7 @@ WRONG = {
         "'anm' is no entity of axis user, which has 'ann', 'bob'.\nDid you mean 'ann'? Take one of them.",
     ),
     "no latent index": (("day", 1), "no factor of axis day has a latent index"),
-    "k": (("user", "ann", 0), "similar: k must be a whole number, 1 or more, got 0."),
+    "k": (("user", "ann", 0), "`k` must be a whole number, 1 or more, got 0."),
 }
 
 

@@ -181,12 +181,12 @@ def test_too_few_sweeps_are_told():
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"n_components": 0}, "n_components must be None or a whole number, 1 or more, got 0"),
-        ({"n_components": 2.5}, r"n_components must be .* got 2\.5"),
-        ({"n_components": True}, "n_components must be .* got True"),
-        ({"max_iter": 0}, "max_iter must be a whole number, 1 or more, got 0"),
-        ({"tol": -1.0}, r"tol must be a finite number, 0 or more, got -1\.0"),
-        ({"tol": float("nan")}, "tol must be a finite number, 0 or more, got nan"),
+        ({"n_components": 0}, "`n_components` must be None or a whole number, 1 or more, got 0"),
+        ({"n_components": 2.5}, r"`n_components` must be .* got 2\.5"),
+        ({"n_components": True}, "`n_components` must be .* got True"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number, 1 or more, got 0"),
+        ({"tol": -1.0}, r"`tol` must be a finite number, 0 or more, got -1\.0"),
+        ({"tol": float("nan")}, "`tol` must be a finite number, 0 or more, got nan"),
     ],
 )
 def test_senseless_settings_are_refused_when_it_fits(settings, text):

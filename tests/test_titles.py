@@ -104,10 +104,10 @@ def test_a_title_is_asked_for_by_axis_and_name(fit):
 
 
 MISTAKES = {
-    "axis": ({"flim": TITLES}, "titles names 'flim', which is no axis of the model.\nDid you mean 'film'? "
+    "axis": ({"flim": TITLES}, "`titles` names 'flim', which is no axis of the model.\nDid you mean 'film'? "
              "Its axes are user, film."),
-    "latent": ({"r": TITLES}, "titles names 'r', which is no axis of the model.\nIts axes are user, film."),
-    "no dict": ([TITLES], "titles must be a dict of tables by axis"),
+    "latent": ({"r": TITLES}, "`titles` names 'r', which is no axis of the model.\nIts axes are user, film."),
+    "no dict": ([TITLES], "`titles` must be a dict of tables by axis"),
     "no table": ({"film": 3}, "titles of film: wanted a table, got int."),
     "strings for integers": ({"film": {"1": "a"}}, "titles of film: the ids are strings, such as '1', but axis film "
                              "has integers, such as 1.\nConvert them to integers"),
@@ -121,7 +121,7 @@ MISTAKES = {
                    "and 2 (counting from 0): 2 has two titles, 'a' and 'c'.\nAn entity has one title"),
     "a title and none": ({"film": {"film": [2, 2], "title": ["a", None]}}, "2 has two titles, 'a' and none."),
     "which column": ({"film": {"film": [1], "b": ["x"], "c": ["y"]}}, "titles of film: which column holds the titles "
-                     "is not clear; the table has 'film', 'b', 'c'.\nGive the columns film and title"),
+                     "is not clear; the table has 'film', 'b', 'c'.\nGive a table with the columns film and title"),
     "ids alone": ({"film": pl.DataFrame({"film": [1]})}, "which column holds the titles is not clear"),
     "numbers": ({"film": {"film": [1], "title": [1942]}}, "titles of film, column 'title', row 0 (counting from 0): "
                 "titles are text, got 1942."),
@@ -199,7 +199,7 @@ def test_both_ends_of_a_link_have_their_titles():
     found = fit.predict("friends", {"user": ["ann"], "friend": ["dee"]})
     assert found.row(0)[:4] == ("ann", "Ann Lee", "dee", "Dr Dee")
     assert found.columns[:4] == ["user", "user_title", "friend", "friend_title"]
-    with pytest.raises(plait.SettingError, match="titles names user and friend, which are one axis"):
+    with pytest.raises(plait.SettingError, match="`titles` names user and friend, which are one axis"):
         fit.titled({"friend": {"ann": "a"}, "user": {"ann": "a"}})
 
 

@@ -68,7 +68,7 @@ def test_a_row_of_a_file_is_named_by_its_line(tmp_path, fault):
     for name in ("t.csv", "t.parquet"):
         with pytest.raises(plait.DataError) as got:
             plait.pack(model, {"v": plait.scan(tmp_path / name)}, tmp_path / "x", memory="1MB")
-        said[name] = got.value.where.to_dict()
+        said[name] = got.value.location.to_dict()
     row = {"negative": [4321], "missing value": [4321], "missing label": [4999], "repeated": [5, 6000]}[fault]
     assert said["t.parquet"]["rows"] == row
     assert said["t.csv"]["lines"] == [one + 2 for one in row]

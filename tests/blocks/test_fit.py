@@ -296,7 +296,7 @@ def test_a_rank_is_found_as_in_memory(tmp_path, monkeypatch, asked):
     assert len(disk.settings["rank_by"]["tried"]) > 1
     assert bits(disk) == bits(memory)
     monkeypatch.setattr(rule, "ENTRIES", 1000)
-    with pytest.raises(plait.SettingError, match=r"rank is to be found, but among 1,180 links none[^$]*rank=20"):
+    with pytest.raises(plait.SettingError, match=r"`rank` is to be found, but among 1,180 links none[^$]*`rank=20`"):
         plait.fit(CP3, tmp_path / "v.blocks", **how)
 
 

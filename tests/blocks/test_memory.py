@@ -49,7 +49,7 @@ def test_too_little_memory_is_refused_before_anything_is_written(tmp_path, monke
     ) as error:
         plait.pack(MODEL, {"v": plait.scan("t.parquet")}, "x.blocks", memory="300KB")
     assert not Path("x.blocks").exists()
-    least = int(error.value.wanted.split()[2].replace(",", ""))
+    least = int(error.value.expected.split()[2].replace(",", ""))
     plait.pack(MODEL, {"v": plait.scan("t.parquet")}, "x.blocks", memory=least)
     with pytest.raises(plait.SettingError, match="packing these tables takes"):
         plait.pack(MODEL, {"v": plait.scan("t.parquet")}, "y.blocks", memory=least - 1)

@@ -415,7 +415,7 @@ ERRORS = {
     ),
     "no dict": (
         lambda: bind(MATRIX, VISITS),
-        "data is DataFrame.\nGive a dict, relation -> table: {'X': …}.",
+        "`data` is DataFrame.\nGive a dict, relation -> table: {'X': …}.",
     ),
     "no table": (
         lambda: bind(MATRIX, {"X": "x.csv"}),
@@ -425,12 +425,12 @@ ERRORS = {
     ),
     "labels of no index": (
         lambda: bind(FRIENDS, {"visits": VISITS, "friends": LIKES}, labels={"usr": []}),
-        "labels= names 'usr', which is no visible index of the model.\n"
+        "`labels` names 'usr', which is no visible index of the model.\n"
         "Did you mean 'user'? It has user, place, friend.",
     ),
     "labels of one axis twice": (
         lambda: bind(FRIENDS, {"visits": VISITS, "friends": LIKES}, labels={"user": ["a"], "friend": ["a"]}),
-        "labels= declares axis user twice.\nDeclare it once, under 'user'.",
+        "`labels` declares axis user twice.\nDeclare it once, under 'user'.",
     ),
     "negative": (
         one(table(value=[1, -2, 3])),
@@ -443,7 +443,7 @@ ERRORS = {
     ),
     "value missing": (
         one(table(n=[1, np.nan, 3]), value="n"),
-        "X, column 'n', row 1 (counting from 0): the value is missing.\nRemove the row and name its cell in missing=.",
+        "X, column 'n', row 1 (counting from 0): the value is missing.\nRemove the row and name its cell in `missing`.",
     ),
     "negative in an array": (
         one(np.array([[1.0, 2.0], [np.nan, -1.0]])),
@@ -469,7 +469,7 @@ ERRORS = {
     "twice": (
         one(pd.DataFrame({"i": ["b", "a", "b", "a", "a"], "j": [1, 2, 2, 2, 2]})),
         "X, rows 1 and 3 (counting from 0): both are about i='a', j=2; 1 more row repeats a cell.\n"
-        'Remove one, or add them up with plait.Relation(table, duplicates="sum").',
+        'Remove one, or add them up with `duplicates="sum"`.',
     ),
     "twice, after hidden rows": (
         one(
@@ -477,7 +477,7 @@ ERRORS = {
             missing=pd.DataFrame({"i": ["b"]}),
         ),
         "X, rows 2 and 3 (counting from 0): both are about i='c', j=2.\n"
-        'Remove one, or add them up with plait.Relation(table, duplicates="sum").',
+        'Remove one, or add them up with `duplicates="sum"`.',
     ),
     "summed with different weights": (
         one(pd.DataFrame({"i": ["a", "a"], "j": [1, 1], "w": [1.0, 2.0]}), weight="w", duplicates="sum"),
@@ -487,17 +487,17 @@ ERRORS = {
     "count under bernoulli": (
         one(table(value=[1, 0, 3]), likelihood="bernoulli"),
         "X, column 'value', row 2 (counting from 0): the value is 3, but the likelihood is bernoulli.\n"
-        'Links are 0 or 1. Use likelihood="poisson" for counts.',
+        'Links are 0 or 1. Use `likelihood="poisson"` for counts.',
     ),
     "sum above 1 under bernoulli": (
         one(pd.DataFrame({"i": ["a", "a"], "j": [1, 1]}), likelihood="bernoulli", duplicates="sum"),
         "X: the values of i='a', j=1 add up to 2, but the likelihood is bernoulli.\n"
-        'Links are 0 or 1. Use likelihood="poisson" for counts.',
+        'Links are 0 or 1. Use `likelihood="poisson"` for counts.',
     ),
     "missing names a stranger": (
         one(table(), missing=pd.DataFrame({"i": ["a", "q"]})),
         "X, missing, column 'i', row 1 (counting from 0): 'q' is no entity of axis i, which has 'a', 'b'.\n"
-        'Declare further entities with labels={"i": […]}, or remove the rows.',
+        "Declare further entities with `labels={'i': …}`, or remove the rows.",
     ),
     "missing by other labels": (
         one(table(), missing=pd.DataFrame({"i": [1]})),
@@ -507,12 +507,12 @@ ERRORS = {
     "mixed labels of two tables": (
         lambda: bind(FRIENDS, {"visits": VISITS, "friends": pd.DataFrame({"user": ["a"], "friend": [7]})}),
         "friends, column 'friend': the labels are integers, but strings in visits, column 'user'.\n"
-        "Both are axis user: convert one of the two.",
+        "Both are axis user: convert one of the two, or read the integers as text (`text`).",
     ),
     "no entity": (
         one(pd.DataFrame({"i": [], "j": []})),
         "axis i has no entity: there is nothing in X, column 'i'.\n"
-        'Give at least one row, or declare the entities with labels={"i": […]}.',
+        "Give at least one row, or declare the entities with `labels={'i': …}`.",
     ),
     "filled with ones": (
         one(sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1.0)),
@@ -567,7 +567,7 @@ def test_an_exposure_over_one_index_is_a_vector_and_over_none_a_constant():
 EXPOSURE_ERRORS = {
     "incomplete": (
         pd.DataFrame({"i": ["a"], "j": [2]}),
-        "V: the table lists 1 of 6 cells.\nSay what the others are: plait.Exposure(table, default=1.0).",
+        "V: the table lists 1 of 6 cells.\nSay what the others are: `default=1.0`.",
     ),
     "shape": (
         np.ones((3, 2)),
@@ -591,13 +591,12 @@ EXPOSURE_ERRORS = {
     ),
     "surplus column": (
         Exposure(pd.DataFrame({"i": ["a"], "j": [2], "n": [1]}), default=1),
-        "V: column 'n' is not used; wanted are 'i', 'j'.\n"
-        'Drop what is not part of it, or say what it is: plait.Exposure(table, value="n").',
+        "V: column 'n' is not used; wanted are 'i', 'j'.\nDrop what is not part of it, or say what it is: `value='n'`.",
     ),
     "unknown": (
         Exposure(pd.DataFrame({"i": ["z"], "j": [2]}), default=1),
         "V, column 'i', row 0 (counting from 0): 'z' is no entity of axis i, which has 'a', 'b'.\n"
-        'Declare further entities with labels={"i": […]}, or remove the rows.',
+        "Declare further entities with `labels={'i': …}`, or remove the rows.",
     ),
     "NaN in a sparse array": (
         scipy.sparse.coo_array(([np.nan], ([0], [1])), shape=(2, 3)),

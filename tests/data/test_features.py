@@ -116,7 +116,7 @@ def test_a_given_factor_of_features_predicts_entities_without_links():
         ({"item": ["a"]}, {}, "features: the table has no column besides 'item'."),
         ({"item": [1], "x": [float("inf")]}, {}, "features, column 'x', row 0 (counting from 0): the value is inf."),
         ({"item": [1], "x": [[1, 2]]}, {}, "features, column 'x': text, truth values or numbers are wanted, got"),
-        ({"item": [1], "x": [1]}, {"knots": 1}, "features: knots must be a whole number, 2 or more, got 1."),
+        ({"item": [1], "x": [1]}, {"knots": 1}, "`knots` must be a whole number, 2 or more, got 1."),
         ({"item": [], "x": []}, {}, "features: the table has no rows."),
     ],
 )

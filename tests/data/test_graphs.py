@@ -217,23 +217,22 @@ MISTAKES = {
     "weights of some": (
         lambda: bound(PARTLY),
         "friends: edge 'a'–'c' has no weight, which 1 of 2 edges have.\n"
-        "Give it to all edges, or name another attribute with value=.",
+        "Give it to all edges, or name another attribute with `value`.",
     ),
     "no such attribute": (
         lambda: bound(LOOSE, value="plays"),
         "friends: edge 'a'–'b' has no plays, which 0 of 1 edges have.\n"
-        "Give it to all edges, or name another attribute with value=.",
+        "Give it to all edges, or name another attribute with `value`.",
     ),
     "weights of links": (
         lambda: bound(weighted(("a", "b", 3)), likelihood="bernoulli"),
         "friends: edge 'a'–'b' has weight 3, but the likelihood is bernoulli.\n"
-        "Links are 0 or 1. Use likelihood=\"poisson\" for counts. networkx.set_edge_attributes(graph, 1, 'weight') "
+        "Links are 0 or 1. Use `likelihood=\"poisson\"` for counts. networkx.set_edge_attributes(graph, 1, 'weight') "
         "makes links of them.",
     ),
     "parallel edges": (
         lambda: bound(nx.MultiGraph([("b", "a"), ("a", "b")])),
-        "friends: there are several edges 'b'–'a'.\n"
-        'Remove all but one, or add them up with plait.Relation(graph, duplicates="sum").',
+        "friends: there are several edges 'b'–'a'.\nRemove all but one, or add them up with `duplicates=\"sum\"`.",
     ),
     "no sides": (
         lambda: bound(LOOSE, LIKES),
@@ -256,11 +255,11 @@ MISTAKES = {
     ),
     "columns": (
         lambda: Relation(LOOSE, columns={"user": "name"}),
-        "Relation: columns is {'user': 'name'}, but a graph has no columns.\nGive a table, or omit it.",
+        "`columns` is {'user': 'name'}, but a graph has no columns.\nGive a table, or omit it.",
     ),
     "names without a model": (
         lambda: plait.hide(LOOSE, fraction=0.5),
-        'data: the ends of a graph have no names.\nGive model=, or plait.Relation(graph, indices=("user", "place")).',
+        'data: the ends of a graph have no names.\nGive `model`, or `indices=("user", "place")`.',
     ),
 }
 

@@ -11,15 +11,14 @@ import pytest
 from plait.data.labels import hashed
 from plait.data.labels.columns import kind, label_series, number_array, widened
 from plait.data.labels.names import Labels, Seen, Tallied, build
-from plait.errors import DataError
-from plait.saying import Place
+from plait.errors import DataError, TableLocation
 
 DAY = dt.date(2024, 2, 29)
 HOUR = dt.datetime(2024, 2, 29, 12)
 
 
 def seen(where, values):
-    return Seen(Place(where), label_series(values, where))
+    return Seen(TableLocation(where), label_series(values, where))
 
 
 def message(call):
@@ -139,7 +138,7 @@ def test_integers_of_different_widths_are_one_axis():
 
 
 def test_an_array_has_the_entities_0_to_n():
-    labels = build("x", [Tallied(Place("X", "x", noun="index"), 3), seen("t", [2, 0])])
+    labels = build("x", [Tallied(TableLocation("X", "x", noun="index"), 3), seen("t", [2, 0])])
     assert list(labels) == [0, 1, 2]
     assert labels.encode([2, 0]).tolist() == [2, 0]
     assert labels.encode([3, -1], unknown="mark").tolist() == [-1, -1]
@@ -147,7 +146,7 @@ def test_an_array_has_the_entities_0_to_n():
 
 
 def test_declared_names_name_the_rows_of_an_array():
-    labels = build("x", [Tallied(Place("X", "x", noun="index"), 2), seen("t", ["a"])], declared=["b", "a"])
+    labels = build("x", [Tallied(TableLocation("X", "x", noun="index"), 2), seen("t", ["a"])], declared=["b", "a"])
     assert labels.encode(["a", "b"]).tolist() == [1, 0]
 
 
@@ -264,7 +263,7 @@ def test_names_of_one_hash_are_still_told_apart(monkeypatch):
     labels = [f"name {k % 5}" for k in range(60_000)]
     column = label_series(labels, "t")
     monkeypatch.setattr(hashed, "hash_of", lambda some: (some.str.tail(1).cast(pl.UInt64) // 2).to_numpy())
-    axis = build("x", [Seen(Place("t", "x"), column)])
+    axis = build("x", [Seen(TableLocation("t", "x"), column)])
     assert list(axis) == [f"name {k}" for k in range(5)]
     assert axis.encode(column).tolist() == [k % 5 for k in range(60_000)]
 
@@ -322,12 +321,12 @@ ERRORS = {
     "unknown": (
         lambda: Labels.of("user", ["anna", "bert"]).encode(["bert", "ana"], where="t, column 'user'"),
         "t, column 'user', row 1 (counting from 0): 'ana' is no entity of axis user, which has 'anna', 'bert'.\n"
-        "Did you mean 'anna'? Declare further entities with labels={\"user\": […]}, or remove the rows.",
+        "Did you mean 'anna'? Declare further entities with `labels={'user': …}`, or remove the rows.",
     ),
     "several unknown": (
         lambda: Labels.count("x", 9).encode([1, 9, 12, 9], where="t, column 'x'"),
         "t, column 'x', row 1 (counting from 0): 9, 12 are no entities of axis x, which has 0, 1, 2, 3, 4, ….\n"
-        'Declare further entities with labels={"x": […]}, or remove the rows.',
+        "Declare further entities with `labels={'x': …}`, or remove the rows.",
     ),
     "other kind": (
         lambda: Labels.of("x", ["a", "b"]).encode([1], where="t, column 'x'"),
@@ -336,32 +335,34 @@ ERRORS = {
     "two kinds on one axis": (
         lambda: build("x", [seen("s, column 'x'", ["1"]), seen("t, column 'y'", [1])]),
         "t, column 'y': the labels are integers, but strings in s, column 'x'.\n"
-        "Both are axis x: convert one of the two.",
+        "Both are axis x: convert one of the two, or read the integers as text (`text`).",
     ),
     "arrays of two sizes": (
-        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3), Tallied(Place("Y", "x", noun="index"), 4)]),
+        lambda: build(
+            "x", [Tallied(TableLocation("X", "x", noun="index"), 3), Tallied(TableLocation("Y", "x", noun="index"), 4)]
+        ),
         "X, index 'x': axis x has 3 entities, but 4 in Y, index 'x'.\n"
         "Arrays over one axis have equal sizes; give a table where only some entities occur.",
     ),
     "table beyond the array": (
-        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3), seen("t, column 'x'", [0, 3])]),
+        lambda: build("x", [Tallied(TableLocation("X", "x", noun="index"), 3), seen("t, column 'x'", [0, 3])]),
         "t, column 'x', row 1 (counting from 0): 3 is no row of an array, but X, index 'x' is one: axis x is 0…2.\n"
-        'Use these integers, or name the array\'s rows with labels={"x": […]}.',
+        "Use these integers, or name the array's rows with `labels={'x': …}`.",
     ),
     "names beside an array": (
-        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3), seen("t, column 'x'", ["a"])]),
+        lambda: build("x", [Tallied(TableLocation("X", "x", noun="index"), 3), seen("t, column 'x'", ["a"])]),
         "t, column 'x', row 0 (counting from 0): 'a' is no row of an array, but X, index 'x' is one: axis x is 0…2.\n"
-        'Use these integers, or name the array\'s rows with labels={"x": […]}.',
+        "Use these integers, or name the array's rows with `labels={'x': …}`.",
     ),
     "declared for an array of another size": (
-        lambda: build("x", [Tallied(Place("X", "x", noun="index"), 3)], declared=["a"]),
+        lambda: build("x", [Tallied(TableLocation("X", "x", noun="index"), 3)], declared=["a"]),
         "labels of x: 1 names are declared, but X, index 'x' has 3 entities.\n"
         "Declare one name for each row of the array, in order.",
     ),
     "no entity": (
         lambda: build("x", [seen("t, column 'x'", [])]),
         "axis x has no entity: there is nothing in t, column 'x'.\n"
-        'Give at least one row, or declare the entities with labels={"x": […]}.',
+        "Give at least one row, or declare the entities with `labels={'x': …}`.",
     ),
     "no common integer type": (
         lambda: build("x", [seen("s, column 'x'", [-1]), seen("t, column 'x'", [2**63])]),

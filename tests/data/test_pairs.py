@@ -86,7 +86,7 @@ def test_a_prior_for_each_entity_of_a_memory_is_refused_with_a_cure_that_works(a
     model, data, *_ = draw("memory")
     with pytest.raises(SettingError, match="factor M, which remembers pairs") as error:
         fit_of(model, data, adapt=adapt)
-    cure = eval(re.search(r"adapt=(\{.*\})\.", str(error.value)).group(1))
+    cure = eval(re.search(r"`adapt=(\{.*\})`\.", str(error.value)).group(1))
     assert fit_of(model, data, adapt=cure, sweeps=1).settings["adapt"]["M"] == "factor"
 
 
@@ -99,7 +99,7 @@ def test_other_ways_to_adapt_are_as_they_are_for_all_factors(adapt):
 def test_a_prior_is_one_for_all_pairs():
     model, data, *_ = draw("memory")
     for shape in ((7, 6, 2), (7, 1, 1), (6, 1), (1, 1, 1, 2)):
-        with pytest.raises(SettingError, match=r"prior of M: mean has shape .* M\[i, j, z\] remembers pairs"):
+        with pytest.raises(SettingError, match=r"`prior` of M: mean has shape .* M\[i, j, z\] remembers pairs"):
             fit_of(model, data, prior={"M": plait.Gamma(0.5, np.ones(shape))})
     fits = [fit_of(model, data, prior={"M": plait.Gamma(0.5, np.reshape([1.0, 2.0], s))}) for s in ((2,), (1, 1, 2))]
     assert fits[0].bound == fits[1].bound
@@ -110,7 +110,7 @@ def test_a_prior_is_one_for_all_pairs():
 
 def test_a_start_of_a_memory_is_no_array():
     model, data, *_ = draw("memory")
-    with pytest.raises(SettingError, match=r"init names factor M, which remembers pairs.*\n.*init=fit"):
+    with pytest.raises(SettingError, match=r"`init` names factor M, which remembers pairs.*\n.*`init=fit`"):
         fit_of(model, data, init={"M": np.ones((7, 6, 2))})
 
 

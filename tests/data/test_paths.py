@@ -195,21 +195,20 @@ ITEMS = pl.DataFrame({"user": ["u1", "u2"], "item": ["x", "x"]})
 TWO = Model("f[a, b] = A[a, r] B[b, r]\ng[c, d] = C[c, r] D[d, r]")
 
 MISTAKES = {
-    "length": (lambda: plait.paths(ITEMS, 4), "paths: length is 4.\nIt is 2 or 3."),
+    "length": (lambda: plait.paths(ITEMS, 4), "`length` is 4.\nIt is 2 or 3."),
     "two steps between two axes": (
         lambda: plait.paths(ITEMS, model=LIKES),
-        "paths: length is 2, but user and item are different axes, and two steps lead back to the first.\n"
-        "Take length=3.",
+        "`length` is 2, but user and item are different axes, and two steps lead back to the first.\nTake `length=3`.",
     ),
     "no word on axes": (
         lambda: plait.paths(ITEMS, 3),
         "paths: are user and item one axis? Nothing stands on both sides.\n"
-        "Give model=, which says so by a line item: user, or says that they are two by having none.",
+        "Give `model`, which says so by a line item: user, or says that they are two by having none.",
     ),
     "an array that is not square": (
         lambda: plait.paths(Relation(np.ones((2, 3)), indices=("user", "item"))),
         "paths: are user and item one axis? Nothing stands on both sides.\n"
-        "Give model=, which says so by a line item: user, or says that they are two by having none.",
+        "Give `model`, which says so by a line item: user, or says that they are two by having none.",
     ),
     "three indices": (
         lambda: plait.paths(ITEMS.with_columns(day=1)),
@@ -219,16 +218,16 @@ MISTAKES = {
     "no such relation": (
         lambda: plait.paths(ITEMS, model=FRIENDS),
         "paths: the model has no relation of item and user: friends[user, friend].\n"
-        "Say which indices are meant: plait.Relation(…, indices=…), or columns= for a table.",
+        "Say which indices are meant: `indices`, or `columns` for a table.",
     ),
     "several relations": (
         lambda: plait.paths(np.ones((2, 2)), model=TWO),
         "paths: the model has 2 relations of two indices: f[a, b], g[c, d].\n"
-        "Say which indices are meant: plait.Relation(…, indices=…), or columns= for a table.",
+        "Say which indices are meant: `indices`, or `columns` for a table.",
     ),
     "no names": (
         lambda: plait.paths(nx.path_graph(3)),
-        'paths: the ends of a graph have no names.\nGive model=, or plait.Relation(graph, indices=("user", "place")).',
+        'paths: the ends of a graph have no names.\nGive `model`, or `indices=("user", "place")`.',
     ),
 }
 
@@ -243,5 +242,5 @@ def test_a_mistake_is_told_with_a_cure(name):
 
 def test_more_pairs_than_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr(module, "memory", lambda: 1e4)
-    with pytest.raises(DataError, match=r"more than [\d,]+ pairs are joined by paths of length 3.*\n.*take length=2"):
+    with pytest.raises(DataError, match=r"more than [\d,]+ pairs are joined by paths of length 3.*\n.*take `length=2`"):
         plait.paths(GRAPHS["karate"], 3, model=FRIENDS)

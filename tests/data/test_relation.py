@@ -24,56 +24,56 @@ def message(call):
 OPTIONS = {
     "observed misspelt": (
         {"observed": "lsited"},
-        "Relation: observed is 'lsited'.\nDid you mean 'listed'? It is 'all', 'listed' or the weight of zeros, 0 to 1.",
+        "`observed` is 'lsited'.\nDid you mean 'listed'? It is 'all', 'listed' or the weight of zeros, 0 to 1.",
     ),
     "observed above 1": (
         {"observed": 1.5},
-        "Relation: observed is 1.5.\nAs a number it is the weight of zeros, from 0 to 1.",
+        "`observed` is 1.5.\nAs a number it is the weight of zeros, from 0 to 1.",
     ),
     "observed below 0": (
         {"observed": -0.1},
-        "Relation: observed is -0.1.\nAs a number it is the weight of zeros, from 0 to 1.",
+        "`observed` is -0.1.\nAs a number it is the weight of zeros, from 0 to 1.",
     ),
     "observed NaN": (
         {"observed": float("nan")},
-        "Relation: observed is nan.\nAs a number it is the weight of zeros, from 0 to 1.",
+        "`observed` is nan.\nAs a number it is the weight of zeros, from 0 to 1.",
     ),
     "observed a bool": (
         {"observed": True},
-        "Relation: observed is True.\nAs a number it is the weight of zeros, from 0 to 1.",
+        "`observed` is True.\nAs a number it is the weight of zeros, from 0 to 1.",
     ),
     "universe": (
         {"universe": "modle"},
-        "Relation: universe is 'modle'.\nDid you mean 'model'? It is 'relation' or 'model'.",
+        "`universe` is 'modle'.\nDid you mean 'model'? It is 'relation' or 'model'.",
     ),
     "likelihood": (
         {"likelihood": "gauss"},
-        "Relation: likelihood 'gauss' is not known.\nThere are poisson, bernoulli, negbin, amounts; one of your own is "
+        "`likelihood` 'gauss' is not known.\nThere are poisson, bernoulli, negbin, amounts; one of your own is "
         "known once the module with its class is imported.",
     ),
     "duplicates": (
         {"duplicates": "add"},
-        "Relation: duplicates is 'add'.\nIt is 'error' or 'sum'.",
+        "`duplicates` is 'add'.\nIt is 'error' or 'sum'.",
     ),
     "negative weight": (
         {"weight": -1},
-        'Relation: weight is -1.\nIt is 0, or from 1e-75 to 1e+75; a column of such numbers; or "auto".',
+        '`weight` is -1.\nIt is 0, or from 1e-75 to 1e+75; a column of such numbers; or "auto".',
     ),
     "infinite weight": (
         {"weight": float("inf")},
-        'Relation: weight is inf.\nIt is 0, or from 1e-75 to 1e+75; a column of such numbers; or "auto".',
+        '`weight` is inf.\nIt is 0, or from 1e-75 to 1e+75; a column of such numbers; or "auto".',
     ),
     "indices a string": (
         {"indices": "user"},
-        "Relation: indices is 'user'.\nGive a tuple of names: ('user',).",
+        "`indices` is 'user'.\nGive a tuple of names: ('user',).",
     ),
     "columns a string": (
         {"columns": "user"},
-        "Relation: columns is 'user'.\nGive a dict, index -> column: {'user': 'id'}.",
+        "`columns` is 'user'.\nGive a dict, index -> column: {'user': 'id'}.",
     ),
     "missing no table": (
         {"missing": {"user": ["a"]}},
-        "Relation: missing holds dict.\nGive a table whose columns are some of the indices, or a list of such tables.",
+        "`missing` holds dict.\nGive a table whose columns are some of the indices, or a list of such tables.",
     ),
 }
 
@@ -101,7 +101,7 @@ def test_a_relation_of_a_relation_is_refused():
 
 @pytest.mark.parametrize(("option", "value"), [("value", "plays"), ("weight", "w"), ("columns", {"i": "x"})])
 def test_options_about_columns_are_refused_for_arrays(option, value):
-    wanted = f"Relation: {option} is {value!r}, but an array has no columns.\nGive a table, or omit it."
+    wanted = f"`{option}` is {value!r}, but an array has no columns.\nGive a table, or omit it."
     assert message(lambda: Relation(np.eye(2), **{option: value})) == wanted
 
 
@@ -116,33 +116,33 @@ READ_ERRORS = {
     "missing column": (
         lambda: Relation(TABLE.rename(columns={"user": "usr"}), value="plays").read("visits", ("user", "place")),
         "visits: there is no column 'user'; the table has 'usr', 'place', 'plays'.\n"
-        "Did you mean 'usr'? Say which column it is: plait.Relation(table, columns={\"user\": …}).",
+        "Did you mean 'usr'? Say which column it is: `columns={'user': …}`.",
     ),
     "missing value column": (
         lambda: Relation(TABLE, value="counts").read("visits", ("user", "place")),
         "visits: there is no column 'counts'; the table has 'user', 'place', 'plays'.\n"
-        "value= names it: give the name of a column of the table.",
+        "`value` names it: give the name of a column of the table.",
     ),
     "missing weight column": (
         lambda: Relation(TABLE, value="plays", weight="w").read("visits", ("user", "place")),
         "visits: there is no column 'w'; the table has 'user', 'place', 'plays'.\n"
-        "weight= names it: give the name of a column of the table.",
+        "`weight` names it: give the name of a column of the table.",
     ),
     "mapped column missing": (
         lambda: Relation(TABLE, value="plays", columns={"user": "id"}).read("visits", ("user", "place")),
         "visits: there is no column 'id'; the table has 'user', 'place', 'plays'.\n"
-        'Say which column it is: plait.Relation(table, columns={"user": …}).',
+        "Say which column it is: `columns={'user': …}`.",
     ),
     "surplus column": (
         lambda: Relation(TABLE).read("visits", ("user", "place")),
         "visits: column 'plays' is not used; wanted are 'user', 'place'.\n"
-        'Leave out what is not part of it: plait.Relation(table, ignore=["plays"]), or say what it is: '
-        'plait.Relation(table, value="plays").',
+        "Leave out what is not part of it: `ignore=['plays']`, or say what it is: "
+        "`value='plays'`.",
     ),
     "surplus columns beside values": (
         lambda: Relation(TABLE.assign(day=1, hour=2), value="plays").read("visits", ("user", "place")),
         "visits: columns 'day', 'hour' are not used; wanted are 'user', 'place', 'plays'.\n"
-        'Leave out what is not part of it: plait.Relation(table, ignore=["day", "hour"]).',
+        "Leave out what is not part of it: `ignore=['day', 'hour']`.",
     ),
     "one column for two indices": (
         lambda: Relation(TABLE, columns={"user": "place"}).read("visits", ("user", "place")),
@@ -150,7 +150,7 @@ READ_ERRORS = {
     ),
     "columns for no index": (
         lambda: Relation(TABLE, columns={"usr": "user"}).read("visits", ("user", "place")),
-        "visits: columns= names 'usr', which is no index of it.\nDid you mean 'user'? It has user, place.",
+        "visits: `columns` names 'usr', which is no index of it.\nDid you mean 'user'? It has user, place.",
     ),
     "indices of another relation": (
         lambda: Relation(TABLE, indices=("user", "day")).read("visits", ("user", "place")),
@@ -230,7 +230,7 @@ def test_print_says_what_can_be_known_before_binding():
 
 @pytest.mark.parametrize("default", [-1.0, float("nan"), float("inf"), "1", True])
 def test_the_default_of_an_exposure_is_a_finite_number_not_below_0(default):
-    wanted = f"Exposure: default is {default!r}.\nAn exposure is 0, or from 1e-75 to 1e+75."
+    wanted = f"`default` is {default!r}.\nAn exposure is 0, or from 1e-75 to 1e+75."
     assert message(lambda: Exposure(TABLE, default=default)) == wanted
 
 
@@ -281,21 +281,21 @@ def test_strip_makes_one_entity_of_a_name_with_and_without_blanks():
     [
         (
             lambda: Relation(TABLE, value="plays", ignore=["dya"]).read("visits", ("user", "place")),
-            "visits: ignore= names the column 'dya'; the table has 'user', 'place', 'plays'.\nLeave it out.",
+            "visits: `ignore` names the column 'dya'; the table has 'user', 'place', 'plays'.\nLeave it out.",
         ),
         (
             lambda: Relation(TABLE, value="plays", ignore=["plays"]).read("visits", ("user", "place")),
-            "visits: column 'plays' is used and in ignore=.\nIt is one of the two.",
+            "visits: column 'plays' is used and in `ignore`.\nIt is one of the two.",
         ),
-        (lambda: Relation(TABLE, ignore="plays"), "Relation: ignore is 'plays'.\nGive a list of columns: ['plays']."),
-        (lambda: Relation(TABLE, strip=1), "Relation: strip is 1.\nIt is True or False."),
+        (lambda: Relation(TABLE, ignore="plays"), "`ignore` is 'plays'.\nGive a list of columns: ['plays']."),
+        (lambda: Relation(TABLE, strip=1), "`strip` is 1.\nIt is True or False."),
         (
             lambda: Relation(np.eye(2), ignore=["a"]),
-            "Relation: ignore is ['a'], but an array has no columns.\nGive a table, or omit it.",
+            "`ignore` is ['a'], but an array has no columns.\nGive a table, or omit it.",
         ),
         (
             lambda: Relation(np.eye(2), strip=True),
-            "Relation: strip is True, but an array has no columns.\nGive a table, or omit it.",
+            "`strip` is True, but an array has no columns.\nGive a table, or omit it.",
         ),
     ],
 )

@@ -106,10 +106,10 @@ def test_a_diagonal_of_a_relation_that_has_none_is_refused():
     with pytest.raises(DataError) as caught:
         bound(plait.Relation(graph(), diagonal="observed"), model=plain)
     assert str(caught.value) == (
-        "X: diagonal is 'observed', but it has no diagonal: only relations of two indices on one axis do.\n"
+        "X: `diagonal` is 'observed', but it has no diagonal: only relations of two indices on one axis do.\n"
         "Leave it out, or declare the two indices to be one axis (friend: user)."
     )
-    with pytest.raises(DataError, match="diagonal is 'observd'"):
+    with pytest.raises(DataError, match="`diagonal` is 'observd'"):
         plait.Relation(graph(), diagonal="observd")
 
 

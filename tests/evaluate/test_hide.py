@@ -140,7 +140,7 @@ def test_the_weights_of_all_other_cells_are_what_they_were(way, by):
     labels = {"i": range(4), "j": range(5), "k": range(3)}
     relation, M = WAYS[way](INDICES, X, "poisson", np.random.default_rng(1))
     if by == "thin" and way in ("listed",):
-        assert 'by="cells"' in message(SettingError, lambda: plait.hide(relation, fraction=0.3, by=by))
+        assert '`by="cells"`' in message(SettingError, lambda: plait.hide(relation, fraction=0.3, by=by))
         return
     split = plait.hide(relation, fraction=0.3, by=by, seed=5, labels=labels)
     hidden = hidden_mask(split.test, X.shape)
@@ -476,44 +476,44 @@ T = pl.DataFrame({"user": [1, 1, 2], "film": [1, 2, 2]})
 WRONG = {
     "fraction 0": (
         lambda: plait.hide(T, fraction=0),
-        "fraction must be over 0 and under 1, got 0.\nGive 0.2 to hide a fifth.",
+        "`fraction` must be over 0 and under 1, got 0.\nGive 0.2 to hide a fifth.",
     ),
     "fraction 1": (
         lambda: plait.hide(T, fraction=1.0),
-        "fraction must be over 0 and under 1, got 1.0.\nGive 0.2 to hide a fifth.",
+        "`fraction` must be over 0 and under 1, got 1.0.\nGive 0.2 to hide a fifth.",
     ),
     "fraction nan": (
         lambda: plait.hide(T, fraction=float("nan")),
-        "fraction must be over 0 and under 1, got nan.\nGive 0.2 to hide a fifth.",
+        "`fraction` must be over 0 and under 1, got nan.\nGive 0.2 to hide a fifth.",
     ),
     "fraction a bool": (
         lambda: plait.hide(T, fraction=True),
-        "fraction must be over 0 and under 1, got True.\nGive 0.2 to hide a fifth.",
+        "`fraction` must be over 0 and under 1, got True.\nGive 0.2 to hide a fifth.",
     ),
     "seed": (
         lambda: plait.hide(T, fraction=0.5, seed=-1),
-        "seed must be a whole number, 0 or more, got -1.",
+        "`seed` must be a whole number, 0 or more, got -1.",
     ),
     "by misspelt": (
         lambda: plait.hide(T, fraction=0.5, by="link"),
-        "by is 'link'.\nDid you mean 'links'? It is 'cells', 'links', 'thin', 'time', or a tuple of indices such as "
+        "`by` is 'link'.\nDid you mean 'links'? It is 'cells', 'links', 'thin', 'time', or a tuple of indices such as "
         "(\"index\", 'user').",
     ),
     "by a number": (
         lambda: plait.hide(T, fraction=0.5, by=3),
-        "by is 3.\nName each index once: ('index', 'user') or ('pair', 'user', 'place').",
+        "`by` is 3.\nName each index once: ('index', 'user') or ('pair', 'user', 'place').",
     ),
     "by unknown index": (
         lambda: plait.hide(T, fraction=0.5, by=("index", "usr")),
-        "by names 'usr', which is no index of data.\nDid you mean 'user'? It has user, film.",
+        "`by` names 'usr', which is no index of data.\nDid you mean 'user'? It has user, film.",
     ),
     "by twice": (
         lambda: plait.hide(T, fraction=0.5, by=("pair", "user", "user")),
-        "by is ('pair', 'user', 'user').\nName each index once: ('index', 'user') or ('pair', 'user', 'place').",
+        "`by` is ('pair', 'user', 'user').\nName each index once: ('index', 'user') or ('pair', 'user', 'place').",
     ),
     "twins": (
         lambda: plait.hide(T, fraction=0.5, twins="hid"),
-        "twins must be one of 'report', 'hide', 'ignore', got 'hid'.\nDid you mean 'hide'?",
+        "`twins` must be one of 'report', 'hide', 'ignore', got 'hid'.\nDid you mean 'hide'?",
     ),
     "none": (
         lambda: plait.hide(T, fraction=0.01, by="links"),
@@ -525,27 +525,27 @@ WRONG = {
     ),
     "which relation": (
         lambda: plait.hide({"a": T, "b": T}, fraction=0.5),
-        "relation must say which of a, b to hide from.\nGive relation=\"a\", or another.",
+        "`relation` must say which of a, b to hide from.\nGive `relation='a'`, or another.",
     ),
     "no such relation": (
         lambda: plait.hide({"likes": T}, "like", fraction=0.5),
-        "relation is 'like', for which there are no data.\nDid you mean 'likes'? There are likes.",
+        "`relation` is 'like', for which there are no data.\nDid you mean 'likes'? There are likes.",
     ),
     "model": (
         lambda: plait.hide(T, fraction=0.5, model=3),
-        "model must be a plait.Model or its text, got int.",
+        "`model` must be a plait.Model or its text, got int.",
     ),
     "thin listed": (
         lambda: plait.hide(plait.Relation(T, observed="listed"), fraction=0.5, by="thin"),
-        'by="thin" weighs the zeros that data does not list, but with observed="listed" these are missing.\n'
-        'Use by="cells": it hides listed cells, however large the tensor.',
+        '`by="thin"` weighs the zeros that data does not list, but with `observed="listed"` these are missing.\n'
+        'Use `by="cells"`: it hides listed cells, however large the tensor.',
     ),
     "thin weighted zeros": (
         lambda: plait.hide(
             plait.Relation(T.with_columns(value=pl.Series([1, 1, 0]), w=2.0), weight="w"), fraction=0.5, by="thin"
         ),
-        'by="thin" gives all zeros of data one weight, but its weight column gives some their own.\n'
-        'Use by="links", or leave out the rows of zeros.',
+        '`by="thin"` gives all zeros of data one weight, but its weight column gives some their own.\n'
+        'Use `by="links"`, or leave out the rows of zeros.',
     ),
 }  # fmt: skip
 
@@ -605,19 +605,18 @@ WRONG_DATA = {
     ),
     "array without names": (
         lambda: plait.hide(np.ones((3, 3)), fraction=0.5),
-        "data: the dimensions of an array have no names.\n"
-        'Give model=, or plait.Relation(array, indices=("user", "place")).',
+        'data: the dimensions of an array have no names.\nGive `model`, or `indices=("user", "place")`.',
     ),
     "column no name": (
         lambda: plait.hide(T.rename({"film": "the film"}), fraction=0.5),
         "data: column 'the film' cannot be the name of an index.\n"
-        'Say what it is: plait.Relation(table, columns={"user": "the film"}), or value= or weight="the film".',
+        "Say what it is: `columns={'user': 'the film'}`, `value='the film'` or `weight='the film'`.",
     ),
     "perhaps values": (
         lambda: plait.hide(VISITS, fraction=0.5),
         "data: column 'times' holds numbers, which may be values of cells or names of an index: 'user', 'place' alone "
         "tell all rows apart.\n"
-        'Say which: plait.Relation(table, value="times"), or indices=("user", "place", "times").',
+        "Say which: `value='times'`, or `indices=('user', 'place', 'times')`.",
     ),
     "no data": (
         lambda: plait.hide("visits.csv", fraction=0.5),
@@ -639,7 +638,7 @@ def test_a_tensor_too_large_to_list_is_thinned_instead():
     table = pl.DataFrame({i: rng.integers(0, 5000, 3000) for i in INDICES}).unique()
     relation = plait.Relation(table, INDICES)
     assert message(SettingError, lambda: plait.hide(relation, fraction=0.5)).endswith(
-        'Use by="thin": it hides links and zeros in equal shares without listing them.'
+        'Use `by="thin"`: it hides links and zeros in equal shares without listing them.'
     )
     assert "over 33,554,432" not in message(SettingError, lambda: plait.hide(relation, fraction=1.5))
     split = plait.hide(relation, fraction=0.5, by="thin", seed=0)

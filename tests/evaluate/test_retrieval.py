@@ -98,13 +98,11 @@ def test_known_links_are_no_candidates_at_k():
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, (), (5, 0), "ten"])
 def test_k_is_a_whole_number_or_several(k):
-    with pytest.raises(SettingError, match="k must be a whole number, 1 or more, or several"):
+    with pytest.raises(SettingError, match="`k` must be a whole number, 1 or more, or several"):
         plait.evaluate(given_rates(S, KNOWN), "R", TEST, rank="t", k=k)
 
 
 def test_k_without_a_ranking_is_refused():
     with pytest.raises(SettingError) as caught:
         plait.evaluate(given_rates(S, KNOWN), "R", TEST, k=5)
-    assert str(caught.value) == (
-        "k is 5, but nothing is ranked.\nSay on which index the first 5 are looked at: rank=…."
-    )
+    assert str(caught.value) == ("`k` is 5, but nothing is ranked.\nGive the index to rank on: `rank`.")

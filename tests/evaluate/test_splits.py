@@ -188,4 +188,4 @@ def test_hidden_cells_of_a_config_may_be_proposed_and_missing_pairs_may_not(tmp_
     shown = CliRunner().invoke(app, ["top", run, "X", "--given", "a=2", "--given", "b=2"])
     assert shown.exit_code == 0
     assert "closed by a rule about a, b" in shown.stderr
-    assert "hidden in the config" in shown.stderr
+    assert "`hidden`" in shown.stderr

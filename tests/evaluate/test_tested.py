@@ -64,7 +64,7 @@ def test_a_loaded_run_knows_the_names_and_one_of_an_earlier_version_asks_for_the
     (tmp_path / "manifest.json").write_text(seal(manifest))
     old = plait.load(tmp_path)
     assert dict(plait.evaluate(old, "visits", TEST.rename({"who": "user", "times": "value"}))) == dict(expected)
-    with pytest.raises(DataError, match=r"value=.times."):
+    with pytest.raises(DataError, match=r"`value=.times.`"):
         plait.evaluate(old, "visits", TEST.rename({"who": "user"}))
 
 
@@ -92,34 +92,34 @@ WRONG = {
     "not understood": (
         TEST.rename({"times": "plays"}),
         "test: column 'plays' is not used, and there is no column of values.\n"
-        "Drop it, or say that it holds the values: plait.Relation(test, value=\"plays\").",
+        "Drop it, or say that it holds the values: `value='plays'`.",
     ),
     "two": (
         TEST.with_columns(value=1),
         "test: columns 'value' and 'times' may both hold the values.\n"
-        "Drop one, or say which does: plait.Relation(test, value=\"times\").",
+        "Drop one, or say which does: `value='times'`.",
     ),
     "no such values": (
         plait.Relation(TEST, value="tims"),
         "test: there is no column 'tims'; the table has 'who', 'place', 'times'.\n"
-        "Did you mean 'times'? value= names the column of values.",
+        "Did you mean 'times'? `value` names the column of values.",
     ),
     "no such column": (
         plait.Relation(TEST, columns={"user": "whom"}),
         "test: there is no column 'whom'; the table has 'who', 'place', 'times'.\n"
-        "Did you mean 'who'? columns= names it: give the name of a column of the table.",
+        "Did you mean 'who'? `columns` names it: give the name of a column of the table.",
     ),
     "weight": (
         plait.Relation(TEST, value="times", weight=2.0),
-        "test: weight is 2.0, but all cells of a test count alike.\nLeave it out.",
+        "test: `weight` is 2.0, but all cells of a test count alike.\nLeave it out.",
     ),
     "weights": (
         plait.Relation(TEST, weight="times"),
-        "test: weight is 'times', but all cells of a test count alike.\nLeave it out.",
+        "test: `weight` is 'times', but all cells of a test count alike.\nLeave it out.",
     ),
     "weight of zeros": (
         plait.Relation(TEST, observed=0.5),
-        "test: observed is 0.5, but only the listed cells of a test count, zeros as much as links.\nLeave it out.",
+        "test: `observed` is 0.5, but only the listed cells of a test count, zeros as much as links.\nLeave it out.",
     ),
     "likelihood": (
         plait.Relation(TEST, likelihood="bernoulli"),
@@ -231,6 +231,6 @@ def test_the_command_line_and_python_agree_on_every_naming_of_columns(tmp_path, 
     test.write_csv(tmp_path / "test.csv")
     code, found = command(tmp_path, str(tmp_path / "test.csv"))
     assert code == 2
-    assert "--value plays" in json.dumps(found)
+    assert "`value='plays'`" in json.dumps(found)
     code, found = command(tmp_path, str(tmp_path / "test.csv"), "--value", "plays")
     assert found == plait.evaluate(fit, "visits", plait.Relation(test, value="plays")).to_dict()

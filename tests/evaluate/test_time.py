@@ -202,11 +202,11 @@ def test_a_cell_of_several_times_is_refused():
 
 
 WRONG = {
-    "no time": ({"by": "time", "fraction": 0.2}, SettingError, 'by="time" needs time=, the column that says when.'),
+    "no time": ({"by": "time", "fraction": 0.2}, SettingError, '`by="time"` needs `time`, the column that says when.'),
     "time for nothing": (
         {"by": "links", "fraction": 0.2, "time": "when"},
         SettingError,
-        "time is 'when', but by=\"links\" does not look at it.",
+        "`time` is 'when', but `by` is 'links', which does not use it.",
     ),
     "no such column": (
         {"by": "time", "fraction": 0.2, "time": "wen"},
@@ -216,28 +216,28 @@ WRONG = {
     "fraction of the last": (
         {"by": ("last", "user"), "fraction": 0.2, "time": "when"},
         SettingError,
-        'fraction is 0.2, but by=("last", "user") hides the last link of each.\nLeave it out; count=2 would',
+        "`fraction` is 0.2, but `by` is ('last', 'user'), which hides the last link of each.\nLeave it out",
     ),
     "count of a fraction": (
         {"by": "time", "fraction": 0.2, "time": "when", "count": 2},
         SettingError,
-        'count is 2, but it is for by=("last", …).\nSay how much to hide by fraction=.',
+        '`count` is 2, but it is for `by=("last", …)`.\nSay how much to hide by `fraction`.',
     ),
     "count of none": (
         {"by": ("last", "user"), "time": "when", "count": 0},
         SettingError,
-        "count must be a whole number, 1 or more, got 0.",
+        "`count` must be a whole number, 1 or more, got 0.",
     ),
     "count of all": (
         {"by": ("last", "user"), "time": "when", "count": 50},
         SettingError,
         "no user of data has more than 50 of its links, so nothing would be left of any.\nGive a smaller count",
     ),
-    "no fraction": ({"by": "time", "time": "when"}, SettingError, "fraction must be over 0 and under 1, got None."),
+    "no fraction": ({"by": "time", "time": "when"}, SettingError, "`fraction` must be over 0 and under 1, got None."),
     "no index": (
         {"by": ("last", "usr"), "time": "when"},
         SettingError,
-        "by names 'usr', which is no index of data.\nDid you mean 'user'?",
+        "`by` names 'usr', which is no index of data.\nDid you mean 'user'?",
     ),
 }
 
@@ -259,7 +259,7 @@ def test_a_row_without_a_time_is_refused():
 
 def test_an_array_has_no_times():
     relation = plait.Relation(np.ones((3, 4)), indices=("user", "place"))
-    with pytest.raises(DataError, match="time= names a column, but this is no table"):
+    with pytest.raises(DataError, match="`time` names a column, but this is no table"):
         plait.hide(relation, fraction=0.2, by="time", time="when")
 
 

@@ -102,7 +102,7 @@ def test_workers_that_are_always_lost_end_the_sum_with_a_cure(workers, client, d
     monkeypatch.setattr(Dask, "_gather", lose)
     with pytest.raises(plait.FitError, match=r"lost 5 times in a row .*no answer") as told:
         fit(data, client)
-    assert "checkpoint" in told.value.cure
+    assert "checkpoint" in told.value.hint
 
 
 def test_an_ensemble_in_turn_has_the_bits_of_threads(workers, client, data):
@@ -175,7 +175,7 @@ def test_an_address_without_a_scheduler_is_refused(monkeypatch):
     monkeypatch.setattr(driver, "CONNECT_SECONDS", 0.3)
     with pytest.raises(plait.SettingError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'") as told:
         Dask("tcp://127.0.0.1:9")
-    assert "dask scheduler" in told.value.cure
+    assert "dask scheduler" in told.value.hint
 
 
 def test_a_client_is_a_client_or_an_address():
@@ -187,7 +187,7 @@ def test_without_distributed_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(plait.SettingError, match="needs distributed") as told:
         Dask("tcp://127.0.0.1:9")
-    assert told.value.cure == "Install it: pip install 'tensorplait[dask]'."
+    assert told.value.hint == "Install it: pip install 'tensorplait[dask]'."
 
 
 def test_an_address_is_enough_and_its_client_is_closed(workers, data, expected):
@@ -216,7 +216,7 @@ def test_a_worker_without_plait_is_named(workers, client, monkeypatch):
     monkeypatch.setattr(client, "run", lambda *_, workers, **__: {one: ImportError("no plait") for one in workers})
     with pytest.raises(plait.FitError, match=r"Dask worker tcp://.* cannot import Plait: no plait") as told:
         Dask(client, threads=1)
-    assert "tensorplait[dask]==" in told.value.cure
+    assert "tensorplait[dask]==" in told.value.hint
 
 
 def test_differences_are_counted():
@@ -278,7 +278,7 @@ def test_a_likelihood_that_cannot_travel_is_refused(workers, client):
         pytest.raises(plait.SettingError, match="of_a_notebook cannot be sent") as told,
     ):
         plait.fit("X[i,j] = A[i,r] B[j,r]", data, rank=2, executor=dask, progress=False)
-    assert "locks" in told.value.cure
+    assert "locks" in told.value.hint
 
 
 # --- the command line

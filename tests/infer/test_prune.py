@@ -106,4 +106,4 @@ def test_a_component_with_counts_is_never_a_candidate(monkeypatch):
 def test_pruning_is_refused_without_a_posterior(method):
     with pytest.raises(plait.SettingError) as error:
         plait.fit(CP3, {"X": np.ones((2, 2, 2))}, rank=2, method=method, prune=True)
-    assert str(error.value) == f'prune is for method="vb" only, got method="{method}".'
+    assert str(error.value) == f'`prune` is for `method="vb"` only, got `method="{method}"`.'

@@ -50,10 +50,10 @@ def test_a_name_stands_for_a_likelihood():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("negbim", r"likelihood 'negbim' is not known\.\nDid you mean 'negbin'\? There are poisson|amounts"),
-        (3, r"likelihood 3 is not known"),
-        (Negbin, r"likelihood=Negbin is a class\.\nGive an object: Negbin\(…\)"),
-        ("geometric", r"likelihood 'geometric' cannot be made from its name alone\.\nGive an object"),
+        ("negbim", r"`likelihood` 'negbim' is not known\.\nDid you mean 'negbin'\? There are poisson|amounts"),
+        (3, r"`likelihood` 3 is not known"),
+        (Negbin, r"`likelihood=Negbin` is a class\.\nGive an object: Negbin\(…\)"),
+        ("geometric", r"`likelihood` 'geometric' cannot be made from its name alone\.\nGive an object"),
     ],
 )
 def test_what_is_no_likelihood_is_refused(given, message):

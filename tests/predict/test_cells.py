@@ -90,7 +90,7 @@ def test_the_cell_of_a_relation_without_indices_needs_no_table():
         ({"user": ["ann"]}, ["no column 'place'", "visits needs user, place"]),
         (
             {"user": ["ann", "bob"], "place": ["zoo", "zoom"]},
-            ["row 1", "'zoom'", "Did you mean 'zoo'?", 'unknown="prior"'],
+            ["row 1", "'zoom'", "Did you mean 'zoo'?", '`unknown="prior"`'],
         ),
         ({"user": ["ann", None], "place": ["zoo", "zoo"]}, ["column 'user'", "row 1", "missing"]),
         ({"user": [1], "place": ["zoo"]}, ["column 'user'", "integers", "strings"]),

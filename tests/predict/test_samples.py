@@ -84,13 +84,13 @@ def test_numpy_whole_numbers_will_do():
 
 @pytest.mark.parametrize("n", [-1, 1.5, "3", True, None])
 def test_n_is_a_whole_number(n):
-    with pytest.raises(plait.SettingError, match=r"n must be a whole number, 0 or more, got"):
+    with pytest.raises(plait.SettingError, match=r"`n` must be a whole number, 0 or more, got"):
         fit().samples(n)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "3", True])
 def test_seed_is_a_whole_number(seed):
-    with pytest.raises(plait.SettingError, match=r"seed must be a whole number, 0 or more, got"):
+    with pytest.raises(plait.SettingError, match=r"`seed` must be a whole number, 0 or more, got"):
         fit().samples(1, seed)
 
 

@@ -100,7 +100,7 @@ def test_nobody_is_warned_that_a_rank_that_was_found_is_too_large():
 
 def test_other_mistakes_are_said_before_ranks_are_tried(monkeypatch):
     monkeypatch.setattr(auto, "put_aside", None)  # a search would fail
-    with pytest.raises(plait.SettingError, match="method must be one of"):
+    with pytest.raises(plait.SettingError, match="`method` must be one of"):
         plait.fit(CP, {"X": X}, method="vp")
 
 
@@ -126,16 +126,16 @@ def test_every_index_of_a_core_is_searched_by_the_bound():
 WRONG = {
     "a word": (
         {"rank": "bond"},
-        "rank must be a whole number, \"auto\" or \"bound\", got 'bond'.\nDid you mean 'bound'?",
+        "`rank` must be a whole number, \"auto\" or \"bound\", got 'bond'.\nDid you mean 'bound'?",
     ),
     "the bound of EM": (
         {"rank": "bound", "method": "em"},
-        'rank="bound" needs method="vb", whose bound compares ranks, got method="em".\n'
-        'Say rank="auto", which asks what predicts best.',
+        '`rank="bound"` needs `method="vb"`, whose bound compares ranks, got `method="em"`.\n'
+        'Give `rank="auto"`, which asks what predicts best.',
     ),
     "pruning too": (
         {"rank": "bound", "prune": True},
-        'prune is given beside rank="bound", which finds components itself.\nLeave it out.',
+        '`prune` is given beside `rank="bound"`, which finds components itself.\nLeave it out.',
     ),
 }
 

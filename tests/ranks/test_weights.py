@@ -144,7 +144,7 @@ def test_a_weight_without_a_relation_to_predict_is_refused():
     with pytest.raises(plait.SettingError) as error:
         plait.fit(COUPLED, data, rank=2)
     assert str(error.value) == (
-        'weight is "auto" for all relations, X, Y, so that there is none to predict.\n'
+        '`weight` is "auto" for all relations, X, Y, so that there is none to predict.\n'
         "Leave it out for the relation that is to be predicted."
     )
 
@@ -162,7 +162,7 @@ def test_a_weight_of_a_relation_that_shares_nothing_is_refused(fixed):
 
 def test_what_is_wrong_with_a_fit_is_said_before_any_weight_is_tried(monkeypatch):
     monkeypatch.setattr(side_weights, "put_aside", None)
-    with pytest.raises(plait.SettingError, match="seed must be"):
+    with pytest.raises(plait.SettingError, match="`seed` must be"):
         fitted(HELPFUL, seed=-1)
 
 

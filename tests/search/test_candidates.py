@@ -170,7 +170,7 @@ def test_nothing_left_is_explained_by_the_rules_that_close_it():
         assert len(fit.top("X", given={"head": 2, "tail": 2})) == 0
     assert [str(w.message) for w in caught] == [
         "X: nothing can be proposed: all cells asked for are closed by a rule about head, tail, or known already.\n"
-        "Ask for others. What is unknown rather than impossible belongs into hidden= of its plait.Relation."
+        "Ask for others. What is unknown rather than impossible belongs into `hidden` of its relation."
     ]
     assert caught[0].filename == __file__
     with pytest.warns(plait.ClosedWarning, match="a rule about head, tail and a rule about kind, tail.\n"):

@@ -246,7 +246,7 @@ def test_columns_may_be_called_as_in_the_data():
 
 
 def test_nothing_left_names_exclude(visits):
-    with pytest.warns(plait.ClosedWarning, match="all cells asked for are closed by exclude=, or known already"):
+    with pytest.warns(plait.ClosedWarning, match="all cells asked for are closed by `exclude`, or known already"):
         assert len(visits.top("visits", given={"user": "u1"}, exclude={"user": ["u1"]})) == 0
 
 
@@ -254,24 +254,24 @@ MISTAKES = {
     "each unknown": (
         {"each": "usr"},
         SettingError,
-        "each: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
+        "`each`: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place, day.",
     ),
     "each twice": (
         {"each": ("user", "user")},
         SettingError,
-        "each: wanted one index or several, each once, got ('user', 'user').\nThe indices are user, place, day.",
+        "`each` must be one index or several, each once, got ('user', 'user').\nThe indices are user, place, day.",
     ),
-    "each none": ({"each": []}, SettingError, "each: wanted one index or several, each once, got []."),
-    "each a number": ({"each": 3}, SettingError, "each: wanted one index or several, each once, got 3."),
+    "each none": ({"each": []}, SettingError, "`each` must be one index or several, each once, got []."),
+    "each a number": ({"each": 3}, SettingError, "`each` must be one index or several, each once, got 3."),
     "each a list of lists": (
         {"each": [["user"]]},
         SettingError,
-        "each: wanted one index or several, each once, got [[",
+        "`each` must be one index or several, each once, got [[",
     ),
     "each all": (
         {"each": ("user", "place", "day")},
         SettingError,
-        "each: user, place, day are all indices of visits, so there is nothing to choose.\n",
+        "`each`: user, place, day are all indices of visits, so there is nothing to choose.\n",
     ),
     "exclude column": (
         {"exclude": {"usr": ["u1"]}},

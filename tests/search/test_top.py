@@ -249,27 +249,27 @@ MISTAKES = {
     "k below 0": (
         {"k": -1},
         SettingError,
-        "k: wanted how many links, got -1.\nGive a whole number that is not negative",
+        "`k` must be a whole number, 0 or more, got -1.",
     ),
-    "k no number": ({"k": "ten"}, SettingError, "k: wanted how many links, got 'ten'.\n"),
-    "k a fraction": ({"k": 2.5}, SettingError, "k: wanted how many links, got 2.5.\n"),
-    "k a truth": ({"k": True}, SettingError, "k: wanted how many links, got True.\n"),
+    "k no number": ({"k": "ten"}, SettingError, "`k` must be a whole number, 0 or more, got 'ten'."),
+    "k a fraction": ({"k": 2.5}, SettingError, "`k` must be a whole number, 0 or more, got 2.5."),
+    "k a truth": ({"k": True}, SettingError, "`k` must be a whole number, 0 or more, got True."),
     "score": (
         {"score": "probabilty"},
         SettingError,
-        "score: there is no ranking by 'probabilty'.\n"
+        "`score`: there is no ranking by 'probabilty'.\n"
         "Did you mean 'probability'? It is one of mean, probability, rate.",
     ),
-    "score of predict": ({"score": "sd"}, SettingError, "score: there is no ranking by 'sd'.\nIt is one of mean, "),
+    "score of predict": ({"score": "sd"}, SettingError, "`score`: there is no ranking by 'sd'.\nIt is one of mean, "),
     "index": (
         {"given": {"usr": "ann"}},
         SettingError,
-        "given: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place.",
+        "`given`: 'usr' is no index of visits.\nDid you mean 'user'? It has user, place.",
     ),
     "no dict": (
         {"given": "ann"},
         SettingError,
-        'given: wanted names by index, got str.\nGive a dict, given={"user": …}.',
+        "`given` must be a dict of names by index, got str.\nGive `given={'user': …}`.",
     ),
     "name": (
         {"given": {"place": "zo"}},

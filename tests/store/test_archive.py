@@ -58,7 +58,7 @@ def test_a_file_is_replaced_as_a_folder_is(fit, tmp_path):
     with pytest.raises(StoreError) as caught:
         other.save(path)
     assert str(caught.value) == (
-        f"{path}: this file holds a run already, of another fit.\nSave into another file, or say replace=True."
+        f"{path}: this file holds a run already, of another fit.\nSave into another file, or give `replace=True`."
     )
     other.save(path, replace=True)
     assert_equal(other, plait.load(path))

@@ -117,7 +117,7 @@ def test_the_run_of_another_fit_is_replaced_only_where_that_is_said(fit, tmp_pat
         other.save(tmp_path / "run")
     assert str(caught.value) == (
         f"{tmp_path / 'run'}: this folder holds a run already, of another fit.\n"
-        "Save into another folder, or say replace=True."
+        "Save into another folder, or give `replace=True`."
     )
     assert_equal(fit, plait.load(tmp_path / "run"))
     other.save(tmp_path / "run", replace=True)
