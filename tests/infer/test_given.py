@@ -120,7 +120,7 @@ def test_saved_and_resumed_it_is_the_same_and_another_is_refused(tmp_path):
 
 def test_a_posterior_that_does_not_fit_is_refused():
     given = posterior(("j", "r"), np.ones((4, 3)), 1.0)
-    with pytest.raises(plait.SettingError, match=r"`fixed`: factor B has shape \(4, 3\), wanted \(4, 2\)"):
+    with pytest.raises(plait.SettingError, match=r"fixed: factor B has shape \(4, 3\), wanted \(4, 2\)"):
         plait.fit(TEXT, {"X": X}, rank=2, fixed={"B": given})
     pairs = plait.fit("X[i,j] = A[i,r] B[j,r] + M[i,j]", {"X": np.eye(80)}, rank=1, seed=0, sweeps=2)
     with pytest.raises(plait.SettingError, match="a posterior over the pairs that another fit remembers"):

@@ -95,28 +95,28 @@ def _packed(layout: Layout, given: Any, argument: str, *, least: float) -> Array
     if hasattr(given, "columns"):  # a table's rows would be taken by position, its names ignored
         raise SettingError(
             f"factor {layout.name} must be an array, got a table ({type(given).__name__}).",
-            location=f"`{argument}`",
+            location=argument,
         )
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
         raise SettingError(
             f"factor {layout.name} must be an array of numbers, got {type(given).__name__}.",
-            location=f"`{argument}`",
+            location=argument,
         ) from None
     if array.shape != shape:
         wanted = ", ".join(f"{index}: {size}" for index, size in zip(layout.indices, shape))
         raise SettingError(
             f"factor {layout.name} has shape {array.shape}, wanted {shape} ({wanted}).",
-            location=f"`{argument}`",
+            location=argument,
         )
     if not (np.isfinite(array).all() and (array >= least).all()):
         words = "finite and 0 or more" if least == 0.0 else "finite and positive"
-        raise SettingError(f"factor {layout.name} must be {words}.", location=f"`{argument}`")
+        raise SettingError(f"factor {layout.name} must be {words}.", location=argument)
     if argument == "fixed" and array.size and array.max() > MAX_NUMBER:
         raise SettingError(
             f"factor {layout.name} has numbers up to {array.max():g}; {MAX_NUMBER:g} is the most.",
-            location=f"`{argument}`",
+            location=argument,
             hint="Use another unit.",
         )
     return layout.pack(layout.moved(array))
