@@ -11,6 +11,7 @@ from plait import forked as forked  # it has to see every fork
 from plait.errors import (
     BoundWarning,
     CacheFolderWarning,
+    CheckpointWarning,
     ClosedWarning,
     DataError,
     EventAxisWarning,
@@ -19,6 +20,7 @@ from plait.errors import (
     ForkError,
     GivenRowsWarning,
     InterruptedWarning,
+    LeakWarning,
     LoneLatentWarning,
     ModelError,
     NoCommonNamesWarning,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from plait.data import Exposure, Relation
     from plait.data.evidence.features import Features, features
     from plait.data.evidence.paths import paths
-    from plait.evaluation import Comparison, LeakWarning, Metrics, Split, compare, evaluate, hide
+    from plait.evaluation import Comparison, Metrics, Split, compare, evaluate, hide
     from plait.files import read, write
     from plait.files.scan import scan
     from plait.fitting.fit import fit
@@ -59,6 +61,7 @@ __all__ = [
     "BoundWarning",
     "CacheFolderWarning",
     "Checkpoint",
+    "CheckpointWarning",
     "Choice",
     "ClosedWarning",
     "Comparison",
@@ -119,7 +122,6 @@ _LAZY = {
     "Choice": "plait.choosing",
     "Fit": "plait.result",
     "Gamma": "plait.infer.prior",
-    "LeakWarning": "plait.evaluation",
     "Metrics": "plait.evaluation",
     "Posterior": "plait.run.record",
     "Progress": "plait.fitting.progress",

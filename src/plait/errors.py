@@ -15,10 +15,10 @@
      ├── of the model    LoneLatentWarning, ForgottenFactorWarning
      ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
      ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning, InterruptedWarning,
-     │                 UnlikeWorkersWarning
+     │                 UnlikeWorkersWarning, CheckpointWarning
      ├── of an answer    ClosedWarning
      ├── of the machine  CacheFolderWarning
-     └── of a test       LeakWarning (in `plait.evaluation`)
+     └── of a test       LeakWarning
 
 ``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. An error or a warning has a message, a
 location, a hint and, where a value is wrong, what was expected and the actual value. The text is the same in Python, in
@@ -302,6 +302,14 @@ class BoundWarning(PlaitWarning):
 
 class InterruptedWarning(PlaitWarning):
     """Ctrl-C ended a fit; what is returned is the fit so far."""
+
+
+class CheckpointWarning(PlaitWarning):
+    """A checkpoint could not be saved; the fit goes on."""
+
+
+class LeakWarning(PlaitWarning):
+    """What is known gives a test away: twins of hidden links (`plait.hide`), or the very links (`plait.evaluate`)."""
 
 
 class UnlikeWorkersWarning(PlaitWarning):

@@ -1,6 +1,5 @@
 """What a fit returns: its record, and the questions it answers."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -10,6 +9,7 @@ from plait.data.bound import Data
 from plait.errors import SettingError, suggestion
 from plait.run.record import Fitted, Member
 from plait.types import Array
+from plait.warn import warn_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,7 +105,7 @@ class Fit(Fitted):
             self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new
         )
         if closed is not None:
-            warnings.warn(closed, stacklevel=2)
+            warn_of([closed])
         return as_kind(table, self.known[relation].kind)
 
     def explain(

@@ -1,47 +1,36 @@
-"""Warnings of traps: each kind once a call, at the line of the user's own code."""
+"""Warnings: each kind once a call, at the line of the user's own code."""
 
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from plait.errors import PlaitWarning
 
 MOST_PLACES = 3  # that a warning names besides the first
 
 
-@dataclass(frozen=True)
-class Trap:
-    """What is likely a mistake: its kind, where it is, what is wrong there (a sentence), and one hint."""
-
-    kind: type[PlaitWarning]
-    where: str
-    what: str
-    hint: str
-
-
-def warn_of(traps: Iterable[Trap]) -> None:
-    """Warn of each kind of trap once."""
-    for warning in as_warnings(traps):
+def warn_of(found: Iterable[PlaitWarning]) -> None:
+    """Warn once of each kind."""
+    for warning in merged(found):
         warnings.warn(warning, stacklevel=_outside())
 
 
-def as_warnings(traps: Iterable[Trap]) -> list[PlaitWarning]:
-    """One warning for each kind of trap; the first of a kind is told, the others are named."""
-    kinds: dict[type[PlaitWarning], list[Trap]] = {}
-    for trap in traps:
-        kinds.setdefault(trap.kind, []).append(trap)
+def merged(found: Iterable[PlaitWarning]) -> list[PlaitWarning]:
+    """One warning of each kind: the first, with the locations of the others in its hint."""
+    kinds: dict[type[PlaitWarning], list[PlaitWarning]] = {}
+    for warning in found:
+        kinds.setdefault(type(warning), []).append(warning)
     return [
-        kind(first.what, location=first.where, hint=f"{first.hint}{_also(others)}")
+        kind(first.message, location=first.location, hint=f"{first.hint or ''}{_also(others)}")
         for kind, (first, *others) in kinds.items()
     ]
 
 
-def _also(others: list[Trap]) -> str:
+def _also(others: list[PlaitWarning]) -> str:
     if not others:
         return ""
     more = len(others) - MOST_PLACES
-    places = ", ".join(trap.where for trap in others[:MOST_PLACES])
+    places = ", ".join(str(other.location) for other in others[:MOST_PLACES])
     return f"\nThe same in {places}{f' and {more:,} more' if more > 0 else ''}."
 
 

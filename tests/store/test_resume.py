@@ -220,7 +220,7 @@ def test_disk_that_fills_up_later_costs_a_warning_and_not_the_fit(tmp_path, monk
 
     monkeypatch.setattr(module, "save", filling)
     plan = plait.Checkpoint(tmp_path, sweeps=2)
-    with pytest.warns(RuntimeWarning, match="checkpoint not saved: the run cannot be saved: No space left"):
+    with pytest.warns(plait.CheckpointWarning, match="checkpoint not saved: the run cannot be saved: No space left"):
         fit = plait.fit(TEXT, {"X": counts()}, rank=2, seed=0, sweeps=8, tol=0.0, checkpoint=plan)
     assert fit.history[-1].sweep == 8
     assert plait.load(tmp_path).history[-1].sweep == 4

@@ -221,8 +221,7 @@ def warnings_on_stderr(config: "Config", as_json: bool) -> Iterator[None]:
         say(parts, as_json=as_json, word="warning")
 
     with warnings.catch_warnings():
-        for kind in (RuntimeWarning, PlaitWarning):
-            warnings.simplefilter("always", kind)
+        warnings.simplefilter("always", PlaitWarning)
         warnings.showwarning = show
         yield
 

@@ -6,6 +6,5 @@ from plait.evaluation.evaluating import evaluate
 from plait.evaluation.evaluation import Metrics
 from plait.evaluation.hiding import hide
 from plait.evaluation.split import Split
-from plait.evaluation.twins import LeakWarning
 
-__all__ = ["Comparison", "LeakWarning", "Metrics", "Split", "compare", "evaluate", "hide"]
+__all__ = ["Comparison", "Metrics", "Split", "compare", "evaluate", "hide"]

@@ -1,18 +1,17 @@
 """`plait.compare`: several fits on the same test, and how sure one can be of their differences."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from plait.errors import SettingError, suggestion
+from plait.errors import LeakWarning, SettingError, suggestion
 from plait.evaluation.comparison import Comparison, Difference
 from plait.evaluation.evaluating import UNSEEN, report
 from plait.evaluation.figures import Figure, norm
 from plait.evaluation.measuring import Measured, measure
 from plait.evaluation.task import TestOptions, check_options, set_task
-from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
 from plait.fitting.progress import counting
+from plait.warn import warn_of
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -52,7 +51,7 @@ def compare(
         measured = {name: measure(view, task, advance) for name, view in views.items()}
     seen = [f"{name}: {one.seen}" for name, one in measured.items() if one.seen is not None]
     if seen:
-        warnings.warn(f"{relation}: {'; '.join(seen)}.\n{UNSEEN}", LeakWarning, stacklevel=2)
+        warn_of([LeakWarning(f"{'; '.join(seen)}.", location=relation, hint=UNSEEN)])
     return Comparison(
         metrics={name: report(task, one) for name, one in measured.items()},
         differences={name: _differences(one, measured[against]) for name, one in measured.items() if name != against},

@@ -1,15 +1,15 @@
 """`plait.evaluate`: how well a fit predicts cells that it has not seen."""
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.errors import LeakWarning
 from plait.evaluation.evaluation import Metrics
 from plait.evaluation.measuring import Measured, measure, measure_popularity
 from plait.evaluation.task import TestOptions, TestTask, check_options, set_task
-from plait.evaluation.twins import LeakWarning
 from plait.evaluation.view import View
 from plait.fitting.progress import counting
+from plait.warn import warn_of
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -90,7 +90,7 @@ def evaluate(
     with counting("ranking", len(task.places) * int(task.link.sum()), progress) as advance:
         measured = measure(view, task, advance)
     if measured.seen is not None:
-        warnings.warn(f"{relation}: {measured.seen}.\n{UNSEEN}", LeakWarning, stacklevel=2)
+        warn_of([LeakWarning(f"{measured.seen}.", location=relation, hint=UNSEEN)])
     return report(task, measured, measure_popularity(view, task))
 
 

@@ -1,7 +1,6 @@
 """`plait.hide`: some cells of a relation put aside as a test."""
 
 import secrets
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,11 +14,12 @@ from plait.evaluation.picking import Chosen, beside_decoys, check_time, choose, 
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
-from plait.evaluation.twins import LeakWarning, find_twins, has_matches, hidden_by, leak_message, twins_table
+from plait.evaluation.twins import find_twins, has_matches, hidden_by, leak_warning, twins_table
 from plait.fitting.options import one_of
 from plait.forked import refuse_in_fork
 from plait.model import Model
 from plait.types import AnyArray
+from plait.warn import warn_of
 
 
 def hide(
@@ -100,7 +100,7 @@ def hide(
     links = chosen.cells[values > 0]
     found = find_twins(subject, links, chosen.hidden) if twins != "ignore" else []
     if found and twins == "report":
-        warnings.warn(leak_message(found, subject.name, len(links)), LeakWarning, stacklevel=2)
+        warn_of([leak_warning(found, subject.name, len(links))])
     more = hidden_by(subject, chosen.hidden) if twins == "hide" else {}
     return Split(
         train=_train(subject, chosen, more),

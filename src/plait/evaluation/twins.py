@@ -17,16 +17,12 @@ import numpy as np
 from plait.data.bound import BoundRelation
 from plait.data.cells.keys import columns_of, find, pack_pair
 from plait.data.observing.undirected import mirrored, orders
-from plait.errors import PlaitWarning, SettingError, quoted
+from plait.errors import LeakWarning, SettingError, quoted
 from plait.evaluation.subject import Subject
 from plait.types import AnyArray
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-class LeakWarning(PlaitWarning):
-    """What is known gives a test away: twins of hidden links (`plait.hide`), or the very links (`plait.evaluate`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +152,15 @@ def twins_table(twins: Sequence[Twins], hide: bool) -> "pl.DataFrame":
     return pl.DataFrame(rows, {**kinds, "example": pl.String, "hidden": pl.Boolean}, orient="row")
 
 
-def leak_message(twins: Sequence[Twins], name: str, links: int) -> str:
+def leak_warning(twins: Sequence[Twins], name: str, links: int) -> LeakWarning:
     """One warning about all of them."""
     parts = [
         f"{t.links:,} of {links:,} hidden links of {name} have a twin in {t.relation}, which agrees on {t.agreeing}: "
         f"{t.twins:,} links such as {t.example}."
         for t in twins
     ]
-    return "\n".join([*parts, 'Hide them too with `twins="hide"`, or give `twins="ignore"` if they may be known.'])
+    hint = 'Hide them too with `twins="hide"`, or give `twins="ignore"` if they may be known.'
+    return LeakWarning("\n".join(parts), hint=hint)
 
 
 def _without(relation: BoundRelation, hidden: Mapping[tuple[str, ...], AnyArray]) -> AnyArray:

@@ -10,7 +10,6 @@ import math
 import queue
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -31,6 +30,7 @@ from plait.execute.remote import Job, LinksInMemory, LinksOnDisk, RootRows, desc
 from plait.execute.threads import Threads
 from plait.likelihood import State
 from plait.types import Array
+from plait.warn import warn_of
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -234,14 +234,12 @@ class Dask:
                 )
         told = {worker: there for worker, there in answers.items() if isinstance(there, dict)}
         if words := differences(here, told):
-            warnings.warn(
-                UnlikeWorkersWarning(
-                    f"{words}, so that the last digits may depend on who computes what.",
-                    location="Dask",
-                    hint="Use the same versions and processors for the same bits in every run.",
-                ),
-                stacklevel=2,
+            warning = UnlikeWorkersWarning(
+                f"{words}, so that the last digits may depend on who computes what.",
+                location="Dask",
+                hint="Use the same versions and processors for the same bits in every run.",
             )
+            warn_of([warning])
 
     def _reaches_workers(self) -> bool:
         """Whether this process can connect to workers; else what it sends goes through the scheduler."""

@@ -5,13 +5,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from plait.data.bound import BoundRelation, Data
 from plait.data.observing.undirected import count_cells
-from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoLinksWarning, RankWarning
+from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoLinksWarning, PlaitWarning, RankWarning
 from plait.infer.loop import Outcome
 from plait.infer.packed_links import PackedLinks
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop
-from plait.warn import Trap
 
 SEVERAL = 20  # cells from which on it is no chance that none has a link
 FAR = 3  # times what the data can hold
@@ -22,17 +21,17 @@ LONG = 100  # sweeps after which a fit that has not converged is judged, too
 NATS, SHARE = 10.0, 0.01  # of the bound that a fit may fall short of popularity: the figure is a bound itself
 
 
-def link_traps(data: Data) -> Iterator[Trap]:
+def link_traps(data: Data) -> Iterator[PlaitWarning]:
     """Relations without a link: a fit of them only repeats the prior."""
     for name, relation in data.relations.items():
         zeros = relation.observed_zeros
         if len(relation.links) == 0 and (zeros or relation.total_cells) >= SEVERAL:
             seen = f"all {zeros:,} observed cells are 0" if zeros else "every cell is missing"
             hint = "Check the values and what is hidden, or leave the relation out: there is nothing to learn from."
-            yield Trap(NoLinksWarning, name, f"no link is observed; {seen}.", hint)
+            yield NoLinksWarning(f"no link is observed; {seen}.", location=name, hint=hint)
 
 
-def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> Iterator[Trap]:
+def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> Iterator[PlaitWarning]:
     """Ranks with which every component would have hardly a link to explain.
 
     A relation holds no more components than it has links, nor than a matrix of its cells has columns: that many explain
@@ -46,11 +45,10 @@ def rank_traps(data: Data, ranks: Mapping[str, int], given: Collection[str]) -> 
         if most and rank > max(FAR * most, LOWEST):
             relation = data.relations[name]
             shape = " × ".join(f"{size:,}" for size in relation.shape)
-            yield Trap(
-                RankWarning,
-                f"rank of {index}",
+            yield RankWarning(
                 f"it is {rank:,}, but {name} ({shape}, {len(relation.links):,} links) can hold {most:,} at most.",
-                f"Use a smaller rank, {min(10, most)} for example, or `prune=True` to have it found.",
+                location=f"rank of {index}",
+                hint=f"Use a smaller rank, {min(10, most)} for example, or `prune=True` to have it found.",
             )
 
 
@@ -58,7 +56,7 @@ def _room(relation: BoundRelation) -> int:
     return min(math.prod(relation.shape) // max(relation.shape, default=1), len(relation.links))
 
 
-def given_traps(data: Data, given: Collection[str]) -> Iterator[Trap]:
+def given_traps(data: Data, given: Collection[str]) -> Iterator[PlaitWarning]:
     """Given factors most of whose rows are missing in a relation that then has hardly a zero left.
 
     So it is when users are declared with their factor and a table lists who has the new item: all others should be
@@ -80,15 +78,14 @@ def _only_links(relation: BoundRelation) -> bool:
     return 0 < 2 * inside <= 4 * relation.observed_cells and relation.observed_zeros < len(relation.links)
 
 
-def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> Trap:
+def _given(name: str, index: str, unseen: int, relation: BoundRelation) -> PlaitWarning:
     size = relation.shape[relation.indices.index(index)]
-    return Trap(
-        GivenRowsWarning,
-        relation.name,
+    return GivenRowsWarning(
         f"{unseen:,} of {size:,} rows of the given factor {name} are in no row of the table, hence missing, not zeros; "
         f"{len(relation.links):,} links and {relation.observed_zeros:,} zeros are left, so all becomes probable.",
-        'To add entities to a fit and hold all others, use fold-in. Else give the relation `universe="model"`: then an '
-        "entity that is not listed has zeros.",
+        location=relation.name,
+        hint="To add entities to a fit and hold all others, use fold-in. Else give the relation "
+        '`universe="model"`: then an entity that is not listed has zeros.',
     )
 
 
@@ -109,29 +106,30 @@ def popularity_alone(
     return {"bound": float(alone), "beside": float(outcome.state.history[-1].bound)}
 
 
-def bound_traps(relations: Iterable[str], method: str, found: Mapping[str, float], adapted: bool) -> Iterator[Trap]:
+def bound_traps(
+    relations: Iterable[str], method: str, found: Mapping[str, float], adapted: bool
+) -> Iterator[PlaitWarning]:
     """A fit that explains less than popularity does. found: by `popularity_alone`; adapted: whether any prior is."""
     bound, alone = found["beside"], found["bound"]
     if bound < alone - NATS - SHARE * abs(alone):
         word = "log-likelihood" if method == "em" else "bound"
         adapt = "" if adapted or method == "em" else ', or `adapt="factor"`'
-        yield Trap(
-            BoundWarning,
-            ", ".join(relations),
+        yield BoundWarning(
             f"the {word} is {bound:,.6g}, but {alone:,.6g} or more without latent indices: the components explain "
             "less than they cost.",
-            f"Use a smaller rank{adapt}, other seeds or more sweeps; or leave the latent indices out.",
+            location=", ".join(relations),
+            hint=f"Use a smaller rank{adapt}, other seeds or more sweeps; or leave the latent indices out.",
         )
 
 
 GO_ON, RAISE = "`init=fit`", '`progress=plait.Progress(interrupt="raise")`'
 
 
-def interrupt_traps(stop: Stop) -> Iterator[Trap]:
+def interrupt_traps(stop: Stop) -> Iterator[PlaitWarning]:
     """A fit that Ctrl-C ended: whoever goes on with it should know."""
     if stop.reason == Reason.INTERRUPTED:
         hint = f"Go on: {GO_ON}. To have Ctrl-C raise instead: {RAISE}."
-        yield Trap(InterruptedWarning, "fit", stop.sentence, hint)
+        yield InterruptedWarning(stop.sentence, location="fit", hint=hint)
 
 
 def _comparable(problem: Problem) -> bool:

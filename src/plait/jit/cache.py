@@ -32,7 +32,7 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
 from plait.errors import CacheFolderWarning
-from plait.warn import Trap, warn_of
+from plait.warn import warn_of
 
 
 def _own_text() -> str:
@@ -144,7 +144,7 @@ def usable_folder(make: bool = False) -> Path | None:
 def _warn(folder: Path, why: str, hint: str) -> None:
     """Warn once that a folder is not used."""
     what = f"{why}, and its files are executed. So it is not used, and every process compiles its kernels again."
-    warn_of([Trap(CacheFolderWarning, f"cache folder {folder}", what, hint)])
+    warn_of([CacheFolderWarning(what, location=f"cache folder {folder}", hint=hint)])
 
 
 def _write(path: Path, data: bytes) -> None:

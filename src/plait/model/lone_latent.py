@@ -2,18 +2,17 @@
 
 from collections.abc import Collection, Iterator
 
-from plait.errors import ForgottenFactorWarning, LoneLatentWarning
+from plait.errors import ForgottenFactorWarning, LoneLatentWarning, PlaitWarning
 from plait.model.model import Equation, Model, Occurrence, Summand
-from plait.warn import Trap
 
 
-def model_traps(model: Model, given: Collection[str]) -> Iterator[Trap]:
+def model_traps(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
     """What is hardly meant; given: factors that are not unknown."""
     yield from _lone_latents(model, given)
     yield from _forgotten(model, given)
 
 
-def _forgotten(model: Model, given: Collection[str]) -> Iterator[Trap]:
+def _forgotten(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
     """Factors over pairs that multiply unknown ones, as V does in ``V[user, place] U[user, r] P[place, r]``.
 
     In a term of its own such a factor remembers pairs; with a latent index it can hardly be an exposure.
@@ -28,18 +27,17 @@ def _forgotten(model: Model, given: Collection[str]) -> Iterator[Trap]:
                     yield _free_pairs(equation, one)
 
 
-def _free_pairs(equation: Equation, one: Occurrence) -> Trap:
-    return Trap(
-        ForgottenFactorWarning,
-        equation.relation,
+def _free_pairs(equation: Equation, one: Occurrence) -> PlaitWarning:
+    return ForgottenFactorWarning(
         f"{one} has visible indices only and multiplies unknown factors, but is not given: every pair of a link has "
         "a number of its own, which explains it without them.",
-        f"Give it if it is known: `fixed={{{one.factor!r}: …}}`. To remember pairs, put it in a term of its "
+        location=equation.relation,
+        hint=f"Give it if it is known: `fixed={{{one.factor!r}: …}}`. To remember pairs, put it in a term of its "
         f"own: … + {one}; or give it a latent index: {one.factor}[{', '.join(one.indices)}, z].",
     )
 
 
-def _lone_latents(model: Model, given: Collection[str]) -> Iterator[Trap]:
+def _lone_latents(model: Model, given: Collection[str]) -> Iterator[PlaitWarning]:
     """Factors without their latent index, as in ``U[user, r] P[place]``."""
     for index in model.latent:
         holders = [name for name in model.factors if index in model.factor(name).latent]
@@ -78,11 +76,11 @@ def _latent(equation: Equation, occurrence: Occurrence) -> bool:
     return any(index not in equation.indices for index in occurrence.indices)
 
 
-def _lone(index: str, equation: Equation, bare: Occurrence) -> Trap:
+def _lone(index: str, equation: Equation, bare: Occurrence) -> PlaitWarning:
     holder = next(occurrence for occurrence in equation.occurrences if index in occurrence.indices)
-    return Trap(
-        LoneLatentWarning,
-        equation.relation,
+    return LoneLatentWarning(
         f"the latent index {index} stands in {holder} only, so it is merely summed: all its values do the same.",
-        f"Did you mean {bare.factor}[{', '.join((*bare.indices, index))}]? Else leave {index} out of {holder.factor}.",
+        location=equation.relation,
+        hint=f"Did you mean {bare.factor}[{', '.join((*bare.indices, index))}]? Else leave {index} out of "
+        f"{holder.factor}.",
     )

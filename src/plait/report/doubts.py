@@ -7,12 +7,13 @@ import numpy as np
 from plait.chart.components import LEFTOVER
 from plait.data.cells.fibres import FoundElsewhere
 from plait.data.traps.doubts import name_traps
+from plait.errors import PlaitWarning
 from plait.fitting.traps import bound_traps
 from plait.infer.stop import Reason
 from plait.report.subject import Subject
 from plait.run.record import Fitted
 from plait.show.document import Warn
-from plait.warn import Trap, as_warnings
+from plait.warn import merged
 
 ENDED = (Reason.CONVERGED, Reason.NOTHING)
 
@@ -30,17 +31,17 @@ def _unfinished(subject: Subject) -> Iterator[str]:
 
 
 def _traps(subject: Subject) -> list[str]:
-    found = as_warnings([*_below_popularity(subject.fit), *_strangers(subject.fit)])
+    found = merged([*_below_popularity(subject.fit), *_strangers(subject.fit)])
     return [str(warning) for warning in found]
 
 
-def _below_popularity(fit: Fitted) -> Iterator[Trap]:
+def _below_popularity(fit: Fitted) -> Iterator[PlaitWarning]:
     found = fit.settings.get("popularity")
     if found is not None and found["beside"] == fit.bound:  # else it has learnt since
         yield from bound_traps(fit.model.relations, fit.method, found, bool(fit.settings["adapt"]))
 
 
-def _strangers(fit: Fitted) -> Iterator[Trap]:
+def _strangers(fit: Fitted) -> Iterator[PlaitWarning]:
     """Coupling without shared names, as far as known links tell."""
     if any(isinstance(known.links, FoundElsewhere) for known in fit.known.values()):
         return  # links on disk were looked at when they were bound

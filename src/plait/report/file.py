@@ -5,10 +5,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from plait.errors import FileLocation, PlaitError, SettingError, StoreError
+from plait.errors import FileLocation, LeakWarning, PlaitError, SettingError, StoreError
 from plait.evaluation.evaluating import evaluate
 from plait.evaluation.evaluation import Metrics
-from plait.evaluation.twins import LeakWarning
 from plait.machine import path_fault, replacing
 from plait.report.subject import Subject
 from plait.report.whole import describe_whole

@@ -1,19 +1,19 @@
 """Saving a fit while it runs."""
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from plait.errors import FileLocation, SettingError, StoreError
+from plait.errors import CheckpointWarning, FileLocation, SettingError, StoreError
 from plait.infer.stop import Stop
 from plait.machine import path_fault
 from plait.run.folder import holds_run, manifest
 from plait.run.record import Member, Origin
 from plait.run.save import save
+from plait.warn import warn_of
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Saver:
             self._save(members, stop)
         except (StoreError, OSError) as error:
             if not self._failing:
-                warnings.warn(f"checkpoint not saved: {error}", RuntimeWarning, stacklevel=4)
+                warn_of([CheckpointWarning(f"checkpoint not saved: {error}")])
             self._failing = True
         else:
             self._failing = False

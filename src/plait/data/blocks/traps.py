@@ -12,12 +12,12 @@ from plait.data.cells.fibres import find_cells
 from plait.data.cells.trees import FibreTree
 from plait.data.traps.doubts import SEVERAL, axis_traps, events, listed_one_way, no_zeros
 from plait.data.traps.mirror import EXPECTED, MANY, SAMPLE, mostly_observed, one_way
+from plait.errors import PlaitWarning
 from plait.model.model import Model
 from plait.types import AnyArray
-from plait.warn import Trap
 
 
-def packed_traps(model: Model, packed: Packed) -> Iterator[Trap]:
+def packed_traps(model: Model, packed: Packed) -> Iterator[PlaitWarning]:
     """All traps in a folder that was packed for a model."""
     names = {index: packed.labels[model.axis(index)] for index in model.visible}
     yield from axis_traps(model, packed.labels, {name: one.seen for name, one in packed.relations.items()})

@@ -16,11 +16,11 @@ from plait.errors import (
     NoCommonNamesWarning,
     NoZerosWarning,
     OneWayWarning,
+    PlaitWarning,
     SpellingWarning,
     quoted,
 )
 from plait.model.model import Model
-from plait.warn import Trap
 
 if TYPE_CHECKING:
     from plait.data.bound import BoundRelation, Data
@@ -32,7 +32,9 @@ MANY_ROWS = 100  # of a table from which on an axis that is new in nearly every 
 NEARLY = 0.95
 
 
-def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping[str, Source]) -> Iterator[Trap]:
+def data_traps(
+    data: "Data", relations: Mapping[str, Relation], sources: Mapping[str, Source]
+) -> Iterator[PlaitWarning]:
     """All traps in bound data; relations and sources: what they were read from."""
     mentioned = {name: relation.seen for name, relation in data.relations.items()}
     yield from axis_traps(data.model, data.labels, mentioned)
@@ -48,29 +50,31 @@ def data_traps(data: "Data", relations: Mapping[str, Relation], sources: Mapping
 
 def axis_traps(
     model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
-) -> Iterator[Trap]:
+) -> Iterator[PlaitWarning]:
     """What the names of all axes say; mentioned: by relation and index, which entities it has."""
     for axis in model.axes:
         yield from _spelling(labels[axis])
     yield from name_traps(model, labels, mentioned)
 
 
-def _spelling(labels: Labels) -> Iterator[Trap]:
+def _spelling(labels: Labels) -> Iterator[PlaitWarning]:
     count, example = padded(labels)
     if count:
         what = f"{count:,} of {len(labels):,} names begin or end with a blank, such as {example}."
         hint = "Give `strip=True`: ' cafe' and 'cafe' are two entities."
-        yield Trap(SpellingWarning, f"axis {labels.axis}", what, hint)
+        yield SpellingWarning(what, location=f"axis {labels.axis}", hint=hint)
         return
     count, example = alike(labels)
     if count:
         what = f"{count:,} of {len(labels):,} names differ from another by case or blanks only, such as {example}."
-        yield Trap(SpellingWarning, f"axis {labels.axis}", what, "Write each entity in one way: these count as two.")
+        yield SpellingWarning(
+            what, location=f"axis {labels.axis}", hint="Write each entity in one way: these count as two."
+        )
 
 
 def name_traps(
     model: Model, labels: Mapping[str, Labels], mentioned: Mapping[str, Mapping[str, Seen]]
-) -> Iterator[Trap]:
+) -> Iterator[PlaitWarning]:
     """For each axis the first relation that is coupled by it to others, and has none of their names.
 
     mentioned: by relation and index, which entities it has.
@@ -96,53 +100,51 @@ def _coupled(model: Model, mentioned: Mapping[str, Mapping[str, Seen]]) -> dict[
     return {axis: sharing for axis, sharing in found.items() if len(sharing) > 1}
 
 
-def _strangers(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen], union: Seen) -> Trap:
+def _strangers(labels: Labels, name: str, own: Seen, others: Mapping[str, Seen], union: Seen) -> PlaitWarning:
     mine, theirs = labels.names.filter(own), labels.names.filter(union)
-    return Trap(
-        NoCommonNamesWarning,
-        f"axis {labels.axis}",
+    return NoCommonNamesWarning(
         f"{name} has no name in common with {', '.join(others)}: {listed(mine)} here, {listed(theirs)} there, so that "
         "they are not coupled.",
-        "Spell the names alike (case and blanks count), or give the axes names of their own.",
+        location=f"axis {labels.axis}",
+        hint="Spell the names alike (case and blanks count), or give the axes names of their own.",
     )
 
 
-def no_zeros(relation: "BoundRelation", value: float | None) -> Iterator[Trap]:
+def no_zeros(relation: "BoundRelation", value: float | None) -> Iterator[PlaitWarning]:
     """Where values differ, as ratings do, they tell something without zeros; value: what all are, None: they differ."""
     if value is not None and relation.observed_zeros == 0 and relation.missing_cells:
-        yield Trap(
-            NoZerosWarning,
-            relation.name,
+        yield NoZerosWarning(
             f'`observed="listed"`, but all {len(relation.links):,} listed cells are {value:g} and none is '
             "0: everything else is missing, so every link becomes probable.",
-            'List zeros too, or say `observed="all"` where a cell that is not listed is a zero.',
+            location=relation.name,
+            hint='List zeros too, or say `observed="all"` where a cell that is not listed is a zero.',
         )
 
 
-def events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[Trap]:
+def events(relation: "BoundRelation", rows: int, model: Model) -> Iterator[PlaitWarning]:
     """Entities that occur once and nowhere else tell nothing about each other; those of another relation may."""
     for index, seen in relation.seen.items() if len(relation.indices) > 1 and rows >= MANY_ROWS else ():
         uses = sum(model.axis(i) == model.axis(index) for equation in model.equations for i in equation.indices)
         count = int(np.count_nonzero(seen))
         if uses == 1 and count >= NEARLY * rows:
-            yield Trap(
-                EventAxisWarning,
-                f"{relation.name}, index {index}",
+            yield EventAxisWarning(
                 f"{count:,} entities in {rows:,} rows: hardly any occurs twice, so nothing can be learned of them.",
-                f"Make {index} coarser (hours or weekdays instead of moments), or leave it out.",
+                location=f"{relation.name}, index {index}",
+                hint=f"Make {index} coarser (hours or weekdays instead of moments), or leave it out.",
             )
 
 
-def listed_one_way(relation: "BoundRelation", model: Model, found: tuple[str, str, int] | None) -> Iterator[Trap]:
+def listed_one_way(
+    relation: "BoundRelation", model: Model, found: tuple[str, str, int] | None
+) -> Iterator[PlaitWarning]:
     """Links between entities of one axis that are all listed one way; found: what `one_way` says."""
     if found is not None:
         first, second, count = found
         once = one_factor(model.equation(relation.name), first, second)
         hint = "list each both ways" if once is None else f"write one factor twice, {once}, or list each both ways"
-        yield Trap(
-            OneWayWarning,
-            relation.name,
+        yield OneWayWarning(
             f"none of {count:,} links between {quoted(first)} and {quoted(second)}, which are one axis, is there the "
             "other way round: those cells are read as zeros.",
-            f"If links have no direction, {hint}. If they have one, ignore plait.OneWayWarning.",
+            location=relation.name,
+            hint=f"If links have no direction, {hint}. If they have one, ignore plait.OneWayWarning.",
         )
