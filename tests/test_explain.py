@@ -21,6 +21,7 @@ from plait.answer.explain.latent import components, name_terms
 from plait.answer.explain.text import component as text_of
 from plait.data.binding.known import Known
 from plait.data.labels.names import Labels
+from plait.data.observing.link_store import LinksInMemory
 from plait.model.network import Block
 from plait.run.record import Posterior
 from tests.cases import make
@@ -595,7 +596,8 @@ def large(text, sizes, links=10_000):
         C = rng.gamma(1.0, 1.0, [sizes.get(index, 2) for index in posterior.indices]) + 1e-3
         factors[name] = Posterior(posterior.indices, C, np.ones(C.shape), C, C)
     cells = np.unique(np.stack([rng.integers(size, size=links) for size in sizes.values()], axis=1), axis=0)
-    known = Known(tuple(sizes.values()), cells, np.ones(len(cells)), np.ones(len(cells)))
+    shape, ones = tuple(sizes.values()), np.ones(len(cells))
+    known = Known(shape, LinksInMemory.of(tuple(sizes), shape, cells, ones, ones))
     labels = {index: Labels.count(index, size) for index, size in sizes.items()}
     return replace(fit, factors=factors, labels=labels, known={"X": known})
 

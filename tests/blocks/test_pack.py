@@ -29,7 +29,7 @@ def leaves_in_memory(relation):
     """Cells and entries of each leaf of the tree that binding leads to; its links are all that is listed."""
     sizes = dict(zip(relation.indices, relation.shape))
     order = packed_order(relation.indices, sizes)
-    tree = grow(relation.indices, sizes, relation.links, narrow(relation.values), order)
+    tree = grow(relation.indices, sizes, relation.links.fibres, narrow(relation.values), order)
     cells, found, at = tree.cells(np.arange(len(tree))), [], 0
     for leaf in tree.leaves:
         end = at + tree.length(leaf)
@@ -267,7 +267,7 @@ def test_integers_close_together_have_the_rows_of_their_names(tmp_path, step, le
     table = pl.DataFrame({"i": least + step * (cells // 20), "j": cells % 20, "value": 1 + cells % 5})
     packed = plait.pack("v[i, j] = A[i, r] B[j, r]", {"v": table}, tmp_path / "x.blocks")
     assert list(packed.labels["i"].names) == sorted(set(table["i"]))
-    found, values, _ = CellsOnDisk.of_packed(packed.relations["v"]).read()
+    found, values, _ = CellsOnDisk(packed.relations["v"]).read()
     names = [sorted(set(table[index])) for index in "ij"]
     cells = {(names[0][i], names[1][j]): x for (i, j), x in zip(found.tolist(), values.tolist())}
     assert cells == {(i, j): x for i, j, x in table.rows()}

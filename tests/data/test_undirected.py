@@ -48,7 +48,7 @@ def message(call):
 def same(one, other):
     """Every bit of what is bound, but the names of indices."""
     for name in ("rows", "starts"):
-        for mine, theirs in zip(getattr(one.links, name), getattr(other.links, name), strict=True):
+        for mine, theirs in zip(getattr(one.links.fibres, name), getattr(other.links.fibres, name), strict=True):
             np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(one.values, other.values)
     np.testing.assert_array_equal(one.cell_weights, other.cell_weights)

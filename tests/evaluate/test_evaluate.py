@@ -12,6 +12,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, mean_squa
 
 import plait
 from plait.data.binding.known import Known
+from plait.data.observing.link_store import LinksInMemory
 from plait.errors import DataError, SettingError
 from plait.evaluation import nonlinks
 from plait.evaluation.baselines import popularity
@@ -197,7 +198,7 @@ def some_links(shape=(6, 5, 4), n=50, seed=0):
     rng = np.random.default_rng(seed)
     cells = np.unique(rng.integers(0, shape, (n, len(shape))), axis=0)
     half = len(cells) // 2
-    known = Known(shape, cells[:half].astype(np.uint32), np.ones(half), np.ones(half))
+    known = Known(shape, LinksInMemory.of(INDICES, shape, cells[:half].astype(np.uint32), np.ones(half), np.ones(half)))
     return Links(known, cells[half:], INDICES), {tuple(cell) for cell in cells.tolist()}
 
 
@@ -249,7 +250,7 @@ def test_cells_that_a_rule_closes_are_neither_drawn_nor_rivals():
 
 def test_entities_that_have_no_link_here_are_not_drawn():
     # Users c and d and film z occur in other relations only: what they would like here is not known.
-    known = Known((4, 3), np.array([[0, 0]], np.uint32), np.ones(1), np.ones(1))
+    known = Known((4, 3), LinksInMemory.of(("i", "j"), (4, 3), np.array([[0, 0]], np.uint32), np.ones(1), np.ones(1)))
     links = Links(known, np.array([[1, 1]]), ("user", "film"))
     drawn = uniform(links, 200, np.random.default_rng(0))
     assert {tuple(cell) for cell in drawn.tolist()} == {(0, 1), (1, 0)}
@@ -258,7 +259,7 @@ def test_entities_that_have_no_link_here_are_not_drawn():
 
 
 def test_who_has_a_link_on_one_index_is_drawn_on_all_of_its_axis():
-    known = Known((3, 3), np.array([[0, 1]], np.uint32), np.ones(1), np.ones(1))
+    known = Known((3, 3), LinksInMemory.of(("i", "j"), (3, 3), np.array([[0, 1]], np.uint32), np.ones(1), np.ones(1)))
     links = Links(known, np.zeros((0, 2), np.int64), ("user", "user"))
     assert [own.tolist() for own in links.present] == [[0, 1], [0, 1]]
 

@@ -10,6 +10,7 @@ import numpy as np
 import plait
 from plait.data.binding.given import bind_exposures
 from plait.data.binding.known import Known
+from plait.data.observing.link_store import LinksInMemory
 from plait.run.record import Posterior
 
 SIZES = {"i": 4, "j": 3, "k": 2}
@@ -138,7 +139,10 @@ def sum_fit(text, rng, low=0.1, high=20.0, sizes=SIZES, ranks=RANKS):
         for name in model.factors
         if name not in given
     }
-    known = Known(visible, np.zeros((0, len(visible)), np.int64), np.zeros(0), np.ones(0))
+    known = Known(
+        visible,
+        LinksInMemory.of(("",) * len(visible), visible, np.zeros((0, len(visible)), np.int64), np.zeros(0), np.ones(0)),
+    )
     fit = replace(
         _any_fit(),
         model=model,

@@ -17,6 +17,7 @@ from plait.answer.search.form import Axis, Form, FormPart
 from plait.answer.search.general import GeneralBoxes
 from plait.data.binding.known import Known
 from plait.data.labels.names import Labels
+from plait.data.observing.link_store import LinksInMemory
 from plait.execute import Reference
 from plait.run.record import Posterior
 from tests.search.every_cell import check
@@ -40,7 +41,8 @@ def made(means, known=(), likelihood="poisson"):
         factors[name] = Posterior(old.indices, np.full(mean.shape, np.inf), np.zeros(mean.shape), mean, mean)
         labels[old.indices[0]] = Labels.count(old.indices[0], len(mean))
     cells = np.array(sorted(known), np.int64).reshape(-1, len(means))
-    links = Known(tuple(len(mean) for mean in means), cells, np.ones(len(cells)), np.ones(len(cells)))
+    shape, ones = tuple(len(mean) for mean in means), np.ones(len(cells))
+    links = Known(shape, LinksInMemory.of(tuple(labels), shape, cells, ones, ones))
     return replace(fit, factors=factors, labels=labels, known={"X": links})
 
 

@@ -389,6 +389,6 @@ def test_looking_links_up_and_saving_them_leaves_nothing_behind(tmp_path):
         known = one.known["X"]
         assert known.values_at(rows).tolist() == [wanted.get(tuple(row), 0.0) for row in rows.tolist()]
         assert known.contain(rows).sum() == len(table)
-        assert known.stored.dtype == np.uint8
+        assert known.links.stored.dtype == np.uint8
         assert not {"_read", "_lookup"} & known.__dict__.keys()
         np.testing.assert_array_equal(known.cells, rows[known.contain(rows)])

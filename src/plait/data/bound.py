@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Closed
-from plait.data.observing.observed import times
+from plait.data.observing.link_store import Links
 from plait.data.observing.rule import Rule
 from plait.data.observing.undirected import Groups, count_cells
 from plait.data.observing.weights import Weights
@@ -31,8 +30,7 @@ DIAGONAL_WORDS = {
 class BoundRelation:
     """A relation as a fit needs it.
 
-    Its links are the cells with X > 0 and M > 0, sorted: cells (n, order), values (n,) X, cell_weights (n,) M there;
-    links and stored are how cells and values are kept. weights: M everywhere. closed: what a rule makes unobservable.
+    links: the cells with X > 0 and M > 0, with X and M. weights: M everywhere. closed: what a rule makes unobservable.
     columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
     index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
     "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
@@ -44,9 +42,7 @@ class BoundRelation:
     name: str
     indices: tuple[str, ...]
     shape: tuple[int, ...]
-    links: Fibres
-    stored: NDArray[Any]
-    cell_weights: Array
+    links: Links
     weights: Weights
     likelihood: "Likelihood"
     observed_cells: int
@@ -64,13 +60,23 @@ class BoundRelation:
 
     @property
     def cells(self) -> AnyArray:
-        """The links' coordinates (n, order), made from the fibres that are kept."""
+        """The links' coordinates (n, order)."""
         return self.links.cells()
 
     @property
     def values(self) -> Array:
         """The links' values (n,)."""
-        return self.stored.astype(np.float64, copy=False)
+        return self.links.values
+
+    @property
+    def stored(self) -> NDArray[Any]:
+        """The links' values as they are kept."""
+        return self.links.stored
+
+    @property
+    def cell_weights(self) -> Array:
+        """M at the links, (n,)."""
+        return self.links.weights
 
     @property
     def unseen(self) -> dict[str, int]:
@@ -95,14 +101,14 @@ class BoundRelation:
     @property
     def _total(self) -> str:
         """What values add up to; of links on disk it is not looked up."""
-        return "" if len(self.stored) < len(self.links) else f", values adding up to {self.values.sum():g}"
+        return f", values adding up to {self.values.sum():g}" if self.links.in_memory else ""
 
     def weighing(self, weight: float) -> "BoundRelation":
         """The relation with all its weights times a number over 0, which is then found."""
         return replace(
             self,
             weights=self.weights * weight,
-            cell_weights=times(self.cell_weights, weight),
+            links=self.links.times(weight),
             rule=self.rule and replace(self.rule, weight=self.rule.weight * weight),
             open_weight=False,
         )

@@ -14,7 +14,7 @@ from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures, bind_exposures, relation_of
 from plait.data.binding.known import Known
 from plait.data.binding.resample import reweighed
-from plait.data.blocks.binding import bind_all, refuse_packed
+from plait.data.blocks.binding import bind_all
 from plait.data.bound import Data
 from plait.data.cells.trees import Forest
 from plait.data.observing.pairs import Pairs, find_pairs
@@ -128,13 +128,11 @@ def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, 
 def _refuse_joins(data: Data, exposures: Exposures) -> None:
     """Refuse exposures by tables where what is observed is a table on disk: M·V would be a table in memory."""
     tables = {relation_of(key) for key, V in exposures.terms.items() if any(term.table for term in V.terms)}
-    on_disk = {
-        name
-        for name in tables
-        if any(term.table is not None and term.table.elsewhere for term in data.relations[name].weights.terms)
-    }
-    hint = 'Give it for single indices, or fit with `observed="all"`.'
-    refuse_packed(data, "an exposure for several indices where zeros weigh less than links", hint, on_disk)
+    what = "an exposure for several indices where zeros weigh less than links"
+    for name, relation in data.relations.items():
+        if name in tables and not all(term.in_memory for term in relation.weights.terms):
+            hint = 'Give it for single indices, or fit with `observed="all"`.'
+            relation.links.require_memory(name, what, hint)
 
 
 def _check_alone(given: Options) -> None:
@@ -212,8 +210,10 @@ def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
     open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
     if not open_pairs:
         return {}
-    using = [e.relation for e in data.model.equations if any(o.factor in open_pairs for o in e.occurrences)]
-    refuse_packed(data, f"a free factor over pairs, {open_pairs[0]},", "Give the factor, or fit in memory.", using)
+    what, hint = f"a free factor over pairs, {open_pairs[0]},", "Give the factor, or fit in memory."
+    for equation in data.model.equations:
+        if any(o.factor in open_pairs for o in equation.occurrences):
+            data.relations[equation.relation].links.require_memory(equation.relation, what, hint)
     return find_pairs(data.model, {n: r.links for n, r in data.relations.items()}, data.sizes, open_pairs)
 
 

@@ -7,7 +7,6 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.observing.undirected import count_cells
 from plait.errors import BoundWarning, GivenRowsWarning, InterruptedWarning, NoLinksWarning, PlaitWarning, RankWarning
 from plait.infer.loop import Outcome
-from plait.infer.packed_links import PackedLinks
 from plait.infer.popularity import popularity_bound
 from plait.infer.problem import Method, Problem
 from plait.infer.stop import Reason, Stop
@@ -141,6 +140,6 @@ def _comparable(problem: Problem) -> bool:
         return False
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
-    on_disk = any(isinstance(p.nonzeros, PackedLinks) and p.likelihood.true_scale for p in problem.parts)
+    on_disk = any(p.likelihood.true_scale and not p.nonzeros.in_memory for p in problem.parts)
     links = sum(part.nonzeros.links for part in problem.parts)
     return not given and not on_disk and max(ranks, default=1) > 1 and links >= FEWEST

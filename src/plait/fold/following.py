@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from plait.data.binding.known import Known
-from plait.data.blocks.grown import disk_of
-from plait.fold.learning import Links, settled_beside, settled_links
+from plait.data.observing.link_store import LinkArrays
+from plait.fold.learning import is_settled
 from plait.infer.problem import Problem
 from plait.model.model import Model
 from plait.types import Array
@@ -23,24 +23,9 @@ from plait.types import Array
 CHOSEN = 10_000  # links: a thousand told as much (docs/decisions/0028-new-data.md)
 
 
-def choose_links(links: Links) -> tuple[Links, float]:
-    """At most so many of the links, evenly spread over them, and how many each stands for."""
-    count = len(links.cells)
-    if count <= CHOSEN:
-        return links, 1.0
-    at = np.linspace(0, count - 1, CHOSEN).astype(np.int64)
-    return Links(links.cells[at], links.values[at], links.weights[at]), count / CHOSEN
-
-
-def choose_known(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> list[tuple[Links, float]]:
-    """The same of the known links that factors have learnt; of many on disk some are read, and those beside apart."""
-    disk = disk_of(known.links)
-    if disk is None or len(known) <= CHOSEN:
-        return [choose_links(settled_links(model, name, known, settled))]
-    some = disk.choose(CHOSEN)
-    found = [(Links(some.cells, some.values, some.weights * known.weights[0]), len(disk) / max(len(some.values), 1))]
-    beside = settled_beside(model, name, known, settled)
-    return [*found, choose_links(beside)] if len(beside.cells) else found
+def choose_known(model: Model, name: str, known: Known, settled: Mapping[str, int]) -> list[tuple[LinkArrays, float]]:
+    """Some of the known links that factors have learnt, and how many each stands for."""
+    return known.links.sample(CHOSEN, is_settled(model, name, settled))
 
 
 class OldCounts:

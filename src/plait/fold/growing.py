@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,10 @@ from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
 from plait.data.binding.self_links import all_of
-from plait.data.blocks.grown import with_more
-from plait.data.cells.fibres import FoundElsewhere
 from plait.data.cells.keys import columns_of, coordinate_type, pack
-from plait.data.cells.sorting import is_uniform, sort_cells, taken
+from plait.data.cells.sorting import sort_cells
 from plait.data.observing.closed import Closed, Tables
+from plait.data.observing.link_store import LinkArrays
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.weights import Weights
@@ -169,68 +168,27 @@ def grown_known(
     """What is remembered of a relation, with new links and new cells."""
     indices = model.equation(name).indices
     shape = tuple(len(growth.labels[index]) for index in indices)
-    join = beside_blocks if isinstance(known.links, FoundElsewhere) else merged
-    links, stored, weights = join(known, shape, boxes)
     rule = known.rule
     more = tuple(Box(block.starts, block.weights) for block in boxes)
     kept = known.boxes
     return replace(
         known,
         shape=shape,
-        links=links,
-        stored=stored,
-        weights=weights,
+        links=known.links.sized(shape).plus(_links_of(boxes, len(shape))),
         closed=Closed(indices, shape, _closed(model, indices, known, growth)),
         rule=None if rule is None else _rule(model, indices, rule, growth, fresh),
         boxes=(*kept, *more),
     )
 
 
-def merged(known: Known, shape: tuple[int, ...], boxes: Sequence[Block]) -> tuple[AnyArray, AnyArray, Array]:
-    """Known links and those of boxes in one order: cells, values and weights."""
-    cells, weights = [known.cells], [known.weights]
-    values: list[AnyArray] = [known.stored]
+def _links_of(boxes: Sequence[Block], order: int) -> LinkArrays:
+    """The links of boxes, by the rows of the whole."""
+    cells, values, weights = [np.zeros((0, order), np.uint32)], [np.zeros(0)], [np.zeros(0)]
     for block in boxes:
-        links = block.links
-        if links.any():
-            cells.append(placed(block).astype(known.cells.dtype))
-            values.append(block.values[links])
-            weights.append(block.own[links])
-    if len(cells) == 1:
-        return known.cells, known.stored, known.weights
-    order, together = sort_cells(np.concatenate(cells), shape)
-    plain = is_uniform(known.weights) and all((w == known.weights[0]).all() for w in weights[1:])
-    numbers = np.broadcast_to(known.weights[:1], len(together)) if plain and len(known) else np.concatenate(weights)
-    whole = np.concatenate([values[0], *(v.astype(_kind(values[0], v)) for v in values[1:])])
-    if order is None:
-        return together, whole, numbers
-    return together, taken(whole, order), numbers if plain else taken(numbers, order)
-
-
-def placed(block: Block) -> AnyArray:
-    """The links of a box by the rows of the whole."""
-    return np.asarray(block.listed[block.links] + np.array(block.starts, block.listed.dtype))
-
-
-def beside_blocks(
-    known: Known, shape: tuple[int, ...], boxes: Sequence[Block]
-) -> tuple[FoundElsewhere, AnyArray, Array]:
-    """Known links on disk, which stay there, and those of boxes beside them."""
-    links = cast(FoundElsewhere, known.links).sized(shape)
-    for block in (block for block in boxes if block.links.any()):
-        links = with_more(links, shape, placed(block), block.values[block.links])
-    return links, known.stored, weighing_alike(known, links)
-
-
-def weighing_alike(known: Known, links: FoundElsewhere) -> Array:
-    """The weights of links on disk and beside them: one number."""
-    assert known.rule is not None
-    return np.broadcast_to(known.rule.weight, len(links))
-
-
-def _kind(stored: AnyArray, more: AnyArray) -> Any:
-    """The type that values are stored in: floats only where no value changes by it."""
-    return stored.dtype if np.array_equal(more.astype(stored.dtype), more) else np.float64
+        cells.append(block.listed[block.links] + np.array(block.starts, block.listed.dtype))
+        values.append(block.values[block.links])
+        weights.append(block.own[block.links])
+    return LinkArrays(np.concatenate(cells), np.concatenate(values), np.concatenate(weights))
 
 
 def _closed(model: Model, indices: tuple[str, ...], known: Known, growth: Growth) -> Tables:

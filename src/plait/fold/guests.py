@@ -13,6 +13,7 @@ import numpy as np
 from plait.data.binding.given import Exposures, term_key
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Closed
+from plait.data.observing.link_store import LinksInMemory
 from plait.errors import DataError
 from plait.fold.blocks import blocks_of, refuse_exposed, restricted
 from plait.fold.folding import check, grown, refuse_known, shown, solved
@@ -75,7 +76,7 @@ class Guests:
         values, weights = (own[0].values[links], own[0].own[links]) if own else (np.zeros(0), np.zeros(0))
         tables = {o: t for o, t in known.closed.tables.items() if not any(growth.new(index) for index in o)}
         here = replace(
-            known, shape=shape, links=cells, stored=values, weights=weights,
+            known, shape=shape, links=LinksInMemory.of(equation.indices, shape, cells, values, weights),
             closed=Closed(equation.indices, shape, tables), rule=None, boxes=(),
         )  # fmt: skip
         terms = {

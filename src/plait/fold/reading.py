@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.data.binding.entries import Entries, checked, encode, entries_of, refuse_values, settled, without_hidden
 from plait.data.binding.self_links import Pairs, without_self_links
-from plait.data.cells.fibres import FoundElsewhere, distinct
+from plait.data.cells.fibres import distinct
 from plait.data.labels.columns import widened
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables
@@ -207,7 +207,7 @@ def _fresh(fit: Fitted, growth: Growth, relation: Relation, source: TableSource)
     entries = checked(entries).in_one_way(known.groups)
     entries, summed = settled(entries, relation.duplicates)
     refuse_values(entries, fit.likelihood[name], summed=summed > 0)
-    if isinstance(known.links, FoundElsewhere):
+    if not known.links.in_memory:
         _refuse_unlike(entries)
     zero = 1.0 if rule is None else rule.zero
     weights = np.where(entries.values > 0, 1.0, zero) if entries.weights is None else entries.weights

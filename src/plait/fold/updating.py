@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures
 from plait.data.binding.known import Known
-from plait.data.blocks.grown import GrownCells, disk_of
-from plait.data.cells.fibres import Fibres, distinct
+from plait.data.cells.fibres import distinct
 from plait.data.cells.keys import columns_of
 from plait.data.cells.trees import Forest
 from plait.data.labels.titles import grown_titles
+from plait.data.observing.link_store import LinkArrays, Links, LinksInMemory
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.undirected import each_once
 from plait.data.observing.weights import Weights
@@ -26,12 +26,11 @@ from plait.fold.blocks import Block, blocks_of
 from plait.fold.folding import check
 from plait.fold.following import OldCounts, choose_known
 from plait.fold.growing import grown_exposures, grown_state, mark_of
-from plait.fold.learning import Links, in_memory, learn_rows
+from plait.fold.learning import learn_rows, no_links
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
-from plait.infer.nonzeros import Nonzeros
-from plait.infer.packed_links import PackedLinks
+from plait.infer.packed_links import nonzeros_of
 from plait.infer.problem import Method, Problem
 from plait.infer.relation import Part
 from plait.infer.state import Kept, Record, State, Trail
@@ -53,7 +52,7 @@ def update(fit: Fit, data: Any, *, iterations: int = 5) -> Fit:
     growth, fresh = read(fit, data, WHAT)
     blocks = blocks_of(fit, growth, fresh, WHAT)
     settled = fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes}
-    known, links = dict[str, Known](), dict[str, Links]()
+    known, links = dict[str, Known](), dict[str, LinkArrays]()
     for name in fit.model.relations:
         own = [block for block in blocks if block.equation.relation == name]
         known[name], links[name] = learn_rows(fit, name, growth, fresh.get(name), own, settled)
@@ -93,7 +92,7 @@ def _refuse(fit: Fitted) -> None:
 
 
 def _learnt(
-    fit: Fitted, growth: Growth, blocks: Sequence[Block], known: Mapping[str, Known], links: Mapping[str, Links],
+    fit: Fitted, growth: Growth, blocks: Sequence[Block], known: Mapping[str, Known], links: Mapping[str, LinkArrays],
     exposures: Exposures, settled: Mapping[str, int], iterations: int, executor: Executor, forest: Forest,
 ) -> State:  # fmt: skip
     """The state of a member after some iterations over links that it has not learnt."""
@@ -107,7 +106,7 @@ def _learnt(
     factors = {name: kept.factor() for name, kept in state.factors.items()}
     free = tuple(name for name in model.factors if name in state.divergences)
     learnt = {name: dict(own) for name, own in state.learnt.items()}
-    parts = [_part(fit, e, known[e.relation], links[e.relation], exposures) for e in model.equations]
+    parts = [_part(fit, e, known[e.relation], _held(e, known, links[e.relation]), exposures) for e in model.equations]
     problem = Problem(method, parts, factors, free, dict(state.priors), executor, learnt=learnt)
     with naming():
         old = _following(fit, problem, counts, known, exposures, settled)
@@ -131,32 +130,21 @@ def _bound(whole: Problem, problem: Problem) -> float:
 
 
 def _whole(fit: Fitted, equation: Equation, known: Known, exposures: Exposures) -> list[Part]:
-    """All links of a relation for their part of the bound, without what is observed, which is measured already; those
-    on disk and those beside them apart.
-    """
-    nothing, disk = Weights(equation.indices, known.shape, ()), disk_of(known.links)
-    links = in_memory(known)
-    links = replace(links, weights=np.ascontiguousarray(links.weights))
-    here = _part(fit, equation, known, links, exposures, nothing)
-    if disk is None:
-        return [here]
-    given = tuple(exposures.of(equation.relation, n) for n in range(len(equation.terms)))
-    packed = PackedLinks(disk.packed, float(known.weights[0]), given)
-    return [replace(here, nonzeros=packed), *([here] if len(links.cells) else [])]
+    """All links of a relation for their share of the bound, part by part, without M, which is measured already."""
+    nothing = Weights(equation.indices, known.shape, ())
+    return [_part(fit, equation, known, links.with_link_weights(), exposures, nothing) for links in known.links.parts]
 
 
 def _of_sums(likelihood: Likelihood, known: Known, state: Mapping[str, float]) -> float:
-    """What the bound has by values of cells that add up, where they were counted one by one: on disk, and beside it."""
-    if not isinstance(known.links, GrownCells):
-        return 0.0
-    old, more = known.links.disk.find(known.links.beside), known.links.more
-    both, weights = old > 0, in_memory(known).weights[old > 0]
-    if not both.any():
-        return 0.0
-    whole, *parts = (
-        likelihood.constant(likelihood.sums(values[both], weights), state) for values in (old + more, old, more)
-    )
-    return whole - sum(parts)
+    """What the bound has by values of cells that add up, where they were counted part by part."""
+    first, *others = known.links.parts
+    total = 0.0
+    for cells, more, weights in (part.read(first.contain) for part in others):
+        if len(cells):
+            old = first.find(cells)
+            whole, *parts = (likelihood.constant(likelihood.sums(x, weights), state) for x in (old + more, old, more))
+            total += whole - sum(parts)
+    return total
 
 
 def with_counts(counted: Sequence[Counted], name: str, old: Array) -> list[Counted]:
@@ -177,7 +165,7 @@ def _following(
         name = equation.relation
         nothing = Weights.constant(equation.indices, known[name].shape, 0.0)
         for links, count in choose_known(fit.model, name, fit.known[name], settled):
-            parts.append(_part(fit, equation, known[name], links, exposures, nothing))
+            parts.append(_part(fit, equation, known[name], _held(equation, known, links), exposures, nothing))
             each.append(count)
     chosen = Problem(
         problem.method, parts, problem.factors, problem.free, problem.priors, problem.executor, learnt=problem.learnt
@@ -222,7 +210,6 @@ def _settled_rows(model: Model, layout: Layout, name: str, settled: Mapping[str,
 def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dict[str, Array]:
     """The exposures of all factors by what they have learnt from, at their present means."""
     model = fit.model
-    none = Links(np.zeros((0, 0), np.uint32), np.zeros(0), np.zeros(0))
     parts = []
     for equation in model.equations:
         known = fit.known[equation.relation]
@@ -231,8 +218,9 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
             if settled[model.axis(index)] < size:
                 vector = (np.arange(size) < settled[model.axis(index)]).astype(np.float64)
                 M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
-        empty = replace(none, cells=np.zeros((0, len(known.shape)), np.uint32))
-        parts.append(_part(fit, equation, known, empty, fit.exposures, M))
+        parts.append(
+            _part(fit, equation, known, _held(equation, fit.known, no_links(len(known.shape))), fit.exposures, M)
+        )
     factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
     free = tuple(name for name in model.factors if name in fit.state.divergences)
     problem = Problem(cast(Method, fit.method), parts, factors, free, dict(fit.state.priors), executor)
@@ -243,26 +231,29 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
     return found
 
 
+def _held(equation: Equation, known: Mapping[str, Known], links: LinkArrays) -> Links:
+    """Some links of a relation, in memory."""
+    return LinksInMemory.of(equation.indices, known[equation.relation].shape, *links)
+
+
 def _part(
     fit: Fitted, equation: Equation, known: Known, links: Links, exposures: Exposures, M: Weights | None = None
 ) -> Part:
     """A relation as inference needs it, with some of its links and all that is observed."""
-    name, numbers = equation.relation, range(len(equation.terms))
+    name = equation.relation
+    given = tuple(exposures.of(name, n) for n in range(len(equation.terms)))
     once = each_once(known.observed if M is None else M, known.groups)
-    weights = [once if V is None else once * V for V in (exposures.of(name, n) for n in numbers)]
-    at_links = tuple(exposures.at(name, n, links.cells) for n in numbers)
+    weights = tuple(once if V is None else once * V for V in given)
     uses = tuple(
         tuple((o.factor, o.indices) for o in term.occurrences if o.factor not in exposures.names)
         for term in equation.terms
     )
-    fibres = Fibres.of(equation.indices, known.shape, links.cells)
-    nonzeros = Nonzeros(fibres, links.values, links.weights, at_links)
     sizes = dict(zip(equation.indices, known.shape))
-    return Part(name, fit.likelihood[name], equation.indices, sizes, uses, nonzeros, tuple(weights))
+    return Part(name, fit.likelihood[name], equation.indices, sizes, uses, nonzeros_of(links, given), weights)
 
 
 def _with_pairs(
-    model: Model, state: State, before: State, links: Mapping[str, Links], counts: Mapping[str, Array]
+    model: Model, state: State, before: State, links: Mapping[str, LinkArrays], counts: Mapping[str, Array]
 ) -> tuple[State, dict[str, Array]]:
     """Rows for pairs that links name now, and counts of all rows: new ones have none.
 
@@ -297,7 +288,7 @@ def _placed(N: Array, then: Layout, now: Layout) -> Array:
     return whole.reshape(-1, N.shape[1])
 
 
-def _more_pairs(model: Model, name: str, pairs: Pairs, links: Mapping[str, Links]) -> Pairs:
+def _more_pairs(model: Model, name: str, pairs: Pairs, links: Mapping[str, LinkArrays]) -> Pairs:
     """The pairs of a factor with those that links name."""
     coords = [pairs.coords]
     for equation in model.equations:

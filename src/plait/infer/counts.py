@@ -9,7 +9,7 @@ from plait.compile.plan import Plan
 from plait.data.cells.trees import Forest, Table
 from plait.execute import Executor
 from plait.infer.gamma import FactorState, add_up
-from plait.infer.nonzeros import Links
+from plait.infer.nonzeros import LinkSums
 from plait.infer.rare import rare_counts
 from plait.likelihood import State
 from plait.types import Array
@@ -31,7 +31,7 @@ class Counts:
     The exposure V at the cells matters where λ's size does.
     """
 
-    def __init__(self, plan: Plan, nonzeros: Links, forest: Forest) -> None:
+    def __init__(self, plan: Plan, nonzeros: LinkSums, forest: Forest) -> None:
         self.plan, self.nonzeros = plan, nonzeros
         self.trees = nonzeros.tables(plan, forest)
         self.sums = nonzeros.sums(plan, self.trees[0])

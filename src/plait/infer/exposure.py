@@ -9,15 +9,14 @@ taken over boxes, which only adds (`covered`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from plait.compile.layout import Layout, PairRows
 from plait.compile.plan import tree_order
 from plait.compile.step import Operand, Step, make_step
-from plait.data.blocks.table import CellsOnDisk, weighed
-from plait.data.cells.trees import Forest, narrow
+from plait.data.cells.trees import FibreTree, Forest
 from plait.data.cells.trees import Table as Grown
 from plait.data.observing.terms import Table as SparseTable
 from plait.data.observing.terms import Term
@@ -226,14 +225,13 @@ class _TableTerm:
         self.tree = self._grown(table, sizes, forest)
 
     def _grown(self, table: SparseTable, sizes: Mapping[str, int], forest: Forest) -> Grown:
-        if isinstance(table.cells, CellsOnDisk):
-            inside = {index: self.dense.vectors[index] for index in table.indices if index in self.dense.vectors}
-            return weighed(table.cells, float(table.values[0]) * self.dense.coefficient, inside)
         order = tree_order(table.indices, dict(sizes))
-        entries = narrow(table.values * self.dense.coefficient)
-        tree = forest.tree(table.indices, dict(sizes), table.cells, entries, order)
+        tree = table.tree(self.dense.coefficient, self.dense.vectors, sizes, order, forest)
         listed = [(group.pairs, group.layout.visible) for group in self.groups if group.pairs is not None]
-        return replace(tree, numbers=tuple(numbered(tree, *each) for each in listed))
+        if not listed:
+            return tree
+        grown = cast(FibreTree, tree)  # no blocks are read under a factor over pairs
+        return replace(grown, numbers=tuple(numbered(grown, *each) for each in listed))
 
     def __call__(self, name: str, layout: Layout, factors: Mapping[str, FactorState]) -> Array:
         """The term's part of a factor's exposure."""

@@ -33,8 +33,16 @@ class Looked(NamedTuple):
     logs: Array
 
 
-class Links(Protocol):
+class LinkSums(Protocol):
     """What is asked of the links of a relation; plan: how its sums are computed."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all of them are in memory."""
+
+    @property
+    def order(self) -> tuple[str, ...] | None:
+        """The only order of the indices in which they can be summed; None where there are others."""
 
     @property
     def links(self) -> int:
@@ -70,6 +78,15 @@ class Nonzeros(NamedTuple):
     values: NDArray[Any]
     weights: Array
     exposures: tuple[Array | None, ...] = (None,)
+
+    @property
+    def in_memory(self) -> bool:
+        """All of them are."""
+        return True
+
+    @property
+    def order(self) -> None:
+        """They can be sorted."""
 
     @property
     def links(self) -> int:

@@ -7,17 +7,28 @@ from functools import cached_property
 import numpy as np
 
 from plait.compile.plan import Plan
+from plait.data.blocks.links_on_disk import LinksOnDisk
 from plait.data.blocks.packed import PackedRelation
 from plait.data.blocks.table import PackedTable
 from plait.data.cells.draws import Draws
 from plait.data.cells.ranges import PIECE
 from plait.data.cells.trees import FibreTree, Forest, Table
+from plait.data.observing.link_store import Links
 from plait.data.observing.weights import Weights
 from plait.infer.gamma import FactorState
-from plait.infer.nonzeros import NO_SUMS, Looked, add_up_rows, is_valued
+from plait.infer.nonzeros import NO_SUMS, Looked, Nonzeros, add_up_rows, is_valued
 from plait.infer.rare import log_rates
 from plait.likelihood import Likelihood, Sums
 from plait.types import AnyArray, Array
+
+
+def nonzeros_of(links: Links, exposures: tuple[Weights | None, ...]) -> "Nonzeros | PackedLinks":
+    """The links of one part as sums need them; exposures: V of every term."""
+    if isinstance(links, LinksOnDisk):
+        return PackedLinks(links.disk.packed, links.weight, exposures, links.draws)
+    cells = links.cells() if any(V is not None for V in exposures) else None
+    at_links = tuple(None if cells is None or V is None else V.at(cells) for V in exposures)
+    return Nonzeros(links.fibres, links.stored, links.weights, at_links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +42,16 @@ class PackedLinks:
     weight: float
     exposures: tuple[Weights | None, ...] = (None,)
     draws: Draws | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """None of them is."""
+        return False
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """That of the blocks."""
+        return self.packed.order
 
     @property
     def links(self) -> int:

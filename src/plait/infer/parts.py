@@ -6,8 +6,6 @@ from typing import cast
 import numpy as np
 
 from plait.data.binding.given import Exposures
-from plait.data.binding.known import Known
-from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import Forest
@@ -15,8 +13,7 @@ from plait.data.observing.undirected import each_once
 from plait.data.observing.weights import PIECE, Weights
 from plait.errors import DataError, TableLocation
 from plait.execute import Executor
-from plait.infer.nonzeros import Links, Nonzeros
-from plait.infer.packed_links import PackedLinks
+from plait.infer.packed_links import nonzeros_of
 from plait.infer.problem import Method, Problem
 from plait.infer.relation import Part, Uses
 from plait.infer.state import State
@@ -51,18 +48,9 @@ def part_of(data: Data, name: str, exposures: Exposures) -> Part:
         relation.indices,
         dict(zip(relation.indices, relation.shape)),
         tuple(_uses(term, exposures) for term in equation.terms),
-        _links_of(relation, given),
+        nonzeros_of(relation.links, given),
         tuple(M if V is None else M * V for V in given),
     )
-
-
-def _links_of(relation: BoundRelation, exposures: tuple[Weights | None, ...]) -> Links:
-    links = relation.links
-    if isinstance(links, CellsOnDisk):
-        return PackedLinks(links.packed, float(relation.cell_weights[0]), exposures, links.draws)
-    cells = relation.cells if any(V is not None for V in exposures) else None
-    at_links = tuple(None if cells is None or V is None else V.at(cells) for V in exposures)
-    return Nonzeros(links, relation.stored, relation.cell_weights, at_links)
 
 
 def _uses(term: Summand, exposures: Exposures) -> Uses:
@@ -73,7 +61,7 @@ def _uses(term: Summand, exposures: Exposures) -> Uses:
 def _check_exposure(relation: BoundRelation, data: Data, exposures: Sequence[Weights]) -> None:
     """A link where every term has V = 0 is impossible under any factors."""
     found: list[AnyArray] = []
-    for cells, _, _ in Known.of(relation).pieces(PIECE):
+    for cells, _, _ in relation.links.pieces(PIECE):
         found.append(cells[np.max([V.at(cells) for V in exposures], axis=0) <= 0])
     bad = np.concatenate(found) if found else np.zeros((0, 0))
     if len(bad):

@@ -22,8 +22,7 @@ from plait.infer.gamma import (
     add_up,
 )
 from plait.infer.members import Indices, Use
-from plait.infer.nonzeros import Links, Nonzeros
-from plait.infer.packed_links import PackedLinks
+from plait.infer.nonzeros import LinkSums, Nonzeros
 from plait.likelihood import Likelihood, Sums
 from plait.likelihood import State as Learnt
 from plait.types import Array
@@ -40,7 +39,7 @@ class Part:
     indices: tuple[str, ...]
     sizes: dict[str, int]  # of its visible indices
     terms: tuple[Uses, ...]
-    nonzeros: Links
+    nonzeros: LinkSums
     weights: tuple[Weights, ...]
 
 
@@ -129,7 +128,7 @@ class RelationSums:
         return plan_counts(
             part.name, part.likelihood, part.indices, part.sizes, operands, layouts, part.nonzeros.links,
             self.executor.threads, exposed=exposed, terms=len(part.terms),
-            order=part.nonzeros.packed.order if isinstance(part.nonzeros, PackedLinks) else None,
+            order=part.nonzeros.order,
         )  # fmt: skip
 
     def count(

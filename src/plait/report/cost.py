@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from plait.data.bound import Data
-from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
 from plait.execute.cost import Watched
 from plait.fitting.begin import Task
@@ -92,11 +91,9 @@ def _trees(problem: "Problem", data: "Data") -> int:
 def _arrays(data: "Data") -> list[Any]:
     arrays: list[Any] = []
     for relation in data.relations.values():
-        arrays += [relation.stored, relation.cell_weights]
         tables = [term.table for term in relation.weights.terms if term.table is not None]
-        arrays += [table.values for table in tables]
-        for cells in (relation.links, *(table.cells for table in tables)):
-            arrays += [*cells.rows, *cells.starts] if isinstance(cells, Fibres) else [cells]
+        arrays += relation.links.arrays
+        arrays += [array for table in tables for array in table.arrays]
     return arrays
 
 

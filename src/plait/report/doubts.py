@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from plait.chart.components import LEFTOVER
-from plait.data.cells.fibres import FoundElsewhere
 from plait.data.traps.doubts import name_traps
 from plait.errors import PlaitWarning
 from plait.fitting.traps import bound_traps
@@ -43,7 +42,7 @@ def _below_popularity(fit: Fitted) -> Iterator[PlaitWarning]:
 
 def _strangers(fit: Fitted) -> Iterator[PlaitWarning]:
     """Coupling without shared names, as far as known links tell."""
-    if any(isinstance(known.links, FoundElsewhere) for known in fit.known.values()):
+    if not all(known.links.in_memory for known in fit.known.values()):
         return  # links on disk were looked at when they were bound
     mentioned = {}
     for name, known in fit.known.items():

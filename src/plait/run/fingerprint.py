@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.given import Exposures
-from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import Data
-from plait.data.cells.fibres import Fibres
 from plait.data.cells.sorting import is_uniform
+from plait.data.observing.link_store import Links
+from plait.data.observing.terms import Content
 from plait.data.observing.weights import Weights
 from plait.machine import processors
 
@@ -50,9 +50,7 @@ def _parts(
     for name, relation in data.relations.items():
         likelihood = f"{relation.likelihood}{relation.likelihood.settings() or ''}"
         yield f"relation {name} {likelihood} {relation.shape}", b""
-        yield from _fibres(relation.links)
-        yield _bytes(relation.stored, np.dtype(np.float32) if relation.stored.dtype.itemsize < 4 else None)
-        yield _bytes(relation.cell_weights)
+        yield from map(_marked, relation.links.content())
         yield from _weights("weights", relation.weights, relation.links)
     for name, weights in exposures.terms.items():
         yield from _weights(f"exposure {name}", weights)
@@ -68,18 +66,11 @@ def _text(names: Any) -> bytes:
     return b"\0".join("\0".join(map(str, part)).encode("utf-8", "surrogatepass") for part in some)
 
 
-def _fibres(cells: Fibres) -> Iterator[tuple[str, Any]]:
-    """All levels as earlier versions kept them, so that their runs can go on."""
-    yield f"cells {len(cells)}", b""
-    if isinstance(cells, CellsOnDisk):
-        yield f"blocks {cells.packed.fingerprint}", b""
-    for rows in cells.rows:
-        yield _bytes(rows, np.dtype(np.uint32 if max(cells.sizes) <= 1 << 32 else np.uint64))
-    for starts in cells.starts:
-        yield _bytes(starts, np.dtype(np.int64))
+def _marked(content: Content) -> tuple[str, Any]:
+    return (content, b"") if isinstance(content, str) else _bytes(*content)
 
 
-def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterator[tuple[str, Any]]:
+def _weights(word: str, weights: Weights, links: Links | None = None) -> Iterator[tuple[str, Any]]:
     for term in weights.terms:
         yield f"{word} {term.coefficient!r}", b""
         for index, vector in sorted(term.vectors.items()):
@@ -87,10 +78,8 @@ def _weights(word: str, weights: Weights, known: Fibres | None = None) -> Iterat
             yield _bytes(vector)
         if term.table is not None:
             yield f"table {term.table.indices}", b""
-            if not isinstance(term.table.cells, Fibres):
-                yield _bytes(term.table.cells)
-            elif term.table.cells is not known and not term.table.elsewhere:  # else they are in it already
-                yield from _fibres(term.table.cells)
+            if links is None or not links.lists(term.table):  # else they are in it already
+                yield from map(_marked, term.table.content())
             yield _bytes(term.table.values)
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 from plait.compile.layout import Layout
 from plait.data.binding.given import Exposures, relation_of
 from plait.data.binding.known import Known
-from plait.data.blocks.grown import with_more
+from plait.data.blocks.links_on_disk import LinksOnDisk
 from plait.data.blocks.packed import Packed
-from plait.data.blocks.table import CellsOnDisk
-from plait.data.cells.fibres import Fibres
 from plait.data.cells.keys import coordinate_type
 from plait.data.cells.trees import narrow
 from plait.data.labels.columns import label_series
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
 from plait.data.observing.closed import Closed
+from plait.data.observing.link_store import Links, LinksInMemory
 from plait.data.observing.pairs import Pairs
 from plait.data.observing.undirected import canonical, groups_of
 from plait.data.observing.weights import Weights
@@ -84,12 +83,14 @@ def _read(place: Path, header: Mapping[str, Any]) -> tuple[Origin, list[Member],
         file = f"known-{n}-{equation.relation}"
         outline = header.get("relations", {}).get(equation.relation, {})
         if blocks := outline.get("blocks"):
-            links = _on_disk(Path(blocks), outline.get("blocks_sha256"), place, equation, shape)
+            weight = (outline.get("observed") or {}).get("weight")
+            links = _on_disk(Path(blocks), outline.get("blocks_sha256"), place, equation, shape, weight)
             if file in header["files"]:
-                links = _beside(links, _known(intact(place, header, file), equation, shape))
+                links = links.plus(_links(intact(place, header, file), equation, shape).read())
         else:
-            links = _known(intact(place, header, file), equation, shape)
-        known[equation.relation] = _with_rules(links, equation, place, header)
+            links = _links(intact(place, header, file), equation, shape)
+        own = Known(shape, links, groups=groups_of(equation))
+        known[equation.relation] = _with_rules(own, equation, place, header)
     exposures = _exposures(place, header, {name: (model.equation(name).indices, k.shape) for name, k in known.items()})
     likelihood = {name: _likelihood(words, place) for name, words in header["likelihood"].items()}
     origin = Origin(
@@ -189,12 +190,12 @@ def _titles(model: Model, labels: Mapping[str, Labels], place: Path, header: Map
     return found | {index: found[model.axis(index)] for index in model.visible if model.axis(index) in found}
 
 
-def _known(file: Content, equation: Equation, shape: tuple[int, ...]) -> Known:
+def _links(file: Content, equation: Equation, shape: tuple[int, ...]) -> Links:
     with file.naming():
-        return _read_known(file.data, equation, shape)
+        return _read_links(file.data, equation, shape)
 
 
-def _read_known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Known:
+def _read_links(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Links:
     import polars as pl
 
     table, groups = pl.read_parquet(file), groups_of(equation)
@@ -208,13 +209,16 @@ def _read_known(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) 
     values, weights = narrow(table["value"].to_numpy()), table["weight"].to_numpy()
     if len(weights) and (weights == weights[0]).all():
         weights = np.broadcast_to(weights[0], len(weights))
-    return Known(shape, Fibres.of(equation.indices, shape, cells), values, weights, groups=groups)
+    return LinksInMemory.of(equation.indices, shape, cells, values, weights)
 
 
-def _on_disk(blocks: Path, wanted: str | None, place: Path, equation: Equation, shape: tuple[int, ...]) -> Known:
+def _on_disk(
+    blocks: Path, wanted: str | None, place: Path, equation: Equation, shape: tuple[int, ...], weight: float | None
+) -> Links:
     """Known links in the blocks that the fit was made from: where they were, or beside the run.
 
-    wanted: their fingerprint; runs of earlier versions have none.
+    wanted: their fingerprint; weight: of the relation, which blocks were perhaps packed with another of. Runs of
+    earlier versions have neither.
     """
     there = [path for path in (blocks, place.parent / blocks.name) if path.is_dir()]
     if not there:
@@ -233,15 +237,7 @@ def _on_disk(blocks: Path, wanted: str | None, place: Path, equation: Equation, 
             location=FileLocation(place),
             hint=f"Put the folder {blocks.name} of that time back, or beside the run, or fit again.",
         )
-    packed, groups = found.sized(shape), groups_of(equation)
-    weights = np.broadcast_to(packed.weight, packed.links)
-    return Known(shape, CellsOnDisk.of_packed(packed, groups), np.zeros(0), weights, groups=groups)
-
-
-def _beside(blocks: Known, more: Known) -> Known:
-    """Known links in blocks, and those that a run has learnt since."""
-    links = with_more(cast(CellsOnDisk, blocks.links), blocks.shape, more.cells, more.values)
-    return replace(blocks, links=links, weights=np.broadcast_to(blocks.weights[:1], len(links)))
+    return LinksOnDisk.of(found.sized(shape), groups_of(equation), None if weight is None else float(weight))
 
 
 def _with_rules(known: Known, equation: Equation, place: Path, header: Mapping[str, Any]) -> Known:

@@ -8,17 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
-from plait.data.blocks.binding import has_own_weights
-from plait.data.blocks.grown import disk_of
-from plait.data.blocks.table import CellsOnDisk
-from plait.data.cells.draws import Weighing
-from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.terms import Table, Term
 from plait.data.observing.weights import Weights
 from plait.run.checks import check_flags, check_indices, check_numbers, check_rows
-from plait.types import AnyArray
 
 Arrays = Mapping[str, NDArray[Any]]
 NUMBERS = ("unlisted", "zero", "weight", "universe", "diagonal", "apart")
@@ -40,21 +34,9 @@ def weight_arrays(name: str, weights: Weights, known: Known | None = None) -> di
         if term.table is not None:
             values = term.table.values
             arrays[f"{name}/{t}/values"] = values[:1].copy() if known is not None and is_uniform(values) else values
-            if known is None or not _is_of(term.table, known):
+            if known is None or not known.links.lists(term.table):
                 arrays[f"{name}/{t}/coords"] = term.table.coords
     return arrays
-
-
-def _is_of(table: Table, known: Known) -> bool:
-    """Whether a table's cells are the known links, or those on disk."""
-    return table.cells is known.links or table.elsewhere
-
-
-def _listed(disk: CellsOnDisk, coefficient: float, rule: Rule | None) -> CellsOnDisk:
-    """What blocks on disk list, as a term of M has it."""
-    if rule is None or not has_own_weights(disk.packed):
-        return CellsOnDisk.of_packed(disk.packed, disk.groups, listed=True)
-    return disk.weighing(Weighing(rule.unlisted, rule.zero, 1.0 if coefficient > 0 else -1.0))
 
 
 def weight_terms(
@@ -75,20 +57,16 @@ def weight_terms(
         check_indices(f"{name}/{t}", entry["table"], indices)
         table = None
         if f"{name}/{t}/values" in arrays:
-            cells: AnyArray | Fibres | None = arrays.get(f"{name}/{t}/coords")
-            values = arrays[f"{name}/{t}/values"]
-            if cells is None and known is not None:
-                disk = disk_of(known.links)
-                cells = known.links if disk is None else _listed(disk, entry["coefficient"], rule)
-            if cells is None:
+            over, values = tuple(entry["table"]), arrays[f"{name}/{t}/values"]
+            if (coords := arrays.get(f"{name}/{t}/coords")) is not None:
+                check_rows(f"{name}/{t}/coords", coords, [sizes[index] for index in over])
+                table = Table(over, coords, np.broadcast_to(1.0, len(coords)))
+            elif known is None or over != indices:
                 raise ValueError(f"{name}/{t} has values without coordinates")
-            if isinstance(cells, np.ndarray):
-                check_rows(f"{name}/{t}/coords", cells, [sizes[index] for index in entry["table"]])
-            elif entry["table"] != list(indices):
-                raise ValueError(f"{name}/{t} has no coordinates")
-            check_numbers(f"{name}/{t}/values", values, (1 if len(values) == 1 else len(cells),))
-            values = np.broadcast_to(values, len(cells)) if len(values) == 1 else values
-            table = Table(tuple(entry["table"]), cells, values)
+            else:
+                table = known.links.table(entry["coefficient"], rule)
+            check_numbers(f"{name}/{t}/values", values, (1 if len(values) == 1 else len(table),))
+            table = replace(table, values=np.broadcast_to(values, len(table)) if len(values) == 1 else values)
         elif entry["table"]:
             raise ValueError(f"{name}/{t} has no values")
         terms.append(Term(float(entry["coefficient"]), vectors, table))
@@ -140,6 +118,4 @@ def restored(
     """The same with its rule and what a run says of M."""
     terms = weight_terms(name, said["weights"], arrays, indices, known.shape, known, rule)
     weights = Weights(indices, known.shape, terms)
-    if isinstance(known.links, FoundElsewhere):  # blocks say what links weighed when they were packed
-        known = replace(known, weights=np.broadcast_to(rule.weight, len(known)))
     return replace(known, rule=rule, boxes=(Box((0,) * len(known.shape), weights),))

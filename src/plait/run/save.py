@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as replaced
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
-from plait.data.blocks.grown import GrownCells, disk_of
-from plait.data.blocks.table import CellsOnDisk
 from plait.data.labels.names import Labels
 from plait.data.labels.titles import Titles
+from plait.data.observing.link_store import LinksInMemory
 from plait.data.observing.pairs import Pairs
 from plait.errors import FileLocation, SettingError, StoreError
 from plait.forked import refuse_in_fork
@@ -128,12 +126,8 @@ def _course(member: Member) -> dict[str, Any]:
 
 def _remembered(known: Known) -> dict[str, Any]:
     """How a table named its columns, whose it was, and over which indices rules close cells, which are in a file."""
-    disk = disk_of(known.links)
-    blocks = {}
-    if disk is not None:
-        blocks = {"blocks": str(disk.packed.blocks.place.resolve()), "blocks_sha256": disk.packed.fingerprint}
     return {
-        **blocks,
+        **known.links.outline(),
         "columns": dict(known.columns),
         "value": known.value,
         "kind": known.kind,
@@ -170,11 +164,8 @@ def _files(origin: Origin, members: Sequence[Member]) -> list[File]:
             titles = origin.titles[axis]
             files.append(File(f"titles-{n}-{axis}", ".parquet", titles.mark, partial(_write_titles, titles)))
     for n, equation in enumerate(origin.model.equations):
-        known = origin.known[equation.relation]
-        if isinstance(known.links, CellsOnDisk):
-            continue  # the run says where its blocks are
-        write = partial(_write_known, _written(known), equation.indices)
-        files.append(File(f"known-{n}-{equation.relation}", ".parquet", key, write))
+        if (links := origin.known[equation.relation].links.here) is not None:
+            files.append(File(f"known-{n}-{equation.relation}", ".parquet", key, partial(_write_links, links)))
     return files
 
 
@@ -216,17 +207,9 @@ def _write_titles(titles: Titles, path: Path) -> None:
     titles.column.alias("title").to_frame().write_parquet(path)
 
 
-def _written(known: Known) -> Known:
-    """The links that a run keeps itself: those that are not in blocks on disk."""
-    links = known.links
-    if not isinstance(links, GrownCells):
-        return known
-    return replaced(known, links=links.beside, stored=links.more, weights=known.weights[: len(links.more)])
-
-
-def _write_known(known: Known, indices: tuple[str, ...], path: Path) -> None:
+def _write_links(links: LinksInMemory, path: Path) -> None:
     """Row numbers by index, value and weight, in lexicographic order."""
     import polars as pl
 
-    numbers = {"value": known.stored.astype(np.float64, copy=False), "weight": known.weights}
-    pl.DataFrame({**dict(zip(indices, known.columns_of_links())), **numbers}).write_parquet(path)
+    columns = {index: links.column(index) for index in links.indices}
+    pl.DataFrame({**columns, "value": links.values, "weight": links.weights}).write_parquet(path)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from plait.data.bound import BoundRelation, Data
-from plait.data.cells.fibres import Fibres
+from plait.data.observing.link_store import LinksInMemory
 from plait.data.observing.undirected import written
 from plait.data.observing.weights import Weights
 from plait.errors import DataError
@@ -60,9 +60,7 @@ def _changed(relation: BoundRelation, cell: Rows, value: float | None) -> BoundR
         values, own = np.append(values, value)[order], np.append(own, after)[order]
     return replace(
         relation,
-        links=Fibres.of(relation.indices, relation.shape, others),
-        stored=values,
-        cell_weights=own,
+        links=LinksInMemory.of(relation.indices, relation.shape, others, values, own),
         weights=_weighing(relation, at, before, after),
         observed_cells=relation.observed_cells + int(after > 0) - int(before > 0),
     )

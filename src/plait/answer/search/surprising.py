@@ -20,13 +20,11 @@ from plait.answer.search.candidates import Candidates, exposed
 from plait.answer.search.form import Axis
 from plait.answer.search.top import checked_count
 from plait.answer.titles import add_titles
-from plait.data.blocks.table import CellsOnDisk
 from plait.data.observing.closed import Closed
-from plait.data.observing.terms import Table
 from plait.data.observing.weights import Weights
 from plait.model.model import Equation
 from plait.run.record import Fitted
-from plait.types import AnyArray, Array, Flags, Rows
+from plait.types import Array, Flags, Rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,8 +71,7 @@ def _zeros(fit: Fitted, equation: Equation, k: int) -> Rows:
     if equation.indices and all(term.table_indices == equation.indices for term in observed.terms):
         return _unlikely(fit, relation, _in_pieces(_listed(fit, relation, observed)), k, links=False)
     # Cells that blocks on disk add to are among the others, too.
-    adds = [term for term in observed.terms if term.table is not None and term.table.elsewhere and term.coefficient > 0]
-    here = tuple(term for term in observed.terms if term not in adds)
+    here = tuple(term for term in observed.terms if term.in_memory or term.coefficient < 0)
     return _searched(fit, equation, replace(observed, terms=here), k)
 
 
@@ -90,15 +87,10 @@ def _searched(fit: Fitted, equation: Equation, observed: Weights, k: int) -> Row
 def _listed(fit: Fitted, relation: str, observed: Weights) -> Rows:
     """All observed zeros, where only listed cells are observed: (n, order), in order."""
     known = fit.known[relation]
-    tables = [_cells(term.table) for term in observed.terms if term.table is not None]
+    tables = [term.table.maybe_zeros() for term in observed.terms if term.table is not None]
     empty = np.zeros((0, len(known.shape)), np.int64)
     cells = np.unique(known.canonical(np.concatenate([empty, *tables]).astype(np.int64)), axis=0)
     return cells[(observed.at(cells) > 0) & ~known.contain(cells)]
-
-
-def _cells(table: Table) -> AnyArray:
-    """The cells of a table among which there may be zeros."""
-    return table.cells.zeros() if isinstance(table.cells, CellsOnDisk) else table.coords
 
 
 class _Zeros(Candidates):

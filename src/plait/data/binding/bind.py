@@ -13,6 +13,7 @@ from plait.data.bound import BoundRelation, Data
 from plait.data.cells.fibres import Fibres, distinct
 from plait.data.labels.names import Labels, Seen, Tallied, build
 from plait.data.observing.closed import Tables, close
+from plait.data.observing.link_store import LinksInMemory
 from plait.data.observing.observed import observe
 from plait.data.observing.rule import Rule
 from plait.data.observing.undirected import groups_of, mirrored
@@ -215,9 +216,7 @@ def _bound(
         name=source.name,
         indices=indices,
         shape=shape,
-        links=listed,
-        stored=values,
-        cell_weights=cell_weights,
+        links=LinksInMemory(listed, values, cell_weights),
         weights=m.weights,
         likelihood=cast("Likelihood", relation.likelihood),  # words were made one
         observed_cells=m.observed_cells,

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep
-from plait.data.cells.keys import Lookup, columns_of
-from plait.data.cells.ranges import MANY
 from plait.data.observing.closed import Closed
+from plait.data.observing.link_store import Keep, LinkArrays, Links
 from plait.data.observing.rule import Box, Rule, together
 from plait.data.observing.undirected import Groups, canonical, written
 from plait.data.observing.weights import Weights
@@ -25,18 +23,15 @@ if TYPE_CHECKING:
 class Known:
     """Cells with X > 0 and M > 0: cells (n, order) in lexicographic order, values (n,) X, weights (n,) M.
 
-    links and stored are what they are made from when first asked for: a fit keeps no more. closed: cells that no link
-    is expected in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
+    links: what they are made from when first asked for: a fit keeps no more. closed: cells that no link is expected
+    in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
     groups: places of indices whose order says nothing (`observing.undirected`); cells are in their canonical writing,
     and every question here may be asked in any. kind: whose table the data were, which is what `top` answers with.
-    Of links on disk, weights are those of the relation alone: `among` and `pieces` know what each of them weighs.
     rule, boxes: how cells of new entities would be observed, and M in boxes; none in runs of earlier versions.
     """
 
     shape: tuple[int, ...]
-    links: AnyArray | Fibres
-    stored: NDArray[np.floating]
-    weights: Array
+    links: Links
     closed: Closed = field(default_factory=Closed)
     columns: Mapping[str, str] = field(default_factory=dict)
     value: str | None = None
@@ -49,8 +44,8 @@ class Known:
     def of(cls, relation: "BoundRelation") -> Self:
         """What is remembered of a bound relation."""
         return cls(
-            relation.shape, relation.links, relation.stored, relation.cell_weights, relation.closed, relation.columns,
-            relation.value, relation.groups, relation.kind, relation.rule,
+            relation.shape, relation.links, relation.closed, relation.columns, relation.value, relation.groups,
+            relation.kind, relation.rule,
             () if relation.rule is None else (Box((0,) * len(relation.shape), relation.weights),),
         )  # fmt: skip
 
@@ -58,63 +53,35 @@ class Known:
         return len(self.links)
 
     @cached_property
-    def _read(self) -> tuple[AnyArray, Array]:
-        """Cells and values; those on disk are read as a whole."""
-        if isinstance(self.links, FoundElsewhere):
-            found = self.links.read()
-            return found.cells, found.values
-        cells = self.links.cells() if isinstance(self.links, Fibres) else self.links
-        return cells, self.stored.astype(np.float64, copy=False)
-
-    @property
     def cells(self) -> AnyArray:
         """Coordinates (n, order) in lexicographic order."""
-        return self._read[0]
+        return self.links.cells()
 
-    @property
+    @cached_property
     def values(self) -> Array:
         """X at the cells, (n,)."""
-        return self._read[1]
+        return self.links.values
+
+    @property
+    def weights(self) -> Array:
+        """M at the cells, (n,); of links on disk, that of the relation alone."""
+        return self.links.weights
 
     def total(self) -> float:
-        """What all values add up to."""
-        return self.links.total() if isinstance(self.links, FoundElsewhere) else float(self.values.sum())
+        """ΣX."""
+        return self.links.total()
 
-    def pieces(self, size: int) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
-        """All of them, so many at a time: cells (m, order), values and weights (m,); of blocks as these have them."""
-        if isinstance(self.links, FoundElsewhere):
-            for cells, values, own in self.links.pieces(size):
-                yield np.asarray(cells, np.int64), values, own * self.weights[0]
-            return
-        weights = np.broadcast_to(np.asarray(self.weights, np.float64), len(self))
-        for lo in range(0, len(self), size):
-            piece = slice(lo, lo + size)
-            yield self.cells[piece].astype(np.int64), self.values[piece], weights[piece]
+    def pieces(self, size: int) -> Iterator[LinkArrays]:
+        """All of them, at most `size` at a time, in the order in which they are kept."""
+        return self.links.pieces(size)
 
     def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
         """Which of some cells (m, order), as row numbers, are known links."""
-        if isinstance(self.links, FoundElsewhere):
-            return self.values_at(cells) > 0
-        return self._find(self.canonical(cells))[1]
+        return self.links.contain(self.canonical(cells))
 
     def values_at(self, cells: AnyArray) -> Array:
         """X at some cells (m, order), 0 where there is no known link."""
-        if isinstance(self.links, FoundElsewhere):
-            return self.links.find(self.canonical(cells))
-        at, known = self._find(self.canonical(cells))
-        return np.where(known, self.stored[at].astype(np.float64), 0.0) if len(self) else np.zeros(len(cells))
-
-    def _find(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where cells stand; many links are looked up in their fibres, which takes no memory, a few by keys."""
-        if isinstance(self.links, Fibres) and len(self) >= MANY:
-            return self.links.places(cells)
-        return self._lookup.find(cells)
-
-    def columns_of_links(self) -> list[AnyArray]:
-        """The row numbers of the links, (n,) each; nothing stays of them."""
-        if isinstance(self.links, Fibres) and not isinstance(self.links, FoundElsewhere):
-            return [self.links.column(index) for index in self.links.indices]
-        return columns_of(self.cells)
+        return self.links.find(self.canonical(cells))
 
     def canonical(self, cells: AnyArray) -> AnyArray:
         """Cells (m, order), as row numbers, in the writing in which known ones are kept."""
@@ -122,10 +89,8 @@ class Known:
 
     def among(self, keep: Keep) -> "Known":
         """Where links are on disk, those of them that are wanted, in memory; else all, as they are."""
-        if not isinstance(self.links, FoundElsewhere):
-            return self
-        cells, values, own = self.links.read(keep)
-        return replace(self, links=cells, stored=values, weights=own * self.weights[: len(values)])
+        links = self.links.among(keep)
+        return self if links is self.links else replace(self, links=links)
 
     @cached_property
     def observed(self) -> Weights:
@@ -138,7 +103,3 @@ class Known:
     def written(self) -> AnyArray:
         """The known links in all their writings, (m, order), in lexicographic order."""
         return written(self.cells, self.shape, self.groups)
-
-    @cached_property
-    def _lookup(self) -> Lookup:
-        return Lookup(self.cells, self.shape)

@@ -5,15 +5,8 @@ Zeros keep their weight: where there are many for each link, drawing theirs too 
 
 from dataclasses import replace
 
-import numpy as np
-
 from plait.data.bound import BoundRelation, Data
-from plait.data.cells.draws import Draws, Weighing
-from plait.data.cells.fibres import FoundElsewhere
-from plait.data.cells.keys import columns_of
-from plait.data.observing.terms import Table, Term
-from plait.data.observing.undirected import in_all_ways
-from plait.data.observing.weights import Weights
+from plait.data.cells.draws import Draws
 
 
 def reweighed(data: Data, seed: int) -> Data:
@@ -26,20 +19,5 @@ def reweighed(data: Data, seed: int) -> Data:
 
 
 def _reweighed(relation: BoundRelation, draws: Draws) -> BoundRelation:
-    if isinstance(relation.links, FoundElsewhere):
-        return _on_disk(relation, relation.links, draws)
-    drawn = draws(columns_of(relation.cells))
-    cells, more = in_all_ways(relation.links, (drawn - 1.0) * relation.cell_weights, relation.groups)
-    change = Weights.from_sorted(relation.indices, relation.shape, cells, more)
-    return replace(relation, cell_weights=drawn * relation.cell_weights, weights=relation.weights + change)
-
-
-def _on_disk(relation: BoundRelation, links: FoundElsewhere, draws: Draws) -> BoundRelation:
-    """The same where links are not in memory: what each weighs is drawn when it is read."""
-    assert relation.rule is not None
-    rule = relation.rule
-    terms = [term for term in relation.weights.terms if term.table is None or not term.table.elsewhere]
-    for sign in (-1.0, 1.0) if rule.unlisted > 0 else (1.0,):
-        cells = links.weighing(Weighing(rule.unlisted, rule.zero, sign, draws))
-        terms.append(Term(sign * rule.weight, {}, Table(relation.indices, cells, np.broadcast_to(1.0, len(cells)))))
-    return replace(relation, links=links.drawn(draws), weights=replace(relation.weights, terms=tuple(terms)))
+    links, weights = relation.links.reweighed(draws, relation.weights, relation.groups, relation.rule)
+    return replace(relation, links=links, weights=weights)

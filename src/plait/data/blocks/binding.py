@@ -1,6 +1,6 @@
 """Blocks on disk as data of a model: alone, or beside tables in memory."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -10,9 +10,10 @@ import numpy as np
 
 from plait.data.binding.bind import bind, together
 from plait.data.blocks.folder import read_manifest
+from plait.data.blocks.links_on_disk import LinksOnDisk
 from plait.data.blocks.packed import Packed, PackedRelation
 from plait.data.blocks.reader import Reader
-from plait.data.blocks.table import CellsOnDisk
+from plait.data.blocks.table import CellsOnDisk, TableOnDisk, has_own_weights
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.draws import Weighing
 from plait.data.cells.fibres import Fibres
@@ -20,14 +21,15 @@ from plait.data.cells.ranges import PIECE
 from plait.data.cells.trees import narrow
 from plait.data.labels.names import Labels
 from plait.data.observing.closed import Tables, close
+from plait.data.observing.link_store import LinksInMemory
 from plait.data.observing.observed import observe, open_weights
 from plait.data.observing.rule import Rule
-from plait.data.observing.terms import Table, Term
+from plait.data.observing.terms import Term
 from plait.data.observing.undirected import Groups, groups_of
 from plait.data.observing.weights import Weights
 from plait.data.reading.relation import AUTO, Relation
 from plait.data.reading.scanned import is_scan
-from plait.errors import DataError, SettingError, TableLocation
+from plait.errors import DataError, TableLocation
 from plait.forked import refuse_in_fork
 from plait.model.model import Equation, Model
 
@@ -132,9 +134,7 @@ class OnDisk:
             name=self.name,
             indices=indices,
             shape=shape,
-            links=CellsOnDisk.of_packed(packed, groups),
-            stored=np.zeros(0, np.float32),
-            cell_weights=np.broadcast_to(packed.weight, packed.links),
+            links=LinksOnDisk.of(packed, groups),
             weights=weights,
             likelihood=packed.likelihood,
             observed_cells=packed.observed_cells,
@@ -160,19 +160,13 @@ def _observed(packed: PackedRelation, groups: Groups, rule: Rule, hidden: Tables
         terms = (open_weights(indices, shape, universe, hidden) * (unlisted * packed.weight)).terms
     tables = [Weighing(unlisted, rule.zero, sign) for sign in (-1.0, 1.0)] if has_own_weights(packed) else []
     for table in tables:
-        cells = CellsOnDisk.of_packed(packed, groups).weighing(table)
+        cells = CellsOnDisk(packed, groups).weighing(table)
         if _is_anything(cells):
-            terms += (Term(table.sign * packed.weight, {}, Table(indices, cells, np.broadcast_to(1.0, len(cells)))),)
+            terms += (Term(table.sign * packed.weight, {}, TableOnDisk.of(cells)),)
     if unlisted < 1 and not tables:
-        cells = CellsOnDisk.of_packed(packed, groups, listed=True)
-        listed = Table(indices, cells, np.broadcast_to(1.0, len(cells)))
+        listed = TableOnDisk.of(CellsOnDisk(packed, groups, listed=True))
         terms += (Term((1.0 - unlisted) * packed.weight, {}, listed),)
     return Weights(indices, shape, terms)
-
-
-def has_own_weights(packed: PackedRelation) -> bool:
-    """Whether listed cells do not all weigh the same."""
-    return packed.has_weights or (packed.zeros > 0 and not isinstance(packed.options["observed"], str))
 
 
 def _is_anything(cells: CellsOnDisk) -> bool:
@@ -205,10 +199,10 @@ def _rule(packed: PackedRelation, equation: Equation, hidden: Tables) -> Rule:
 
 def in_memory(relation: BoundRelation, names: Mapping[str, Labels]) -> BoundRelation:
     """A relation as `bind` has it, its links read from blocks where they are there; names: by index."""
-    if not isinstance(relation.links, CellsOnDisk) or relation.rule is None:
+    if not isinstance(relation.links, LinksOnDisk) or relation.rule is None:
         return relation
-    packed, rule, indices = relation.links.packed, relation.rule, relation.indices
-    coords, values, own = CellsOnDisk.of_packed(packed, relation.groups, listed=True).read()
+    packed, rule, indices = relation.links.disk.packed, relation.rule, relation.indices
+    coords, values, own = CellsOnDisk(packed, relation.groups, listed=True).read()
     if not packed.has_weights and packed.zeros:
         own = np.where(values > 0, 1.0, rule.zero)
     universe = packed.seen if rule.universe == "relation" else {}
@@ -217,11 +211,11 @@ def in_memory(relation: BoundRelation, names: Mapping[str, Labels]) -> BoundRela
     M = observe(
         indices, relation.shape, listed, own, rule.unlisted, universe, hidden, rule.weight, relation.groups
     )  # fmt: skip
-    links, cell_weights = listed, M.listed
+    fibres, weights = listed, M.listed
     if packed.zeros:
         there = values > 0
-        links, values, cell_weights = Fibres.of(indices, relation.shape, coords[there]), values[there], M.listed[there]
-    return replace(relation, links=links, stored=narrow(values), cell_weights=cell_weights, weights=M.weights)
+        fibres, values, weights = Fibres.of(indices, relation.shape, coords[there]), values[there], M.listed[there]
+    return replace(relation, links=LinksInMemory(fibres, narrow(values), weights), weights=M.weights)
 
 
 def asks_for_weights(data: Any) -> bool:
@@ -229,14 +223,3 @@ def asks_for_weights(data: Any) -> bool:
     given = data.values() if isinstance(data, Mapping) else [data]
     folders = [one.path if isinstance(one, Packed) else one for one in given if _is_folder(one)]
     return any(said.get("open_weight") for one in folders for said in read_manifest(Path(one))["relations"].values())
-
-
-def refuse_packed(data: Data, what: object, hint: str, relations: Collection[str] | None = None) -> None:
-    """Refuse what would need all links in memory; relations: those that it is about, if not all."""
-    for name, relation in data.relations.items():
-        if isinstance(relation.links, CellsOnDisk) and (relations is None or name in relations):
-            raise SettingError(
-                f"{what} needs all links in memory, and those of {name} are on disk.",
-                location=TableLocation(name),
-                hint=hint,
-            )

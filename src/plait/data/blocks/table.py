@@ -1,22 +1,23 @@
 """A packed relation as executors and binding know data: a table whose leaves are read ahead, and its cells."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.blocks.buffers import Buffers, shared
 from plait.data.blocks.packed import PackedBlocks, PackedRelation
-from plait.data.cells.draws import Draws, Weighing
-from plait.data.cells.fibres import Fibres, FoundElsewhere, Keep, Read
+from plait.data.cells.draws import Weighing
 from plait.data.cells.keys import columns_of, coordinate_type
 from plait.data.cells.leaves import Extent, Leaf
 from plait.data.cells.ranges import PIECE
 from plait.data.cells.sorting import sort_cells
-from plait.data.cells.trees import FibreTree, Piece
+from plait.data.cells.trees import FibreTree, Forest, Piece
+from plait.data.observing.link_store import Keep, LinkArrays
+from plait.data.observing.terms import Table
 from plait.data.observing.undirected import Groups, canonical
 from plait.types import AnyArray, Array
 
@@ -117,62 +118,47 @@ class Weighed:
         return replace(tree, entries=entries, beside=())
 
 
-def weighed(cells: "CellsOnDisk", number: float, vectors: Mapping[str, Array]) -> PackedTable:
-    """Blocks as a table that is one number at every listed cell, times a vector at the rows of some indices."""
-    kind = np.dtype(np.uint8 if number == 1.0 and not vectors and cells.table is None else np.float64)
-    return PackedTable(cells.packed.blocks, kind, Weighed(number, kind, vectors, cells.indices, cells.table))
-
-
 @dataclass(frozen=True, eq=False)
-class CellsOnDisk(FoundElsewhere):
-    """The cells of a packed relation where sorted cells are wanted. Most questions need no more than how many; a
-    column, or all cells, are read into memory.
+class CellsOnDisk:
+    """The cells of a packed relation. Most questions need no more than how many; all of them are read into memory.
 
     groups: places of indices whose order says nothing: a cell is there in one writing, and looked up in any. listed:
-    whether listed zeros are among them, or links only. draws: what each link weighs beside its weight; table: what a
-    table of weights has there.
+    whether listed zeros are among them, or links only. table: what a table of weights has there.
     """
 
     packed: PackedRelation
-    groups: Groups
-    listed: bool
-    draws: Draws | None = None
+    groups: Groups = ()
+    listed: bool = False
     table: Weighing | None = None
 
-    @classmethod
-    def of_packed(cls, packed: PackedRelation, groups: Groups = (), *, listed: bool = False) -> "CellsOnDisk":
-        """Those of a relation."""
-        count = packed.entries if listed else packed.links
-        return cls(packed.indices, packed.shape, (), (), count, packed, groups, listed)
+    def __len__(self) -> int:
+        return self.packed.entries if self.listed else self.packed.links
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """The indices of the relation."""
+        return self.packed.indices
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the indices."""
+        return self.packed.shape
 
     def sized(self, sizes: tuple[int, ...]) -> "CellsOnDisk":
         """The same among more entities, which come after all others."""
-        return replace(self, sizes=sizes, packed=self.packed.sized(sizes))
-
-    def drawn(self, draws: Draws) -> "CellsOnDisk":
-        """The same links, each of which weighs a draw."""
-        return replace(self, draws=draws)
+        return replace(self, packed=self.packed.sized(sizes))
 
     def weighing(self, table: Weighing) -> "CellsOnDisk":
         """All that is listed, for a table of weights."""
-        return replace(self.of_packed(self.packed, self.groups, listed=True), table=table)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return 0
-
-    def equals(self, other: Fibres) -> bool:
-        """Whether these are the same cells: those of the same folder."""
-        return isinstance(other, CellsOnDisk) and other.packed.blocks.place == self.packed.blocks.place
-
-    def column(self, index: str) -> AnyArray:
-        """The row numbers of one index, (n,)."""
-        return self.cells()[:, self.indices.index(index)]
+        return replace(self, listed=True, table=table)
 
     def cells(self) -> AnyArray:
         """All of them, (n, order)."""
         return self.read().cells
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        return self.cells()[:, self.indices.index(index)]
 
     def find(self, cells: AnyArray) -> Array:
         """The values of some cells (m, order), 0 where there is none."""
@@ -185,13 +171,15 @@ class CellsOnDisk(FoundElsewhere):
 
     def own_weights(self, cells: AnyArray) -> Array:
         """What some cells (m, order) weigh beside the weight of their relation; 1 where there is no link."""
+        if not self.packed.has_weights:
+            return np.ones(len(cells))
         found = self.packed.find(canonical(cells, self.groups))
         return np.where(found.values > 0, found.weights, 1.0)
 
     def numbers(self, cells: AnyArray) -> Array:
         """What a table of weights with these cells has at some cells (m, order); 0 elsewhere."""
         if self.table is None:
-            return super().numbers(cells)
+            return np.asarray(self.contain(cells), np.float64)
         cells = canonical(cells, self.groups)
         found = self.packed.find(cells)
         own = found.weights if self.packed.has_weights else None
@@ -203,11 +191,11 @@ class CellsOnDisk(FoundElsewhere):
             return sum(float(piece.values.sum()) for piece in self.pieces(PIECE))
         return self.packed.sums.value / (self.packed.weight or 1.0)
 
-    def read(self, keep: Keep | None = None) -> Read:
+    def read(self, keep: Keep | None = None) -> LinkArrays:
         """All or some into memory, in lexicographic order."""
         return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
 
-    def pieces(self, size: int) -> Iterator[Read]:
+    def pieces(self, size: int) -> Iterator[LinkArrays]:
         """All cells, at most so many at a time, in the order of the blocks."""
         places = [self.packed.order.index(index) for index in self.indices]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
@@ -215,9 +203,9 @@ class CellsOnDisk(FoundElsewhere):
                 entries = tree.entries[lo : lo + size]
                 at = np.arange(len(entries)) if self.listed else np.flatnonzero(entries > 0)
                 own = tree.beside[0][lo + at] if tree.beside else np.broadcast_to(1.0, len(at))
-                yield Read(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
+                yield LinkArrays(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
 
-    def choose(self, count: int) -> Read:
+    def choose(self, count: int) -> LinkArrays:
         """About so many links, evenly spread over the blocks, in lexicographic order."""
         wanted = np.linspace(0, self.packed.entries - 1, count).astype(np.int64)
         every, number = wanted[np.diff(wanted, prepend=-1) > 0], 0
@@ -231,14 +219,14 @@ class CellsOnDisk(FoundElsewhere):
             weights.append(np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at)))
         order, ordered = sort_cells(np.concatenate(cells), self.sizes)
         joined, own = np.concatenate(values), np.concatenate(weights)
-        return Read(ordered, joined, own) if order is None else Read(ordered, joined[order], own[order])
+        return LinkArrays(ordered, joined, own) if order is None else LinkArrays(ordered, joined[order], own[order])
 
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""
         none = np.zeros((0, len(self.indices)), np.int64)
         return self._taken(lambda entries: entries == 0, None).cells if self.packed.zeros else none
 
-    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> Read:
+    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> LinkArrays:
         """Some entries."""
         kind = coordinate_type(self.sizes)
         cells: list[AnyArray] = [np.zeros((0, len(self.indices)), kind)]
@@ -256,4 +244,76 @@ class CellsOnDisk(FoundElsewhere):
         joined, own = np.concatenate(values), np.concatenate(weights)
         if not self.packed.has_weights:
             own = np.broadcast_to(1.0, len(joined))
-        return Read(ordered, joined, own) if order is None else Read(ordered, joined[order], own[order])
+        return LinkArrays(ordered, joined, own) if order is None else LinkArrays(ordered, joined[order], own[order])
+
+
+def has_own_weights(packed: PackedRelation) -> bool:
+    """Whether listed cells do not all weigh the same."""
+    return packed.has_weights or (packed.zeros > 0 and not isinstance(packed.options["observed"], str))
+
+
+@dataclass(frozen=True, eq=False)
+class TableOnDisk(Table):
+    """What blocks list as a table of weights: one number at every listed cell, times what its `Weighing` has there."""
+
+    in_memory: ClassVar[bool] = False
+
+    cells: CellsOnDisk  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, cells: CellsOnDisk) -> "TableOnDisk":
+        """The table that is 1 at all of some cells, but for what they weigh."""
+        return cls(cells.indices, cells, np.broadcast_to(1.0, len(cells)))
+
+    @property
+    def coords(self) -> AnyArray:
+        """Coordinates (n, k), distinct and in lexicographic order."""
+        return self.cells.cells()
+
+    def column(self, index: str) -> AnyArray:
+        """The coordinates of one index, (n,)."""
+        return self.cells.column(index)
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """All arrays that it holds in memory."""
+        return [self.values]
+
+    def held(self) -> Table:
+        """The same table in memory."""
+        return self._at(self.cells.cells())
+
+    def _at(self, coords: AnyArray) -> Table:
+        """Some of its cells in memory."""
+        return Table(self.indices, coords, self.cells.numbers(coords) * self.values[: len(coords)])
+
+    def at(self, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
+        """Its values at some cells, given by column; 0 where it lists nothing."""
+        return self.cells.numbers(np.stack(columns, axis=1)) * float(self.values[0])
+
+    def placed(self, starts: Mapping[str, int], shape: tuple[int, ...]) -> Table:
+        """The same in a larger tensor: blocks are of the entities that came first."""
+        return replace(self, cells=self.cells.sized(shape))
+
+    def on_diagonal(self, a: str, b: str) -> Table:
+        """The entries with the same row of two of the indices; only these are kept in memory."""
+        first, second = self.indices.index(a), self.indices.index(b)
+        return self._at(self.cells.read(lambda cells: cells[:, first] == cells[:, second]).cells)
+
+    def maybe_zeros(self) -> AnyArray:
+        """The listed zeros (m, k)."""
+        return self.cells.zeros()
+
+    def tree(
+        self,
+        number: float,
+        vectors: Mapping[str, Array],
+        sizes: Mapping[str, int],
+        order: tuple[str, ...],
+        forest: Forest,
+    ) -> PackedTable:
+        """Its blocks times a number and vectors, in the order in which they were packed."""
+        cells, number = self.cells, float(self.values[0]) * number
+        inside = {index: vectors[index] for index in self.indices if index in vectors}
+        kind = np.dtype(np.uint8 if number == 1.0 and not inside and cells.table is None else np.float64)
+        return PackedTable(cells.packed.blocks, kind, Weighed(number, kind, inside, cells.indices, cells.table))

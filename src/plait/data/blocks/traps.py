@@ -1,12 +1,13 @@
 """What packed data say that was hardly meant: the traps of data in memory, from the manifest and a few blocks."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
 from plait.data.blocks.binding import OnDisk
+from plait.data.blocks.links_on_disk import LinksOnDisk
 from plait.data.blocks.packed import Packed, PackedRelation
-from plait.data.blocks.table import CellsOnDisk
 from plait.data.bound import BoundRelation
 from plait.data.cells.fibres import find_cells
 from plait.data.cells.trees import FibreTree
@@ -35,8 +36,7 @@ def _lonely(relation: BoundRelation, k: int, other: int) -> int:
 
     Most often links of the first block have mirror images in the first blocks, and no more are read.
     """
-    assert isinstance(relation.links, CellsOnDisk)
-    packed = relation.links.packed
+    packed = cast(LinksOnDisk, relation.links).disk.packed
     cells = relation.total_cells - relation.total_cells // relation.shape[k]
     if not packed.links or (min(packed.links, SAMPLE) * packed.links < EXPECTED * cells and packed.links < MANY):
         return 0

@@ -5,15 +5,14 @@ of level l + 1. The last level holds one row number a cell. All of them are as n
 allow.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.draws import Draws, Weighing
 from plait.data.cells.keys import Lookup
 from plait.data.cells.ranges import MANY, on_threads, ranges
 from plait.data.cells.sorting import sort_cells
@@ -99,57 +98,6 @@ def find_cells(
             lows = np.where(there, starts[level][at].astype(np.int64), 0)
             highs = np.where(there, starts[level][at + 1].astype(np.int64), 0)
     return np.where(there, lows, 0), there
-
-
-class Read(NamedTuple):
-    """Cells (n, order), their values (n,), and what they weigh beside the weight of their relation (n,)."""
-
-    cells: AnyArray
-    values: NDArray[np.float64]
-    weights: NDArray[np.float64]
-
-
-Keep = Callable[[AnyArray], NDArray[np.bool_]]
-
-
-class FoundElsewhere(Fibres):
-    """Cells that are not in memory: how many there are is known, some can be looked up, and all be read."""
-
-    def find(self, cells: AnyArray) -> NDArray[np.float64]:
-        """The values of some cells (m, order), 0 where there is none."""
-        raise NotImplementedError
-
-    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
-        """Which of some cells (m, order) are among these."""
-        raise NotImplementedError
-
-    def numbers(self, cells: AnyArray) -> NDArray[np.float64]:
-        """What a table of weights with these cells has at some cells (m, order); 0 elsewhere."""
-        return np.asarray(self.contain(cells), np.float64)
-
-    def drawn(self, draws: Draws) -> "FoundElsewhere":
-        """The same links, each of which weighs a draw."""
-        raise NotImplementedError
-
-    def weighing(self, table: Weighing) -> "FoundElsewhere":
-        """All that is listed, for a table of weights."""
-        raise NotImplementedError
-
-    def total(self) -> float:
-        """What all values add up to."""
-        raise NotImplementedError
-
-    def pieces(self, size: int) -> Iterator["Read"]:
-        """All cells, at most so many at a time, in the order in which they are there."""
-        raise NotImplementedError
-
-    def sized(self, sizes: tuple[int, ...]) -> "FoundElsewhere":
-        """The same among more entities, which come after all others."""
-        raise NotImplementedError
-
-    def read(self, keep: Keep | None = None) -> "Read":
-        """All cells, in lexicographic order; keep: which of some cells are wanted."""
-        raise NotImplementedError
 
 
 def _plainly(cells: AnyArray) -> tuple[list[AnyArray], list[AnyArray]]:

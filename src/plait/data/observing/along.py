@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.cells.fibres import FoundElsewhere
 from plait.data.observing.terms import Table, Term, folded
 from plait.data.observing.weights import Weights
 from plait.types import Array
@@ -68,15 +67,10 @@ def diagonal(weights: Weights, a: str, b: str) -> Weights:
 
 
 def _on_diagonal(table: Table, a: str, b: str, indices: Sequence[str], shape: Sequence[int]) -> Weights:
-    """A table's entries on the diagonal, b called a; of one that is not in memory, only these are read."""
-    kept: Any = slice(None)
+    """A table's entries on the diagonal, b called a."""
     names = list(table.indices)
-    if isinstance(table.cells, FoundElsewhere) and a in names and b in names:
-        first, second = names.index(a), names.index(b)
-        own = table.cells.read(lambda cells: cells[:, first] == cells[:, second]).cells
-        table = Table(table.indices, own, table.cells.numbers(own) * table.values[: len(own)])
     if a in names and b in names:
-        kept = np.flatnonzero(table.column(a) == table.column(b))
+        table = table.on_diagonal(a, b)
         names.remove(b)
-    coords = np.stack([table.column(index)[kept] for index in names], axis=1)
-    return Weights.from_table(indices, shape, [a if i == b else i for i in names], coords, table.values[kept])
+    coords = np.stack([table.column(index) for index in names], axis=1)
+    return Weights.from_table(indices, shape, [a if i == b else i for i in names], coords, table.values)

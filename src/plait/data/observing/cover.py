@@ -15,7 +15,7 @@ import numpy as np
 
 from plait.data.cells.fibres import Fibres
 from plait.data.observing.exactly import add_up
-from plait.data.observing.terms import Term, held, same_vector
+from plait.data.observing.terms import Term, same_vector
 from plait.data.observing.weights import Weights
 from plait.types import Array, Rows
 
@@ -103,7 +103,7 @@ class _Walk:
     def begin(cls, term: Term, weights: Weights) -> "_Walk":
         over = term.table_indices
         if term.table is not None:
-            term = replace(term, table=held(term.table))
+            term = replace(term, table=term.table.held())
         cells = np.zeros((1, 0), np.int64) if term.table is None else term.table.cells
         shape = tuple(weights.sizes[index] for index in over)
         fibres = cells if isinstance(cells, Fibres) else Fibres.of(over, shape, cells)

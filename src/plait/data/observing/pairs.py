@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres
 from plait.data.cells.keys import Keys, columns_of, coordinate_type, find, pack
+from plait.data.observing.link_store import Links
 from plait.data.observing.weights import Weights
 from plait.errors import DataError
 from plait.model.model import Model
@@ -87,9 +87,9 @@ def count_joined(first: Pairs, second: Pairs, common: Sequence[tuple[int, int]])
 
 
 def find_pairs(
-    model: Model, links: Mapping[str, Fibres], sizes: Mapping[str, int], free: Iterable[str]
+    model: Model, links: Mapping[str, Links], sizes: Mapping[str, int], free: Iterable[str]
 ) -> dict[str, Pairs]:
-    """The pairs of every free factor that needs them, by name; links: the cells of every relation's."""
+    """The pairs of every free factor that needs them, by name; links: of every relation."""
     found = {}
     for name in free:
         factor = model.factor(name)
@@ -100,7 +100,7 @@ def find_pairs(
     return found
 
 
-def _distinct(model: Model, name: str, links: Mapping[str, Fibres], sizes: tuple[int, ...]) -> AnyArray:
+def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[int, ...]) -> AnyArray:
     """All pairs that occur in links, each once and in order."""
     if math.prod(sizes) >= 2**63:
         raise DataError(

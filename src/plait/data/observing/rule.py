@@ -1,13 +1,11 @@
 """What a fit remembers of how a relation is observed: M itself, and the rule that cells of new entities follow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import FoundElsewhere
-from plait.data.cells.keys import coordinate_type
 from plait.data.observing.closed import Tables
 from plait.data.observing.terms import Table, Term, sum_up
 from plait.data.observing.undirected import Groups, orders
@@ -93,20 +91,13 @@ def _placed(box: Box, shape: tuple[int, ...]) -> Weights:
         return weights
     starts, sizes = dict(zip(indices, box.starts)), dict(zip(indices, shape))
     own = weights.sizes
-    kind = coordinate_type(shape)
     terms = []
     for term in weights.terms:
-        table, vectors = term.table, dict(term.vectors)
+        vectors = dict(term.vectors)
         for index in indices:
             if index not in term.table_indices and (own[index] < sizes[index]):
                 vectors[index] = _padded(vectors.get(index), starts[index], own[index], sizes[index])
-        if table is not None and isinstance(table.cells, FoundElsewhere):
-            table = replace(table, cells=table.cells.sized(shape))  # which is of all entities that came first
-        elif table is not None:
-            columns = [
-                np.add(table.column(index), starts[index], dtype=kind, casting="unsafe") for index in table.indices
-            ]
-            table = Table(table.indices, np.stack(columns, axis=1), table.values)
+        table = None if term.table is None else term.table.placed(starts, shape)
         terms.append(Term(term.coefficient, vectors, table))
     return Weights(indices, shape, tuple(terms))
 

@@ -4,15 +4,18 @@ A table's entries have one sign, which the coefficient carries: what is added an
 own wherever a difference would lose digits. So 1 − T + 1e-13 T is 1e-13 on T, to the last digit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import Fibres, FoundElsewhere, repeats
+from plait.data.cells.fibres import Fibres, repeats
 from plait.data.cells.keys import columns_of, coordinate_type, find, pack_pair, search
 from plait.data.cells.sorting import is_uniform, sort_cells, taken
+from plait.data.cells.trees import Forest, narrow
+from plait.data.cells.trees import Table as Summed
 from plait.errors import DataError
 from plait.machine import memory
 from plait.types import AnyArray, Array
@@ -24,13 +27,28 @@ MOST_ENTRIES = 2_000_000_000
 LOST = 2.0**-10
 
 
+# Of a fingerprint: a word, or an array and the type that its numbers are shown in, None for their own.
+Content = str | tuple[AnyArray, np.dtype[Any] | None]
+
+
+def fibre_content(fibres: Fibres) -> Iterator[Content]:
+    """All levels of fibres as earlier versions kept them, so that their runs can go on."""
+    yield f"cells {len(fibres)}"
+    for rows in fibres.rows:
+        yield rows, np.dtype(np.uint32 if max(fibres.sizes) <= 1 << 32 else np.uint64)
+    for starts in fibres.starts:
+        yield starts, np.dtype(np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """A sparse table over some indices; a cell that it does not list is 0.
 
     cells: coords (n, k) distinct and in lexicographic order, or the same as fibres; values (n,); indices in the order
-    of the relation.
+    of the relation. in_memory: else all values are one number, and no other table is made from this one.
     """
+
+    in_memory: ClassVar[bool] = True
 
     indices: tuple[str, ...]
     cells: AnyArray | Fibres
@@ -48,15 +66,63 @@ class Table:
     def __len__(self) -> int:
         return len(self.values)
 
+    def content(self) -> Iterator["Content"]:
+        """What a fingerprint of its cells is made from."""
+        if isinstance(self.cells, Fibres):
+            yield from fibre_content(self.cells)
+        else:
+            yield self.cells, None
+
     @property
-    def elsewhere(self) -> bool:
-        """Whether its cells are not in memory; its values are then one number."""
-        return isinstance(self.cells, FoundElsewhere)
+    def arrays(self) -> list[AnyArray]:
+        """All arrays that it holds in memory."""
+        cells = [*self.cells.rows, *self.cells.starts] if isinstance(self.cells, Fibres) else [self.cells]
+        return [self.values, *cells]
+
+    def held(self) -> "Table":
+        """The same table in memory."""
+        return self
+
+    def at(self, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
+        """Its values at some cells, given by column; 0 where it lists nothing."""
+        own = columns_of(self.coords)
+        counts = (len(columns[0]), len(self))
+        needles, keys = pack_pair(columns, own, [sizes[index] for index in self.indices], counts)
+        positions, known = find(needles, keys)
+        return np.where(known, self.values[positions], 0.0)
+
+    def placed(self, starts: Mapping[str, int], shape: tuple[int, ...]) -> "Table":
+        """The same in a larger tensor of this shape, from these rows on."""
+        kind = coordinate_type(shape)
+        columns = [np.add(self.column(index), starts[index], dtype=kind, casting="unsafe") for index in self.indices]
+        return Table(self.indices, np.stack(columns, axis=1), self.values)
+
+    def on_diagonal(self, a: str, b: str) -> "Table":
+        """The entries with the same row of two of the indices, in memory."""
+        kept = np.flatnonzero(self.column(a) == self.column(b))
+        return Table(
+            self.indices, np.stack([self.column(index)[kept] for index in self.indices], axis=1), self.values[kept]
+        )
+
+    def maybe_zeros(self) -> AnyArray:
+        """The cells (m, k) among which there may be zeros of the relation."""
+        return self.coords
+
+    def tree(
+        self,
+        number: float,
+        vectors: Mapping[str, Array],
+        sizes: Mapping[str, int],
+        order: tuple[str, ...],
+        forest: Forest,
+    ) -> Summed:
+        """Its entries times a number, to be summed in an order of the indices; vectors: those of its term."""
+        return forest.tree(self.indices, dict(sizes), self.cells, narrow(self.values * number), order)
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """coefficient · table · Π vectors. No vector is over an index of the table, unless that is not in memory."""
+    """coefficient · table · Π vectors. No vector is over an index of a table in memory."""
 
     coefficient: float
     vectors: Mapping[str, Array] = field(default_factory=dict)
@@ -67,6 +133,11 @@ class Term:
         """The indices of the table, () without one."""
         return self.table.indices if self.table is not None else ()
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether its table, if it has one, is in memory."""
+        return self.table is None or self.table.in_memory
+
 
 # --- one term
 
@@ -74,7 +145,7 @@ class Term:
 def _simple(term: Term, sizes: Mapping[str, int]) -> list[Term]:
     """The same as at most two terms, one a sign: vectors folded into the table; no zeros, ones, tables of one index."""
     coefficient, vectors, table = term.coefficient, dict(term.vectors), term.table
-    if table is not None and not table.elsewhere:
+    if table is not None and table.in_memory:
         inside = {index: vectors.pop(index) for index in table.indices if index in vectors}
         table = _folded(table, inside)
         if len(table.indices) == 0:
@@ -98,19 +169,11 @@ def _folded(table: Table, vectors: Mapping[str, Array]) -> Table:
     return replace(table, values=values)
 
 
-def held(table: Table) -> Table:
-    """The same table in memory."""
-    if not isinstance(table.cells, FoundElsewhere):
-        return table
-    coords = table.cells.cells()
-    return Table(table.indices, coords, table.cells.numbers(coords) * table.values[: len(coords)])
-
-
 def folded(term: Term) -> Array:
     """The values of a term's table, times the vectors over its indices; reads a table that is not in memory."""
     assert term.table is not None
     inside = {index: term.vectors[index] for index in term.table.indices if index in term.vectors}
-    return _folded(held(term.table), inside).values
+    return _folded(term.table.held(), inside).values
 
 
 def _by_sign(table: Table) -> list[tuple[float, Table]]:
@@ -159,7 +222,7 @@ def collect(terms: Sequence[Term], sizes: Mapping[str, int]) -> tuple[Term, ...]
 
 def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
     """a + b as one term; None if they are too different."""
-    if a.table_indices != b.table_indices or _elsewhere(a, b):
+    if a.table_indices != b.table_indices or not (a.in_memory and b.in_memory):
         return None
     different = [index for index in sizes if not same_vector(a.vectors.get(index), b.vectors.get(index))]
     c, p, q = _common(a.coefficient, b.coefficient)
@@ -173,11 +236,6 @@ def _merged(a: Term, b: Term, sizes: Mapping[str, int]) -> Term | None:
     index = different[0]
     ones = np.ones(sizes[index])
     return Term(c, {**a.vectors, index: p * a.vectors.get(index, ones) + q * b.vectors.get(index, ones)})
-
-
-def _elsewhere(*terms: Term) -> bool:
-    """Whether the table of a term is not in memory: it stays as it is."""
-    return any(term.table is not None and term.table.elsewhere for term in terms)
 
 
 def _common(a: float, b: float) -> tuple[float, float, float]:
@@ -221,7 +279,7 @@ def _cancelled(terms: list[Term], sizes: Mapping[str, int]) -> list[Term]:
 def _opposite(a: Term, b: Term, sizes: Mapping[str, int]) -> bool:
     return (
         a.table_indices == b.table_indices
-        and not _elsewhere(a, b)
+        and (a.in_memory and b.in_memory)
         and a.coefficient * b.coefficient < 0
         and all(same_vector(a.vectors.get(index), b.vectors.get(index)) for index in sizes)
     )
@@ -320,14 +378,3 @@ def _refuse_huge(a: Table, b: Table, entries: int, order: int) -> None:
             "whole entities of one index instead."
         ),
     )
-
-
-def look_up(table: Table, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
-    """The table at some cells, given by column; 0 where it lists nothing."""
-    if isinstance(table.cells, FoundElsewhere):
-        return table.cells.numbers(np.stack(columns, axis=1)) * float(table.values[0])
-    own = columns_of(table.coords)
-    counts = (len(columns[0]), len(table))
-    needles, keys = pack_pair(columns, own, [sizes[index] for index in table.indices], counts)
-    positions, known = find(needles, keys)
-    return np.where(known, table.values[positions], 0.0)

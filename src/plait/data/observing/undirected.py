@@ -146,8 +146,8 @@ def each_once(weights: Weights, groups: Groups) -> Weights:
     """
     if not groups:
         return weights
-    once = tuple(term for term in weights.terms if term.table is not None and term.table.elsewhere)
-    weights = replace(weights, terms=tuple(term for term in weights.terms if term not in once))
+    once = tuple(term for term in weights.terms if not term.in_memory)
+    weights = replace(weights, terms=tuple(term for term in weights.terms if term.in_memory))
     ways = list(orders(groups, len(weights.shape)))
     halved = sum((_among_unchanged(weights, order) for order in ways[1:]), weights) * (1.0 / len(ways))
     return replace(halved, terms=(*halved.terms, *once))

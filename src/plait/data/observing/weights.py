@@ -16,7 +16,7 @@ from plait.data.cells.fibres import Fibres
 from plait.data.cells.keys import coordinate_type
 from plait.data.cells.sorting import is_uniform
 from plait.data.observing.exactly import add_up
-from plait.data.observing.terms import LOST, Table, Term, collect, folded, look_up, multiply, reorder, sum_up
+from plait.data.observing.terms import LOST, Table, Term, collect, folded, multiply, reorder, sum_up
 from plait.errors import DataError
 from plait.types import AnyArray, Array
 
@@ -149,7 +149,7 @@ class Weights:
         column = {index: cells[:, k] for k, index in enumerate(self.indices)}
         part = np.full(len(cells), term.coefficient)
         if term.table is not None:
-            part *= look_up(term.table, [column[index] for index in term.table.indices], self.sizes)
+            part *= term.table.at([column[index] for index in term.table.indices], self.sizes)
         for index, vector in term.vectors.items():
             part *= vector[column[index]]
         return part

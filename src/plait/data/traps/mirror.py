@@ -48,7 +48,7 @@ def one_factor(equation: Equation, first: str, second: str) -> str | None:
 def _lonely(relation: "BoundRelation", k: int, other: int) -> int:
     """How many links have a mirror image that is an observed zero, if (nearly) all do and that is no chance; else 0."""
     links = relation.links
-    tree, first, second = as_tree(links), relation.indices[k], relation.indices[other]
+    tree, first, second = as_tree(links.fibres), relation.indices[k], relation.indices[other]
     count = len(links) - sum(_self_links(tree.part(piece), first, second) for _, piece in tree.pieces(PIECE))
     cells = relation.total_cells - relation.total_cells // relation.shape[k]
     turned = tree.cells(np.arange(0, len(links), max(1, -(-len(links) // SAMPLE))))
@@ -56,7 +56,7 @@ def _lonely(relation: "BoundRelation", k: int, other: int) -> int:
     if len(turned) * count < EXPECTED * cells and count < MANY:
         return 0
     turned[:, [k, other]] = turned[:, [other, k]]
-    if links.places(turned)[1].any():
+    if links.contain(turned).any():
         return 0
     return count if mostly_observed(relation, turned) else 0
 

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from plait.answer.predict.prediction import columns
 from plait.data.blocks.binding import in_memory
 from plait.data.bound import BoundRelation, Data
-from plait.data.cells.fibres import Fibres, FoundElsewhere
 from plait.data.cells.keys import columns_of, find, pack, pack_pair
+from plait.data.observing.link_store import LinksInMemory
 from plait.data.observing.undirected import canonical, orders, writing
 from plait.data.observing.weights import Weights
 from plait.machine import memory
@@ -84,8 +84,7 @@ def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generat
 
 def can_hold(relation: BoundRelation) -> bool:
     """Whether the links of a relation are in memory, or would be little beside it."""
-    on_disk = isinstance(relation.links, FoundElsewhere)
-    return not on_disk or len(relation.links) * BYTES <= SHARE * memory()
+    return relation.links.in_memory or len(relation.links) * BYTES <= SHARE * memory()
 
 
 def _canonical(cells: Cells, axes: Sequence[str], shape: Sequence[int]) -> NDArray[np.integer]:
@@ -144,9 +143,9 @@ def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
     table = Weights.from_sorted(bound.indices, bound.shape, cells, bound.weights.at(cells))
     return replace(
         bound,
-        links=Fibres.of(bound.indices, bound.shape, bound.cells[keep]),
-        stored=bound.stored[keep],
-        cell_weights=np.asarray(bound.cell_weights)[keep],
+        links=LinksInMemory.of(
+            bound.indices, bound.shape, bound.cells[keep], bound.stored[keep], np.asarray(bound.cell_weights)[keep]
+        ),
         weights=bound.weights - table,
         observed_cells=bound.observed_cells - int(np.count_nonzero(writing(cells, bound.groups) == 0)),
     )

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from plait.data.bound import Data
-from plait.data.cells.fibres import FoundElsewhere
 from plait.errors import SettingError, suggestion
 from plait.fitting.begin import bound_data, prepare
 from plait.fitting.members import Runner
@@ -108,7 +107,7 @@ def settle_rank(data: Data, given: Options, say: Say) -> Options:
 def _refuse_guess(data: Data, scale: Scale) -> None:
     """Refuse to find a rank where blocks on disk have so many links that none could be tried."""
     links = sum(len(relation.links) for relation in data.relations.values())
-    on_disk = any(isinstance(relation.links, FoundElsewhere) for relation in data.relations.values())
+    on_disk = not all(relation.links.in_memory for relation in data.relations.values())
     if on_disk and scale.room and not scale.affords(scale.sizes[0]):
         raise SettingError(
             f"`rank` is to be found, but among {links:,} links none can be tried.",

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from plait.chart import pictures
-from plait.data.cells.fibres import FoundElsewhere
 from plait.report.run import reached
 from plait.report.subject import Subject
 from plait.run.record import Fitted
@@ -28,7 +27,7 @@ def _axes(fit: Fitted) -> Table:
             typical = (float(np.median(linked)), int(linked.max())) if len(linked) else (None, None)
             rows.append((axis, relation, len(counts), len(linked), len(counts) - len(linked), *typical))
     note = "median and most: known links of an entity that has any."
-    if any(isinstance(known.links, FoundElsewhere) for known in fit.known.values()):
+    if not all(known.links.in_memory for known in fit.known.values()):
         note += " Relations on disk are not counted."
     columns = ("axis", "relation", "entities", "with links", "without", "median", "most")
     return Table(columns, rows, "Data by axis", note, left=2)
@@ -39,7 +38,7 @@ def _links(fit: Fitted, axis: str) -> dict[str, Rows]:
     found = {}
     for name, known in fit.known.items():
         places = [n for n, index in enumerate(fit.model.equation(name).indices) if fit.model.axis(index) == axis]
-        if places and not isinstance(known.links, FoundElsewhere):
+        if places and known.links.in_memory:
             size = len(fit.labels[axis])
             found[name] = np.bincount(known.cells[:, places].ravel(), minlength=size)
     return found

@@ -1,0 +1,334 @@
+"""Links of a relation, the cells with X > 0 and M > 0: one interface, wherever they are kept.
+
+`LinksInMemory` keeps them as fibres; `plait.data.blocks.links_on_disk.LinksOnDisk` reads them from blocks. Only code
+that constructs links knows which they are. A cell is asked for in its canonical writing (`undirected`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait.data.cells.draws import Draws
+from plait.data.cells.fibres import Fibres, row_type
+from plait.data.cells.keys import Lookup, columns_of, coordinate_type
+from plait.data.cells.ranges import MANY
+from plait.data.cells.sorting import is_uniform, sort_cells
+from plait.data.cells.trees import narrow
+from plait.data.observing.observed import times
+from plait.data.observing.rule import Rule
+from plait.data.observing.terms import Content, Table, fibre_content
+from plait.data.observing.undirected import Groups, in_all_ways
+from plait.data.observing.weights import Weights
+from plait.types import AnyArray, Array
+
+Keep = Callable[[AnyArray], NDArray[np.bool_]]
+
+
+class LinkArrays(NamedTuple):
+    """Some links: cells (n, order) in lexicographic order, X (n,) and M (n,)."""
+
+    cells: AnyArray
+    values: Array
+    weights: Array
+
+
+class Links(ABC):
+    """Links over some indices of these sizes, in lexicographic order.
+
+    stored: X as it is kept, (n,), empty on disk. weights: M, (n,); on disk that of the relation alone, and `read` and
+    `pieces` multiply it by the own weight of every link. fibres: the cells. here: the links that are in memory, None
+    where there are none; of a cell that is on disk, too, what was added to its value.
+    """
+
+    in_memory: ClassVar[bool]
+
+    stored: NDArray[Any]
+    weights: Array
+    fibres: Fibres
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def indices(self) -> tuple[str, ...]:
+        """The indices of the relation."""
+
+    @property
+    @abstractmethod
+    def here(self) -> "LinksInMemory | None":
+        """The links that are in memory."""
+
+    @property
+    def parts(self) -> "list[Links]":
+        """Links of one kind each; a cell of several has the sum of its values."""
+        return [self]
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """All arrays that are held in memory."""
+        return [] if self.here is None else self.here.arrays
+
+    @abstractmethod
+    def read(self, keep: Keep | None = None) -> LinkArrays:
+        """All links, or those of some cells."""
+
+    def cells(self) -> AnyArray:
+        """All cells, (n, order)."""
+        return self.read().cells
+
+    @property
+    def values(self) -> Array:
+        """X, (n,)."""
+        return self.read().values
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        return self.cells()[:, self.indices.index(index)]
+
+    @abstractmethod
+    def pieces(self, size: int) -> Iterator[LinkArrays]:
+        """All links, at most `size` at a time, in the order in which they are kept."""
+
+    @abstractmethod
+    def find(self, cells: AnyArray) -> Array:
+        """X at some cells (m, order), 0 where there is no link."""
+
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order) are links."""
+        return self.find(cells) > 0
+
+    @abstractmethod
+    def total(self) -> float:
+        """ΣX."""
+
+    def among(self, keep: Keep) -> "Links":
+        """Links in memory with those of some cells at least."""
+        return LinksInMemory.of(self.indices, self.sizes, *self.read(keep))
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the indices."""
+
+    @abstractmethod
+    def sized(self, sizes: tuple[int, ...]) -> "Links":
+        """The same among more entities, which come after all others."""
+
+    @abstractmethod
+    def plus(self, more: LinkArrays) -> "Links":
+        """With more links; the values of a cell add up, and it weighs what it did."""
+
+    @abstractmethod
+    def times(self, weight: float) -> "Links":
+        """With all weights times a number."""
+
+    def with_link_weights(self) -> "Links":
+        """With M in an array, where one number stands for all: sums then add it up link by link, as those on disk."""
+        return self
+
+    @abstractmethod
+    def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
+        """At most `count` of the links of some cells, evenly spread, and how many each stands for; by part."""
+
+    @abstractmethod
+    def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> "tuple[Links, Weights]":
+        """The links with weights times draws, and M with them."""
+
+    @abstractmethod
+    def table(self, coefficient: float, rule: Rule | None) -> Table:
+        """A table of a term of M, 1 at all listed cells: those that a run does not write down again."""
+
+    @abstractmethod
+    def lists(self, table: Table) -> bool:
+        """Whether the cells of a table of M are those of `table`."""
+
+    @abstractmethod
+    def content(self) -> Iterator[Content]:
+        """What a fingerprint is made from."""
+
+    @abstractmethod
+    def outline(self) -> dict[str, str]:
+        """Where a run finds the links that it does not keep itself."""
+
+    @abstractmethod
+    def require_memory(self, name: str, what: str, hint: str) -> None:
+        """Refuse what cannot be done from disk, for the relation of this name."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinksInMemory(Links):
+    """Links as fibres, with X and M."""
+
+    in_memory: ClassVar[bool] = True
+
+    fibres: Fibres
+    stored: NDArray[Any]
+    weights: Array
+
+    @classmethod
+    def of(
+        cls, indices: tuple[str, ...], sizes: tuple[int, ...], cells: AnyArray, stored: NDArray[Any], weights: Array
+    ) -> "LinksInMemory":
+        """Links at cells (n, order), distinct and in lexicographic order."""
+        return cls(Fibres.of(indices, sizes, cells), stored, weights)
+
+    def __len__(self) -> int:
+        return len(self.fibres)
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """The indices of the relation."""
+        return self.fibres.indices
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the indices."""
+        return self.fibres.sizes
+
+    @property
+    def here(self) -> "LinksInMemory":
+        """All of them."""
+        return self
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """All arrays that are held in memory."""
+        return [*self.fibres.rows, *self.fibres.starts, self.stored, self.weights]
+
+    def cells(self) -> AnyArray:
+        """All cells, (n, order)."""
+        return self.fibres.cells()
+
+    @property
+    def values(self) -> Array:
+        """X, (n,)."""
+        return self.stored.astype(np.float64, copy=False)
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        return self.fibres.column(index)
+
+    def read(self, keep: Keep | None = None) -> LinkArrays:
+        """All links, or those of some cells."""
+        found = LinkArrays(self.cells(), self.values, np.asarray(self.weights))
+        return found if keep is None else _taken(found, keep(found.cells))
+
+    def among(self, keep: Keep) -> "LinksInMemory":
+        """All of them, as they are."""
+        return self
+
+    def pieces(self, size: int) -> Iterator[LinkArrays]:
+        """All links, at most `size` at a time."""
+        return in_pieces(self.read(), size)
+
+    def find(self, cells: AnyArray) -> Array:
+        """X at some cells (m, order), 0 where there is no link."""
+        at, there = self._places(cells)
+        return np.where(there, self.stored[at].astype(np.float64), 0.0) if len(self) else np.zeros(len(cells))
+
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order) are links."""
+        return self._places(cells)[1]
+
+    def _places(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where cells stand; many links are looked up in their fibres, which takes no memory, a few by keys."""
+        return self.fibres.places(cells) if len(self) >= MANY else self._lookup.find(cells)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self.cells(), self.sizes)
+
+    def total(self) -> float:
+        """ΣX."""
+        return float(self.values.sum())
+
+    def sized(self, sizes: tuple[int, ...]) -> "LinksInMemory":
+        """The same among more entities, which come after all others."""
+        if sizes == self.sizes:
+            return self
+        rows = (level.astype(row_type(size), copy=False) for level, size in zip(self.fibres.rows, sizes))
+        return replace(self, fibres=replace(self.fibres, sizes=sizes, rows=tuple(rows)))
+
+    def plus(self, more: LinkArrays) -> "LinksInMemory":
+        """With more links; the values of a cell add up, and it weighs what it did."""
+        if not len(more.values):
+            return self
+        cells, values, weights = summed([self.read(), more], self.sizes)
+        if len(self) and is_uniform(self.weights) and (weights == weights[0]).all():
+            weights = np.broadcast_to(weights[0], len(weights))
+        return LinksInMemory.of(self.indices, self.sizes, cells, narrow(values), weights)
+
+    def times(self, weight: float) -> "LinksInMemory":
+        """With all weights times a number."""
+        return replace(self, weights=times(self.weights, weight))
+
+    def with_link_weights(self) -> "LinksInMemory":
+        """With M in an array, where one number stands for all; and X in doubles."""
+        return replace(self, stored=self.values, weights=np.ascontiguousarray(self.weights))
+
+    def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
+        """At most `count` of the links of some cells, evenly spread, and how many each stands for."""
+        found = self.read(keep)
+        every = len(found.values)
+        if every <= count:
+            return [(found, 1.0)]
+        return [(_taken(found, np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
+
+    def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> tuple[Links, Weights]:
+        """The links with weights times draws, and M with them."""
+        drawn = draws(columns_of(self.cells()))
+        cells, more = in_all_ways(self.fibres, (drawn - 1.0) * self.weights, groups)
+        return replace(self, weights=drawn * self.weights), M + Weights.from_sorted(M.indices, M.shape, cells, more)
+
+    def table(self, coefficient: float, rule: Rule | None) -> Table:
+        """A table of a term of M, 1 at all links."""
+        return Table(self.indices, self.fibres, np.broadcast_to(1.0, len(self)))
+
+    def lists(self, table: Table) -> bool:
+        """Whether the cells of a table of M are those of `table`."""
+        return table.cells is self.fibres
+
+    def content(self) -> Iterator[Content]:
+        """What a fingerprint is made from."""
+        yield from fibre_content(self.fibres)
+        yield self.stored, np.dtype(np.float32) if self.stored.dtype.itemsize < 4 else None
+        yield self.weights, None
+
+    def outline(self) -> dict[str, str]:
+        """Nothing: a run keeps all of them."""
+        return {}
+
+    def require_memory(self, name: str, what: str, hint: str) -> None:
+        """Nothing to refuse."""
+
+
+def _taken(links: LinkArrays, which: Any) -> LinkArrays:
+    return LinkArrays(*(array[which] for array in links))
+
+
+def in_pieces(links: LinkArrays, size: int) -> Iterator[LinkArrays]:
+    """Links, at most `size` at a time."""
+    for lo in range(0, len(links.values), size):
+        piece = _taken(links, slice(lo, lo + size))
+        yield piece._replace(cells=piece.cells.astype(np.int64))
+
+
+def summed(parts: list[LinkArrays], sizes: tuple[int, ...]) -> LinkArrays:
+    """Links of several kinds in one order, each once: its values add up, and it weighs what it does in the first."""
+    kind = coordinate_type(sizes)
+    cells = np.concatenate([part.cells.astype(kind, copy=False) for part in parts])
+    values, weights = (np.concatenate([part[n] for part in parts]) for n in (1, 2))
+    order, cells = sort_cells(cells, sizes)
+    values, weights = (values, weights) if order is None else (values[order], weights[order])
+    first = np.ones(len(cells), bool)
+    first[1:] = (cells[1:] != cells[:-1]).any(axis=1)
+    at = np.flatnonzero(first)
+    if len(at) == len(cells):
+        return LinkArrays(cells, values, weights)
+    return LinkArrays(cells[at], np.add.reduceat(values, at), weights[at])
