@@ -53,7 +53,7 @@ def agree(packed, bound):
     assert (packed.summed, packed.diagonal, packed.self_links) == (bound.summed, bound.diagonal, bound.self_links)
     for index in packed.indices:
         np.testing.assert_array_equal(packed.seen[index], bound.seen[index])
-        column = bound.links.column(index)
+        column = bound.links.fibres.column(index)
         size = bound.shape[bound.indices.index(index)]
         total = np.bincount(column, bound.values * bound.cell_weights, size)
         np.testing.assert_allclose(packed.marginals[index][0], total, rtol=1e-12)

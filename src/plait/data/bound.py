@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +67,6 @@ class BoundRelation:
     def values(self) -> Array:
         """The links' values (n,)."""
         return self.links.values
-
-    @property
-    def stored(self) -> NDArray[Any]:
-        """The links' values as they are kept."""
-        return self.links.stored
 
     @property
     def cell_weights(self) -> Array:

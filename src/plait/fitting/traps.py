@@ -140,6 +140,6 @@ def _comparable(problem: Problem) -> bool:
         return False
     given = [factor for name, factor in problem.factors.items() if name not in problem.free]
     ranks = [math.prod(f.layout.sizes[len(f.layout.visible) :]) for f in problem.factors.values()]
-    on_disk = any(p.likelihood.true_scale and not p.nonzeros.in_memory for p in problem.parts)
+    on_disk = any(p.likelihood.true_scale and p.nonzeros.order is not None for p in problem.parts)
     links = sum(part.nonzeros.links for part in problem.parts)
     return not given and not on_disk and max(ranks, default=1) > 1 and links >= FEWEST

@@ -183,7 +183,7 @@ def grown_known(
 
 def _links_of(boxes: Sequence[Block], order: int) -> LinkArrays:
     """The links of boxes, by the rows of the whole."""
-    cells, values, weights = [np.zeros((0, order), np.uint32)], [np.zeros(0)], [np.zeros(0)]
+    cells, values, weights = ([array] for array in LinkArrays.none(order))
     for block in boxes:
         cells.append(block.listed[block.links] + np.array(block.starts, block.listed.dtype))
         values.append(block.values[block.links])

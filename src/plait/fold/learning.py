@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from plait.data.binding.known import Known
 from plait.data.cells.fibres import Fibres
-from plait.data.cells.sorting import sort_cells
-from plait.data.observing.link_store import Keep, LinkArrays
+from plait.data.observing.link_store import Keep, LinkArrays, summed
 from plait.data.observing.observed import observe
 from plait.data.observing.rule import Box, Rule
 from plait.data.observing.undirected import in_all_ways
@@ -39,19 +38,16 @@ def learn_rows(
         new = ~known.contain(inside.cells)
         refuse_again(fit.likelihood[name], fresh, inside, new)
         M = _observed(grown, known, model, name, growth, fresh, inside, new)
-        links = grown.links.plus(LinkArrays(*(array[inside.values > 0] for array in inside)))
+        links = grown.links.plus(inside.taken(inside.values > 0))
         grown = replace(grown, links=links, boxes=(Box((0,) * len(shape), M),))
     learnt = is_settled(model, name, settled)
-    parts = [no_links(len(shape)) if grown.links.here is None else grown.links.here.read(lambda cells: ~learnt(cells))]
+    parts = [
+        LinkArrays.none(len(shape)) if grown.links.here is None else grown.links.here.read(lambda cells: ~learnt(cells))
+    ]
     if inside is not None:
         early = (inside.values > 0) & learnt(inside.cells)
-        parts.append(LinkArrays(*(array[early] for array in inside)))
-    return grown, _together(parts, shape)
-
-
-def no_links(order: int) -> LinkArrays:
-    """No links of a relation of this order."""
-    return LinkArrays(np.zeros((0, order), np.uint32), np.zeros(0), np.zeros(0))
+        parts.append(inside.taken(early))
+    return grown, summed(parts, shape)
 
 
 def is_settled(model: Model, name: str, settled: Mapping[str, int]) -> Keep:
@@ -121,11 +117,3 @@ def _widened(known: Known, indices: tuple[str, ...], growth: Growth, fresh: Fres
         none = Fibres.of(indices, shape, np.zeros((0, len(indices)), np.uint32))
         parts.append(observe(indices, shape, none, np.zeros(0), rule.unlisted, seen, rule.hidden, rule.weight).weights)
     return parts[0] - parts[1]
-
-
-def _together(parts: list[LinkArrays], shape: tuple[int, ...]) -> LinkArrays:
-    """Links in one order; of equal cells the first comes first."""
-    cells = np.concatenate([part.cells.astype(parts[0].cells.dtype) for part in parts])
-    values, weights = (np.concatenate([getattr(part, word) for part in parts]) for word in ("values", "weights"))
-    order, cells = sort_cells(cells, shape)
-    return LinkArrays(cells, values, weights) if order is None else LinkArrays(cells, values[order], weights[order])

@@ -26,7 +26,7 @@ from plait.fold.blocks import Block, blocks_of
 from plait.fold.folding import check
 from plait.fold.following import OldCounts, choose_known
 from plait.fold.growing import grown_exposures, grown_state, mark_of
-from plait.fold.learning import learn_rows, no_links
+from plait.fold.learning import learn_rows
 from plait.fold.reading import Growth, read, rule_of
 from plait.fold.solving import naming, solve
 from plait.infer.counts import Counted
@@ -219,7 +219,7 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
                 vector = (np.arange(size) < settled[model.axis(index)]).astype(np.float64)
                 M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
         parts.append(
-            _part(fit, equation, known, _held(equation, fit.known, no_links(len(known.shape))), fit.exposures, M)
+            _part(fit, equation, known, _held(equation, fit.known, LinkArrays.none(len(known.shape))), fit.exposures, M)
         )
     factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
     free = tuple(name for name in model.factors if name in fit.state.divergences)

@@ -37,12 +37,8 @@ class LinkSums(Protocol):
     """What is asked of the links of a relation; plan: how its sums are computed."""
 
     @property
-    def in_memory(self) -> bool:
-        """Whether all of them are in memory."""
-
-    @property
     def order(self) -> tuple[str, ...] | None:
-        """The only order of the indices in which they can be summed; None where there are others."""
+        """The order of the indices in blocks on disk; None in memory, where they can be sorted."""
 
     @property
     def links(self) -> int:
@@ -78,11 +74,6 @@ class Nonzeros(NamedTuple):
     values: NDArray[Any]
     weights: Array
     exposures: tuple[Array | None, ...] = (None,)
-
-    @property
-    def in_memory(self) -> bool:
-        """All of them are."""
-        return True
 
     @property
     def order(self) -> None:

@@ -44,11 +44,6 @@ class PackedLinks:
     draws: Draws | None = None
 
     @property
-    def in_memory(self) -> bool:
-        """None of them is."""
-        return False
-
-    @property
     def order(self) -> tuple[str, ...]:
         """That of the blocks."""
         return self.packed.order

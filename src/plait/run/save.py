@@ -211,5 +211,5 @@ def _write_links(links: LinksInMemory, path: Path) -> None:
     """Row numbers by index, value and weight, in lexicographic order."""
     import polars as pl
 
-    columns = {index: links.column(index) for index in links.indices}
+    columns = {index: links.fibres.column(index) for index in links.indices}
     pl.DataFrame({**columns, "value": links.values, "weight": links.weights}).write_parquet(path)

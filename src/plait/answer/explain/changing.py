@@ -69,7 +69,7 @@ def _changed(relation: BoundRelation, cell: Rows, value: float | None) -> BoundR
 def _without(relation: BoundRelation, cells: AnyArray, number: Rows) -> tuple[AnyArray, Any, Array]:
     """Cells, values and weights of all links but some."""
     weights = np.asarray(relation.cell_weights, np.float64)
-    return np.delete(cells, number, axis=0), np.delete(relation.stored, number), np.delete(weights, number)
+    return np.delete(cells, number, axis=0), np.delete(relation.links.stored, number), np.delete(weights, number)
 
 
 def _inserted(cells: AnyArray, cell: AnyArray) -> tuple[AnyArray, Rows]:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plait.data.blocks.packed import PackedRelation
 from plait.data.blocks.table import CellsOnDisk, TableOnDisk, has_own_weights
@@ -48,38 +47,15 @@ class LinksOnDisk(Links):
         new = 0 if self.later is None else int(np.count_nonzero(~self.disk.contain(self.later.cells())))
         return len(self.disk) + new
 
-    @property
-    def indices(self) -> tuple[str, ...]:
-        """The indices of the relation."""
-        return self.disk.packed.indices
+    indices = property(lambda self: self.disk.packed.indices)
+    sizes = property(lambda self: self.disk.packed.shape)
+    here = property(lambda self: self.later)
+    stored = property(lambda self: np.zeros(0, np.float32))
+    weights = property(lambda self: np.broadcast_to(self.weight, len(self)))
+    fibres = property(lambda self: Fibres.of(self.indices, self.sizes, self.cells()))
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of the indices."""
-        return self.disk.packed.shape
-
-    @property
-    def stored(self) -> NDArray[Any]:  # type: ignore[override]
-        """None: values are on disk."""
-        return np.zeros(0, np.float32)
-
-    @property
-    def weights(self) -> Array:  # type: ignore[override]
-        """The weight of the relation, (n,)."""
-        return np.broadcast_to(self.weight, len(self))
-
-    @property
-    def fibres(self) -> Fibres:  # type: ignore[override]
-        """All cells, read into memory."""
-        return Fibres.of(self.indices, self.sizes, self.cells())
-
-    @property
-    def here(self) -> LinksInMemory | None:
-        """The later ones."""
-        return self.later
-
-    @property
-    def parts(self) -> list[Links]:
+    def parts(self) -> list[Links]:  # type: ignore[override]
         """Those on disk, and the later ones."""
         return [self] if self.later is None else [replace(self, later=None), self.later]
 
@@ -129,7 +105,7 @@ class LinksOnDisk(Links):
     def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
         """At most `count` of the links of some cells, evenly spread, and how many each stands for; later ones apart."""
         if len(self) <= count:
-            return [(self.read(keep), 1.0)]
+            return super().sample(count, keep)
         some = self._weighed(self.disk.choose(count))
         later = [] if self.later is None else self.later.sample(count, keep)
         each = len(self.disk) / max(len(some.values), 1)

@@ -134,16 +134,6 @@ class CellsOnDisk:
     def __len__(self) -> int:
         return self.packed.entries if self.listed else self.packed.links
 
-    @property
-    def indices(self) -> tuple[str, ...]:
-        """The indices of the relation."""
-        return self.packed.indices
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of the indices."""
-        return self.packed.shape
-
     def sized(self, sizes: tuple[int, ...]) -> "CellsOnDisk":
         """The same among more entities, which come after all others."""
         return replace(self, packed=self.packed.sized(sizes))
@@ -158,7 +148,7 @@ class CellsOnDisk:
 
     def column(self, index: str) -> AnyArray:
         """The row numbers of one index, (n,)."""
-        return self.cells()[:, self.indices.index(index)]
+        return self.cells()[:, self.packed.indices.index(index)]
 
     def find(self, cells: AnyArray) -> Array:
         """The values of some cells (m, order), 0 where there is none."""
@@ -197,7 +187,7 @@ class CellsOnDisk:
 
     def pieces(self, size: int) -> Iterator[LinkArrays]:
         """All cells, at most so many at a time, in the order of the blocks."""
-        places = [self.packed.order.index(index) for index in self.indices]
+        places = [self.packed.order.index(index) for index in self.packed.indices]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             for lo in range(0, len(tree), size):
                 entries = tree.entries[lo : lo + size]
@@ -209,38 +199,40 @@ class CellsOnDisk:
         """About so many links, evenly spread over the blocks, in lexicographic order."""
         wanted = np.linspace(0, self.packed.entries - 1, count).astype(np.int64)
         every, number = wanted[np.diff(wanted, prepend=-1) > 0], 0
-        cells, values, weights = [np.zeros((0, len(self.indices)), np.int64)], [np.zeros(0)], [np.zeros(0)]
-        places = [self.packed.order.index(index) for index in self.indices]
+        cells, values, weights = [np.zeros((0, len(self.packed.indices)), np.int64)], [np.zeros(0)], [np.zeros(0)]
+        places = [self.packed.order.index(index) for index in self.packed.indices]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             at = every[(every >= number) & (every < number + len(tree))] - number
             at, number = at[tree.entries[at] > 0], number + len(tree)
             cells.append(tree.cells(at)[:, places])
             values.append(tree.entries[at].astype(np.float64))
             weights.append(np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at)))
-        order, ordered = sort_cells(np.concatenate(cells), self.sizes)
+        order, ordered = sort_cells(np.concatenate(cells), self.packed.shape)
         joined, own = np.concatenate(values), np.concatenate(weights)
         return LinkArrays(ordered, joined, own) if order is None else LinkArrays(ordered, joined[order], own[order])
 
     def zeros(self) -> AnyArray:
         """Listed zeros, (n, order) in lexicographic order, into memory."""
-        none = np.zeros((0, len(self.indices)), np.int64)
+        none = np.zeros((0, len(self.packed.indices)), np.int64)
         return self._taken(lambda entries: entries == 0, None).cells if self.packed.zeros else none
 
     def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> LinkArrays:
         """Some entries."""
-        kind = coordinate_type(self.sizes)
-        cells: list[AnyArray] = [np.zeros((0, len(self.indices)), kind)]
+        kind = coordinate_type(self.packed.shape)
+        cells: list[AnyArray] = [np.zeros((0, len(self.packed.indices)), kind)]
         values, weights = [np.zeros(0)], [np.zeros(0)]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             last = len(tree.order) - 1
-            here = np.stack([tree.column(index, last) for index in self.indices], axis=1).astype(kind, copy=False)
+            here = np.stack([tree.column(index, last) for index in self.packed.indices], axis=1).astype(
+                kind, copy=False
+            )
             there = np.asarray(which(tree.entries))
             if keep is not None:
                 there &= keep(here)
             cells.append(here[there])
             values.append(tree.entries[there].astype(np.float64))
             weights.extend(own[there] for own in tree.beside)
-        order, ordered = sort_cells(np.concatenate(cells), self.sizes)
+        order, ordered = sort_cells(np.concatenate(cells), self.packed.shape)
         joined, own = np.concatenate(values), np.concatenate(weights)
         if not self.packed.has_weights:
             own = np.broadcast_to(1.0, len(joined))
@@ -263,16 +255,7 @@ class TableOnDisk(Table):
     @classmethod
     def of(cls, cells: CellsOnDisk) -> "TableOnDisk":
         """The table that is 1 at all of some cells, but for what they weigh."""
-        return cls(cells.indices, cells, np.broadcast_to(1.0, len(cells)))
-
-    @property
-    def coords(self) -> AnyArray:
-        """Coordinates (n, k), distinct and in lexicographic order."""
-        return self.cells.cells()
-
-    def column(self, index: str) -> AnyArray:
-        """The coordinates of one index, (n,)."""
-        return self.cells.column(index)
+        return cls(cells.packed.indices, cells, np.broadcast_to(1.0, len(cells)))
 
     @property
     def arrays(self) -> list[AnyArray]:
@@ -316,4 +299,4 @@ class TableOnDisk(Table):
         cells, number = self.cells, float(self.values[0]) * number
         inside = {index: vectors[index] for index in self.indices if index in vectors}
         kind = np.dtype(np.uint8 if number == 1.0 and not inside and cells.table is None else np.float64)
-        return PackedTable(cells.packed.blocks, kind, Weighed(number, kind, inside, cells.indices, cells.table))
+        return PackedTable(cells.packed.blocks, kind, Weighed(number, kind, inside, cells.packed.indices, cells.table))

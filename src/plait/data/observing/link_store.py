@@ -36,43 +36,36 @@ class LinkArrays(NamedTuple):
     values: Array
     weights: Array
 
+    @classmethod
+    def none(cls, order: int) -> "LinkArrays":
+        """No links."""
+        return cls(np.zeros((0, order), np.uint32), np.zeros(0), np.zeros(0))
+
+    def taken(self, which: Any) -> "LinkArrays":
+        """Some of them, by mask, position or slice."""
+        return LinkArrays(*(array[which] for array in self))
+
 
 class Links(ABC):
     """Links over some indices of these sizes, in lexicographic order.
 
-    stored: X as it is kept, (n,), empty on disk. weights: M, (n,); on disk that of the relation alone, and `read` and
-    `pieces` multiply it by the own weight of every link. fibres: the cells. here: the links that are in memory, None
-    where there are none; of a cell that is on disk, too, what was added to its value.
+    fibres: the cells. stored: X as it is kept, (n,), empty on disk. weights: M, (n,); on disk that of the relation
+    alone, which `read` and `pieces` multiply by the own weight of every link. here: the links in memory, None where
+    there are none; of a cell that is on disk, too, what was added to its value. parts: links of one kind each.
     """
 
     in_memory: ClassVar[bool]
 
+    indices: tuple[str, ...]
+    sizes: tuple[int, ...]
+    fibres: Fibres
     stored: NDArray[Any]
     weights: Array
-    fibres: Fibres
+    here: "LinksInMemory | None"
+    parts: "list[Links]"
 
     @abstractmethod
     def __len__(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def indices(self) -> tuple[str, ...]:
-        """The indices of the relation."""
-
-    @property
-    @abstractmethod
-    def here(self) -> "LinksInMemory | None":
-        """The links that are in memory."""
-
-    @property
-    def parts(self) -> "list[Links]":
-        """Links of one kind each; a cell of several has the sum of its values."""
-        return [self]
-
-    @property
-    def arrays(self) -> list[AnyArray]:
-        """All arrays that are held in memory."""
-        return [] if self.here is None else self.here.arrays
 
     @abstractmethod
     def read(self, keep: Keep | None = None) -> LinkArrays:
@@ -87,13 +80,14 @@ class Links(ABC):
         """X, (n,)."""
         return self.read().values
 
-    def column(self, index: str) -> AnyArray:
-        """The row numbers of one index, (n,)."""
-        return self.cells()[:, self.indices.index(index)]
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """All arrays that are held in memory."""
+        return [] if self.here is None else self.here.arrays
 
-    @abstractmethod
     def pieces(self, size: int) -> Iterator[LinkArrays]:
         """All links, at most `size` at a time, in the order in which they are kept."""
+        return in_pieces(self.read(), size)
 
     @abstractmethod
     def find(self, cells: AnyArray) -> Array:
@@ -103,18 +97,21 @@ class Links(ABC):
         """Which of some cells (m, order) are links."""
         return self.find(cells) > 0
 
-    @abstractmethod
     def total(self) -> float:
         """ΣX."""
+        return float(self.values.sum())
 
     def among(self, keep: Keep) -> "Links":
-        """Links in memory with those of some cells at least."""
+        """Links in memory: those of some cells, or all where they are there already."""
         return LinksInMemory.of(self.indices, self.sizes, *self.read(keep))
 
-    @property
-    @abstractmethod
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of the indices."""
+    def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
+        """At most `count` of the links of some cells, evenly spread, and how many each stands for; by part."""
+        found = self.read(keep)
+        every = len(found.values)
+        if every <= count:
+            return [(found, 1.0)]
+        return [(found.taken(np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
 
     @abstractmethod
     def sized(self, sizes: tuple[int, ...]) -> "Links":
@@ -133,10 +130,6 @@ class Links(ABC):
         return self
 
     @abstractmethod
-    def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
-        """At most `count` of the links of some cells, evenly spread, and how many each stands for; by part."""
-
-    @abstractmethod
     def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> "tuple[Links, Weights]":
         """The links with weights times draws, and M with them."""
 
@@ -152,12 +145,11 @@ class Links(ABC):
     def content(self) -> Iterator[Content]:
         """What a fingerprint is made from."""
 
-    @abstractmethod
     def outline(self) -> dict[str, str]:
         """Where a run finds the links that it does not keep itself."""
+        return {}
 
-    @abstractmethod
-    def require_memory(self, name: str, what: str, hint: str) -> None:
+    def require_memory(self, name: str, what: str, hint: str) -> None:  # noqa: B027
         """Refuse what cannot be done from disk, for the relation of this name."""
 
 
@@ -181,20 +173,10 @@ class LinksInMemory(Links):
     def __len__(self) -> int:
         return len(self.fibres)
 
-    @property
-    def indices(self) -> tuple[str, ...]:
-        """The indices of the relation."""
-        return self.fibres.indices
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of the indices."""
-        return self.fibres.sizes
-
-    @property
-    def here(self) -> "LinksInMemory":
-        """All of them."""
-        return self
+    indices = property(lambda self: self.fibres.indices)
+    sizes = property(lambda self: self.fibres.sizes)
+    here = property(lambda self: self)
+    parts = property(lambda self: [self])
 
     @property
     def arrays(self) -> list[AnyArray]:
@@ -210,43 +192,25 @@ class LinksInMemory(Links):
         """X, (n,)."""
         return self.stored.astype(np.float64, copy=False)
 
-    def column(self, index: str) -> AnyArray:
-        """The row numbers of one index, (n,)."""
-        return self.fibres.column(index)
-
     def read(self, keep: Keep | None = None) -> LinkArrays:
         """All links, or those of some cells."""
         found = LinkArrays(self.cells(), self.values, np.asarray(self.weights))
-        return found if keep is None else _taken(found, keep(found.cells))
+        return found if keep is None else found.taken(keep(found.cells))
 
     def among(self, keep: Keep) -> "LinksInMemory":
         """All of them, as they are."""
         return self
 
-    def pieces(self, size: int) -> Iterator[LinkArrays]:
-        """All links, at most `size` at a time."""
-        return in_pieces(self.read(), size)
-
     def find(self, cells: AnyArray) -> Array:
-        """X at some cells (m, order), 0 where there is no link."""
-        at, there = self._places(cells)
-        return np.where(there, self.stored[at].astype(np.float64), 0.0) if len(self) else np.zeros(len(cells))
-
-    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
-        """Which of some cells (m, order) are links."""
-        return self._places(cells)[1]
-
-    def _places(self, cells: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where cells stand; many links are looked up in their fibres, which takes no memory, a few by keys."""
-        return self.fibres.places(cells) if len(self) >= MANY else self._lookup.find(cells)
+        """X at some cells (m, order); many links are looked up in fibres, which takes no memory, a few by keys."""
+        if not len(self):
+            return np.zeros(len(cells))
+        at, there = self.fibres.places(cells) if len(self) >= MANY else self._lookup.find(cells)
+        return np.where(there, self.stored[at].astype(np.float64), 0.0)
 
     @cached_property
     def _lookup(self) -> Lookup:
         return Lookup(self.cells(), self.sizes)
-
-    def total(self) -> float:
-        """ΣX."""
-        return float(self.values.sum())
 
     def sized(self, sizes: tuple[int, ...]) -> "LinksInMemory":
         """The same among more entities, which come after all others."""
@@ -272,14 +236,6 @@ class LinksInMemory(Links):
         """With M in an array, where one number stands for all; and X in doubles."""
         return replace(self, stored=self.values, weights=np.ascontiguousarray(self.weights))
 
-    def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
-        """At most `count` of the links of some cells, evenly spread, and how many each stands for."""
-        found = self.read(keep)
-        every = len(found.values)
-        if every <= count:
-            return [(found, 1.0)]
-        return [(_taken(found, np.linspace(0, every - 1, count).astype(np.int64)), every / count)]
-
     def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> tuple[Links, Weights]:
         """The links with weights times draws, and M with them."""
         drawn = draws(columns_of(self.cells()))
@@ -300,22 +256,11 @@ class LinksInMemory(Links):
         yield self.stored, np.dtype(np.float32) if self.stored.dtype.itemsize < 4 else None
         yield self.weights, None
 
-    def outline(self) -> dict[str, str]:
-        """Nothing: a run keeps all of them."""
-        return {}
-
-    def require_memory(self, name: str, what: str, hint: str) -> None:
-        """Nothing to refuse."""
-
-
-def _taken(links: LinkArrays, which: Any) -> LinkArrays:
-    return LinkArrays(*(array[which] for array in links))
-
 
 def in_pieces(links: LinkArrays, size: int) -> Iterator[LinkArrays]:
     """Links, at most `size` at a time."""
     for lo in range(0, len(links.values), size):
-        piece = _taken(links, slice(lo, lo + size))
+        piece = links.taken(slice(lo, lo + size))
         yield piece._replace(cells=piece.cells.astype(np.int64))
 
 

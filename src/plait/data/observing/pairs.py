@@ -112,7 +112,7 @@ def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[
     found = []
     for relation, indices in sorted(uses):
         here = dict(zip(factor.indices, indices))
-        columns = [links[relation].column(here[index]) for index in factor.visible]
+        columns = [links[relation].fibres.column(here[index]) for index in factor.visible]
         found.append(_once(pack(columns, sizes, len(columns[0]))))
     return _unpack(found[0] if len(found) == 1 else _once(np.concatenate(found)), sizes)
 

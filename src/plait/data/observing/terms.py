@@ -57,11 +57,13 @@ class Table:
     @property
     def coords(self) -> AnyArray:
         """Coordinates (n, k), distinct and in lexicographic order."""
-        return self.cells.cells() if isinstance(self.cells, Fibres) else self.cells
+        return self.cells if isinstance(self.cells, np.ndarray) else self.cells.cells()
 
     def column(self, index: str) -> AnyArray:
         """The coordinates of one index, (n,)."""
-        return self.cells.column(index) if isinstance(self.cells, Fibres) else self.cells[:, self.indices.index(index)]
+        if isinstance(self.cells, np.ndarray):
+            return self.cells[:, self.indices.index(index)]
+        return self.cells.column(index)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -41,8 +41,8 @@ def data_traps(
     for name in relations:
         relation = data.relations[name]
         if relations[name].observed == "listed" and len(relation.links) >= SEVERAL:
-            value = relation.stored[0]
-            yield from no_zeros(relation, float(value) if bool((relation.stored == value).all()) else None)
+            value = relation.links.stored[0]
+            yield from no_zeros(relation, float(value) if bool((relation.links.stored == value).all()) else None)
         if isinstance(source := sources[name], TableSource):
             yield from events(relation, source.rows, data.model)
         yield from listed_one_way(relation, data.model, one_way(relation, data.model))

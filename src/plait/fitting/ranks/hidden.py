@@ -144,7 +144,11 @@ def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
     return replace(
         bound,
         links=LinksInMemory.of(
-            bound.indices, bound.shape, bound.cells[keep], bound.stored[keep], np.asarray(bound.cell_weights)[keep]
+            bound.indices,
+            bound.shape,
+            bound.cells[keep],
+            bound.links.stored[keep],
+            np.asarray(bound.cell_weights)[keep],
         ),
         weights=bound.weights - table,
         observed_cells=bound.observed_cells - int(np.count_nonzero(writing(cells, bound.groups) == 0)),
