@@ -106,7 +106,10 @@ def _learnt(
     factors = {name: kept.factor() for name, kept in state.factors.items()}
     free = tuple(name for name in model.factors if name in state.divergences)
     learnt = {name: dict(own) for name, own in state.learnt.items()}
-    parts = [_part(fit, e, known[e.relation], _held(e, known, links[e.relation]), exposures) for e in model.equations]
+    parts = [
+        _part(fit, e, known[e.relation], _held(e, known[e.relation], links[e.relation]), exposures)
+        for e in model.equations
+    ]
     problem = Problem(method, parts, factors, free, dict(state.priors), executor, learnt=learnt)
     with naming():
         old = _following(fit, problem, counts, known, exposures, settled)
@@ -165,7 +168,7 @@ def _following(
         name = equation.relation
         nothing = Weights.constant(equation.indices, known[name].shape, 0.0)
         for links, count in choose_known(fit.model, name, fit.known[name], settled):
-            parts.append(_part(fit, equation, known[name], _held(equation, known, links), exposures, nothing))
+            parts.append(_part(fit, equation, known[name], _held(equation, known[name], links), exposures, nothing))
             each.append(count)
     chosen = Problem(
         problem.method, parts, problem.factors, problem.free, problem.priors, problem.executor, learnt=problem.learnt
@@ -218,9 +221,8 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
             if settled[model.axis(index)] < size:
                 vector = (np.arange(size) < settled[model.axis(index)]).astype(np.float64)
                 M = M * Weights.from_vector(equation.indices, known.shape, index, vector)
-        parts.append(
-            _part(fit, equation, known, _held(equation, fit.known, LinkArrays.none(len(known.shape))), fit.exposures, M)
-        )
+        none = LinkArrays.none(len(known.shape))
+        parts.append(_part(fit, equation, known, _held(equation, known, none), fit.exposures, M))
     factors = {name: kept.factor() for name, kept in fit.state.factors.items()}
     free = tuple(name for name in model.factors if name in fit.state.divergences)
     problem = Problem(cast(Method, fit.method), parts, factors, free, dict(fit.state.priors), executor)
@@ -231,9 +233,9 @@ def _exposed(fit: Fitted, settled: Mapping[str, int], executor: Executor) -> dic
     return found
 
 
-def _held(equation: Equation, known: Mapping[str, Known], links: LinkArrays) -> Links:
+def _held(equation: Equation, known: Known, links: LinkArrays) -> Links:
     """Some links of a relation, in memory."""
-    return LinksInMemory.of(equation.indices, known[equation.relation].shape, *links)
+    return LinksInMemory.of(equation.indices, known.shape, *links)
 
 
 def _part(

@@ -17,7 +17,7 @@ from plait.data.cells.ranges import PIECE
 from plait.data.cells.sorting import sort_cells
 from plait.data.cells.trees import FibreTree, Forest, Piece
 from plait.data.observing.link_store import Keep, LinkArrays
-from plait.data.observing.terms import Table
+from plait.data.observing.terms import Sizes, Table, Vectors
 from plait.data.observing.undirected import Groups, canonical
 from plait.types import AnyArray, Array
 
@@ -223,9 +223,8 @@ class CellsOnDisk:
         values, weights = [np.zeros(0)], [np.zeros(0)]
         for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
             last = len(tree.order) - 1
-            here = np.stack([tree.column(index, last) for index in self.packed.indices], axis=1).astype(
-                kind, copy=False
-            )
+            columns = [tree.column(index, last) for index in self.packed.indices]
+            here = np.stack(columns, axis=1).astype(kind, copy=False)
             there = np.asarray(which(tree.entries))
             if keep is not None:
                 there &= keep(here)
@@ -288,12 +287,7 @@ class TableOnDisk(Table):
         return self.cells.zeros()
 
     def tree(
-        self,
-        number: float,
-        vectors: Mapping[str, Array],
-        sizes: Mapping[str, int],
-        order: tuple[str, ...],
-        forest: Forest,
+        self, number: float, vectors: Vectors, sizes: Sizes, order: tuple[str, ...], forest: Forest
     ) -> PackedTable:
         """Its blocks times a number and vectors, in the order in which they were packed."""
         cells, number = self.cells, float(self.values[0]) * number

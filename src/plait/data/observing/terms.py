@@ -27,6 +27,8 @@ MOST_ENTRIES = 2_000_000_000
 LOST = 2.0**-10
 
 
+Sizes = Mapping[str, int]
+Vectors = Mapping[str, Array]
 # Of a fingerprint: a word, or an array and the type that its numbers are shown in, None for their own.
 Content = str | tuple[AnyArray, np.dtype[Any] | None]
 
@@ -110,14 +112,7 @@ class Table:
         """The cells (m, k) among which there may be zeros of the relation."""
         return self.coords
 
-    def tree(
-        self,
-        number: float,
-        vectors: Mapping[str, Array],
-        sizes: Mapping[str, int],
-        order: tuple[str, ...],
-        forest: Forest,
-    ) -> Summed:
+    def tree(self, number: float, vectors: Vectors, sizes: Sizes, order: tuple[str, ...], forest: Forest) -> Summed:
         """Its entries times a number, to be summed in an order of the indices; vectors: those of its term."""
         return forest.tree(self.indices, dict(sizes), self.cells, narrow(self.values * number), order)
 
