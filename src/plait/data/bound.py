@@ -11,7 +11,7 @@ from plait.data.labels.names import Labels
 from plait.data.observing.closed import Closed
 from plait.data.observing.link_store import Links
 from plait.data.observing.rule import Rule
-from plait.data.observing.undirected import Groups, count_cells
+from plait.data.observing.undirected import Groups, canonical, count_cells
 from plait.data.observing.weights import Weights
 from plait.model.model import Model
 from plait.types import AnyArray, Array
@@ -67,6 +67,10 @@ class BoundRelation:
     def values(self) -> Array:
         """The links' values (n,)."""
         return self.links.values
+
+    def values_at(self, cells: AnyArray) -> Array:
+        """X at some cells (m, order), 0 where there is no link."""
+        return self.links.find(canonical(cells, self.groups))
 
     @property
     def cell_weights(self) -> Array:

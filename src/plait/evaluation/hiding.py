@@ -10,7 +10,7 @@ import numpy as np
 from plait.data.reading.tables import frame_of, is_table
 from plait.errors import SettingError
 from plait.evaluation.masking import labelled, masked
-from plait.evaluation.picking import Chosen, beside_decoys, check_time, choose, values_at, way_of
+from plait.evaluation.picking import Chosen, beside_decoys, check_time, choose, way_of
 from plait.evaluation.split import Split
 from plait.evaluation.subject import Subject, understood
 from plait.evaluation.thinning import thinned
@@ -96,7 +96,7 @@ def hide(
     chosen = choose(subject, way, rng)
     if twins == "hide" and way.word != "slices" and not chosen.with_zeros and has_matches(subject):
         chosen = beside_decoys(subject, chosen, rng)
-    values = values_at(subject.bound, chosen.cells)
+    values = subject.bound.values_at(chosen.cells)
     links = chosen.cells[values > 0]
     found = find_twins(subject, links, chosen.hidden) if twins != "ignore" else []
     if found and twins == "report":

@@ -289,7 +289,7 @@ def beside_decoys(subject: Subject, links: Chosen, rng: np.random.Generator) -> 
     if cells is None:  # too many to list, so hardly any that is drawn is a link, or missing
         cells = np.stack([rng.integers(0, size, 4 * len(links.cells)) for size in bound.shape], axis=1)
         cells = canonical(cells[bound.weights.at(cells) > 0].astype(links.cells.dtype), bound.groups)
-    zeros = np.unique(cells[values_at(bound, cells) == 0], axis=0)
+    zeros = np.unique(cells[bound.values_at(cells) == 0], axis=0)
     zeros = zeros[rng.permutation(len(zeros))[: len(links.cells)]]
     cells = np.unique(np.concatenate([links.cells, zeros]), axis=0)
     return replace(links, hidden={bound.indices: cells}, cells=cells, with_zeros=True)
@@ -354,11 +354,3 @@ def _how_many(count: int, fraction: float, what: str) -> int:
             hint=f"Give a {'larger' if chosen == 0 else 'smaller'} fraction, or more data.",
         )
     return chosen
-
-
-def values_at(bound: BoundRelation, cells: AnyArray) -> AnyArray:
-    """X at some cells, 0 where there is no link."""
-    counts, cells = (len(cells), len(bound.links)), canonical(cells, bound.groups)
-    needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
-    at, known = find(needles, keys)
-    return np.where(known, bound.values[at], 0.0)

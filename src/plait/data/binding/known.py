@@ -53,14 +53,18 @@ class Known:
         return len(self.links)
 
     @cached_property
+    def _read(self) -> LinkArrays:
+        return self.links.read()
+
+    @property
     def cells(self) -> AnyArray:
         """Coordinates (n, order) in lexicographic order."""
-        return self.links.cells()
+        return self._read.cells
 
-    @cached_property
+    @property
     def values(self) -> Array:
         """X at the cells, (n,)."""
-        return self.links.values
+        return self._read.values
 
     @property
     def weights(self) -> Array:

@@ -14,11 +14,11 @@ from plait.data.blocks.binding import in_memory
 from plait.data.bound import BoundRelation, Data
 from plait.data.cells.keys import columns_of, find, pack, pack_pair
 from plait.data.observing.link_store import LinksInMemory
-from plait.data.observing.undirected import canonical, orders, writing
+from plait.data.observing.undirected import orders, writing
 from plait.data.observing.weights import Weights
 from plait.machine import memory
 from plait.result import Fit
-from plait.types import Array, Flags
+from plait.types import Array
 
 Cells = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ def put_aside(data: Data, relation: str, fraction: float, rng: np.random.Generat
     hidden = hidden[bound.weights.at(hidden) > 0]
     left = replace(data, relations={**data.relations, relation: _without(bound, hidden)})
     tested = hidden[writing(hidden, bound.groups) == 0]  # of a pair that is one cell, one writing
-    return Aside(left, relation, tested, _values(bound, tested))
+    return Aside(left, relation, tested, bound.values_at(tested))
 
 
 def can_hold(relation: BoundRelation) -> bool:
@@ -120,20 +120,9 @@ def _zeros(bound: BoundRelation, axes: Sequence[str], wanted: int, rng: np.rando
             break
         drawn = np.stack([rng.integers(0, size, 2 * wanted) for size in bound.shape], axis=1)
         drawn = drawn[bound.weights.at(drawn) > 0]
-        linked = _is_link(bound, _images(drawn, axes)).reshape(-1, len(drawn)).any(axis=0)
+        linked = (bound.values_at(_images(drawn, axes)) > 0).reshape(-1, len(drawn)).any(axis=0)
         found = np.unique(np.concatenate([found, drawn[~linked]]), axis=0)
     return found[rng.permutation(len(found))[:wanted]]
-
-
-def _is_link(bound: BoundRelation, cells: Cells) -> Flags:
-    return _values(bound, cells) > 0
-
-
-def _values(bound: BoundRelation, cells: Cells) -> Array:
-    counts, cells = (len(cells), len(bound.links)), canonical(cells, bound.groups)
-    needles, keys = pack_pair(columns_of(cells), columns_of(bound.cells), bound.shape, counts)
-    at, known = find(needles, keys)
-    return np.where(known, bound.values[at], 0.0) if len(bound.links) else np.zeros(len(cells))
 
 
 def _without(bound: BoundRelation, cells: Cells) -> BoundRelation:
