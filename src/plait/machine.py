@@ -1,8 +1,9 @@
-"""What this machine has: memory and processors; which paths and numbers it takes, and files written as a whole."""
+"""Memory, processors, paths and the range of numbers of this machine; files written as a whole; locks of folders."""
 
 import math
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -84,3 +85,28 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock of a folder that excludes other threads and processes; without `wait`, a held one is BlockingIOError.
+
+    The system gives the lock back when a process ends, however that happens. Windows, and file systems without locks,
+    have none.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)

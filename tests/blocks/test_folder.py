@@ -281,7 +281,7 @@ def test_a_killed_pack_loses_nothing_and_can_begin_again(tmp_path, moment):
     assert Packed.open(folder).fingerprint == first.fingerprint
     again = plait.pack(MODEL, {"v": plait.scan(tmp_path / "big.csv")}, folder, memory="1MB")
     again.verify()
-    assert not list(folder.glob("*spill*")) + list(folder.glob("pack.lock*"))
+    assert not list(folder.glob("*spill*"))
     assert {path.name for path in folder.iterdir()} & old == {"manifest.json"}
 
 
@@ -289,8 +289,8 @@ def test_two_packs_of_one_folder(tmp_path):
     folder = tmp_path / "x.blocks"
     process = start(tmp_path, folder)
     try:
-        wait_for(folder, "pack.lock")
-        with pytest.raises(plait.StoreError, match=f"being packed by another process, {process.pid} on"):
+        wait_for(folder, "*-spill")
+        with pytest.raises(plait.StoreError, match="being packed by another process"):
             plait.pack(MODEL, {"v": rows()}, folder)
         with pytest.raises(plait.StoreError, match="the folder is being packed"):
             Packed.open(folder)

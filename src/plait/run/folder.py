@@ -12,13 +12,12 @@ import os
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plait.errors import FileLocation, PlaitError, StoreError
-from plait.machine import path_fault, replacing
+from plait.machine import folder_lock, path_fault, replacing
 from plait.manifests import check, damaged, dumps, inside, loads, read_bytes
 from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
 from plait.run.schema import schema_of
@@ -48,28 +47,14 @@ class File(NamedTuple):
 
 @contextlib.contextmanager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Wait until no other thread or process saves into a folder, or into the folder of an archive, and keep them out.
-
-    File systems without locks, and Windows, know no such wait.
-    """
+    """Hold the lock of a run's folder, or of the folder of an archive, while it is saved."""
     place = Path(path)
     _check_path(place)
     folder = place.parent if in_one_file(place) else place
     with _naming_refusals(place):
         folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":
+    with folder_lock(folder):
         yield
-        return
-    import fcntl
-
-    with _naming_refusals(place):
-        handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def publish(path: str | os.PathLike[str], header: Mapping[str, Any], files: list[File]) -> None:

@@ -8,12 +8,10 @@ keeps two packs from one folder.
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import re
 import secrets
 import shutil
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,12 +21,12 @@ import numpy as np
 
 from plait.data.blocks.file import Bytes
 from plait.errors import FileLocation, StoreError
-from plait.machine import path_fault
+from plait.machine import folder_lock, path_fault
 from plait.manifests import FILE, check, dumps, inside, loads, natural, read_bytes
 
-MANIFEST, LOCK = "manifest.json", "pack.lock"
+MANIFEST = "manifest.json"
 FORMAT, VERSION = "plait-blocks", 2  # 2: the manifest has a checksum
-OURS = re.compile(r"[0-9a-f]{8}-.+\.(safetensors|parquet|json)|[0-9a-f]{8}-spill|pack\.lock(\.[0-9a-f]{8})?")
+OURS = re.compile(r"[0-9a-f]{8}-.+\.(safetensors|parquet|json)|[0-9a-f]{8}-spill")
 NOT_OURS = "Name a folder that plait.pack made, or a new one."
 AGAIN = "Fetch a copy of the folder, or remove it and pack again."
 TOKEN = re.compile(r"[0-9a-f]{8}")
@@ -126,7 +124,7 @@ def _sync_folder(place: Path) -> None:
 
 def sweep(place: Path, keep: str) -> None:
     """Remove the files that other packs left; keep: the token whose files stay."""
-    stay = (f"{keep}-", LOCK)
+    stay = f"{keep}-"
     for path in place.iterdir():
         if OURS.fullmatch(path.name) and not path.name.startswith(stay):
             is_folder = path.is_dir() and not path.is_symlink()
@@ -189,6 +187,21 @@ def _check(place: Path) -> None:
 
 
 @contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Hold the folder's lock."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(folder_lock(place, wait=False))
+        except BlockingIOError:
+            raise StoreError(
+                "the folder is being packed by another process.",
+                location=FileLocation(place),
+                hint="Wait for it, or pack into another folder.",
+            ) from None
+        yield
+
+
+@contextlib.contextmanager
 def _naming_refusals(place: Path) -> Iterator[None]:
     """What the system refuses, as an error that says of which folder."""
     try:
@@ -202,76 +215,6 @@ def _naming_refusals(place: Path) -> Iterator[None]:
         ) from error
 
 
-# --- the lock
-
-
-@contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """Hold the folder's lock; that of a process that is no longer there is taken over."""
-    lock = place / LOCK
-    mine = {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}
-    while not _take(lock, mine):
-        held = _holder(lock)
-        if held is not None and _lives(held):
-            raise StoreError(
-                f"the folder is being packed by another process, {held.get('pid')} on {held.get('host')}.",
-                location=FileLocation(place),
-                hint=f"Wait for it, or pack into another folder; if it is gone, remove {LOCK}.",
-            )
-        # Of several that find a stale lock, only one can move it away.
-        aside = lock.with_name(f"{LOCK}.{secrets.token_hex(4)}")
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(lock, aside)
-            aside.unlink()
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-
-
-def _take(lock: Path, mine: Mapping[str, Any]) -> bool:
-    """Make the lock ours where there is none; it appears with its content, never empty."""
-    draft = lock.with_name(f"{LOCK}.{secrets.token_hex(4)}")
-    draft.write_text(json.dumps(mine))
-    try:
-        os.link(draft, lock)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink(missing_ok=True)
-    return True
-
-
-def _holder(lock: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(lock.read_text())
-        return found if isinstance(found, dict) else None
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _lives(held: Mapping[str, Any]) -> bool:
-    """Whether the process that made a lock is still there; on another machine nobody knows."""
-    if held.get("host") != socket.gethostname():
-        return True
-    try:
-        os.kill(int(held["pid"]), 0)
-    except (ProcessLookupError, KeyError, TypeError, ValueError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return held.get("started") == _started(int(held["pid"]))  # else another has its number now
-
-
-def _started(pid: int) -> str:
-    """When a process began, as far as the system says; numbers of processes are used again."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
-
-
 # --- reading
 
 
@@ -282,7 +225,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise StoreError(f"there can be no such folder: {fault}.", location=FileLocation(place), hint=NOT_OURS)
     if not (place / MANIFEST).exists():
         what = "there is no such folder" if not place.exists() else f"these are no blocks: there is no {MANIFEST}"
-        if (place / LOCK).exists() or any(place.glob("*-spill")):
+        if any(place.glob("*-spill")):
             what = "the folder is being packed, or its pack was cut off"
         raise StoreError(f"{what}.", location=FileLocation(place), hint=NOT_OURS)
     path = place / MANIFEST
