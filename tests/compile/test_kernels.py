@@ -339,10 +339,10 @@ def test_row_numbers_starts_and_entries_of_any_width_give_the_same_bits(kind, al
     case = Case.draw(OF[kind], step, seeded(kind))
     case = replace(case, entries=1.0 + np.arange(len(case.entries)) % 200)
     tree = case.tree()
-    assert {rows.dtype for rows in tree.rows} == {np.dtype(np.uint8)}
+    assert {rows.dtype for rows in tree.rows} == {np.dtype(np.uint32)}
     assert {starts.dtype for starts in tree.starts} == {np.dtype(np.uint32)}
     expected = case.sum(Threads(1))
-    for width, entries in ((np.uint16, np.uint8), (np.uint32, np.uint16), (np.uint64, np.float32)):
+    for width, entries in ((np.uint8, np.uint8), (np.uint16, np.uint16), (np.uint64, np.float32)):
         starts = np.uint64 if width is np.uint64 else np.uint32
         other = replace(
             tree,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait.data.cells import leaves
+from plait.data.cells import leaves, trees
 from plait.data.cells.leaves import leaf_size
 from plait.data.cells.sorting import is_uniform
 from plait.data.cells.trees import Forest, grow, narrow
@@ -147,7 +147,23 @@ def test_other_entries_go_to_the_same_cells(table):
     assert all(a is b for a, b in zip(other.rows, tree.rows))
 
 
-def test_row_numbers_are_as_narrow_as_their_axis_allows():
+@pytest.fixture
+def narrowed(monkeypatch):
+    """Small trees in as few bytes as large ones."""
+    monkeypatch.setattr(trees, "FEW_ENTRIES", 0)
+
+
+@pytest.mark.parametrize("value", [1.0, 300.0, 0.1])
+def test_small_trees_have_the_same_types_and_share_kernels(value):
+    for size in (3, 300, 70_000):
+        for order in (("i", "j"), ("j", "i")):
+            cells = np.array([[0, 1], [1, 0]], np.uint32)
+            tree = grow(("i", "j"), {"i": 2, "j": size}, cells, narrow(np.full(2, value)), order)
+            assert tree.types == tuple(map(np.dtype, (np.uint32, np.uint32, np.uint32, np.float64)))
+            assert tree.with_entries(np.ones(2, np.uint8)).types == tree.types
+
+
+def test_row_numbers_are_as_narrow_as_their_axis_allows(narrowed):
     widths = {
         256: np.uint8,
         257: np.uint16,
@@ -176,7 +192,7 @@ def test_entries_take_as_few_bytes_as_hold_them_all(values, kept):
         np.testing.assert_array_equal(found, entries)
 
 
-def test_nbytes_are_those_of_all_arrays():
+def test_nbytes_are_those_of_all_arrays(narrowed):
     cells = np.array([[0, 0], [0, 1], [2, 0]], np.uint32)
     sizes = {"i": 3, "j": 2}
     plain = grow(("i", "j"), sizes, cells, np.ones(3), ("i", "j"))
@@ -186,7 +202,7 @@ def test_nbytes_are_those_of_all_arrays():
     assert turned.with_entries(np.ones(3), np.ones(3)).nbytes == turned.nbytes + 8 * 3
 
 
-def test_one_value_seen_many_times_takes_as_few_bytes_a_link_as_hold_it():
+def test_one_value_seen_many_times_takes_as_few_bytes_a_link_as_hold_it(narrowed):
     cells = np.stack(np.divmod(np.arange(2000, dtype=np.uint32), 50), axis=1)
     for value, width in ((1.0, 1), (300.0, 2), (2.0**24, 4), (0.25, 4), (0.1, 8), (2.0**24 + 1, 8), (1e300, 8)):
         stored = narrow(np.broadcast_to(value, 2000))
@@ -199,7 +215,7 @@ def test_one_value_seen_many_times_takes_as_few_bytes_a_link_as_hold_it():
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_links_without_values_have_trees_of_one_byte_a_link(likelihood):
+def test_links_without_values_have_trees_of_one_byte_a_link(likelihood, narrowed):
     rng = np.random.default_rng(0)
     cells = rng.permutation(300 * 20)[:2000]
     links = plait.Relation(pl.DataFrame({"i": cells // 20, "j": cells % 20}), likelihood=likelihood)

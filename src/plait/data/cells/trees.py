@@ -19,6 +19,9 @@ from plait.data.cells.ranges import MANY, PIECE, by_pieces, on_threads, shares
 from plait.data.cells.sorting import is_uniform, sort_order, taken
 from plait.data.cells.words import CellWords, Codes, Format, Read
 
+# Below it, arrays are not narrowed: they fit into a cache, and each combination of types is a kernel of its own.
+FEW_ENTRIES = 4096
+
 
 @dataclass(frozen=True)
 class FibreTree:
@@ -67,7 +70,14 @@ class FibreTree:
     def with_entries(self, entries: NDArray[Any], *beside: NDArray[np.float64]) -> "FibreTree":
         """The same cells with other values, given in the table's order."""
         arranged = (_arranged(values, self.turn) for values in beside)
-        return replace(self, entries=_arranged(entries, self.turn), beside=tuple(arranged))
+        return replace(self, entries=_arranged(entries, self.turn), beside=tuple(arranged)).in_common_types()
+
+    def in_common_types(self) -> "FibreTree":
+        """A small tree in the types that all small trees have, so that they share kernels; a large one as it is."""
+        if len(self) >= FEW_ENTRIES:
+            return self
+        rows = tuple(own.astype(np.uint32, copy=False) if own.itemsize < 4 else own for own in self.rows)
+        return replace(self, rows=rows, entries=self.entries.astype(np.float64, copy=False))
 
     @property
     def types(self) -> tuple[np.dtype[Any], ...]:
@@ -242,10 +252,12 @@ def grow(
     """The tree of a table whose cells are unique and sorted in the order of `indices`: fibres, or (n, order)."""
     fibres = as_fibres(indices, sizes, cells)
     if order == indices:
-        return FibreTree(order, fibres.sizes, fibres.rows, fibres.starts, _arranged(entries, None))
+        tree = FibreTree(order, fibres.sizes, fibres.rows, fibres.starts, _arranged(entries, None))
+        return tree.in_common_types()
     turn = Turn(fibres, order)
     turned = turn.by_words(entries) or turn.by_permutation(entries)
-    return FibreTree(order, turned.cells.sizes, turned.cells.rows, turned.cells.starts, turned.values, turn)
+    tree = FibreTree(order, turned.cells.sizes, turned.cells.rows, turned.cells.starts, turned.values, turn)
+    return tree.in_common_types()
 
 
 class Turn:
