@@ -106,7 +106,7 @@ def test_an_exact_explanation_weighs_links_as_each_member_saw_them():
 
 MISTAKES = {
     "one fit": ({"restarts": 1}, "`bootstrap=True` is for several fits, but `restarts` is 1"),
-    "the best": ({"keep": "best"}, '`bootstrap=True` is given beside `keep="best"`: bounds of reweighed links do not'),
+    "the best": ({"keep": "best"}, '`bootstrap=True` is given next to `keep="best"`: bounds of reweighed links do not'),
     "a number": ({"bootstrap": 1}, "`bootstrap` must be True or False, got 1"),
 }
 

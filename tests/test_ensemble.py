@@ -93,7 +93,7 @@ MISTAKES = {
     "nothing to choose": ({"restarts": 1, "keep": "best"}, '`keep="best"` is for several fits, but `restarts` is 1'),
     "one start for all": (
         {"init": {"A": np.ones((7, 3))}},
-        "`restarts=3` is given beside `init`, from which all of them",
+        "`restarts=3` is given next to `init`, from which all of them",
     ),
 }
 

@@ -96,7 +96,7 @@ def test_nothing_is_warmed_up_where_something_else_says_how_to_start():
 
 MISTAKES = {
     "a word that is none": ({"start": "emm"}, "`start` must be one of 'em', 'random', got 'emm'"),
-    "init and start": ({"start": "random", "init": {"A": np.ones((9, 3))}}, "`start` is given beside `init`"),
+    "init and start": ({"start": "random", "init": {"A": np.ones((9, 3))}}, "`start` is given next to `init`"),
     "a method without one": ({"start": "em", "method": "em"}, '`start="em"` is for `method="vb"` only'),
 }
 

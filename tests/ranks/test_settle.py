@@ -135,7 +135,7 @@ WRONG = {
     ),
     "pruning too": (
         {"rank": "bound", "prune": True},
-        '`prune` is given beside `rank="bound"`, which finds components itself.\nLeave it out.',
+        '`prune` is given next to `rank="bound"`, which finds components itself.\nLeave it out.',
     ),
 }
 

@@ -95,7 +95,7 @@ def _check_memory(fit: Fitted, names: list[str], draws: int) -> None:
             f"{needs[largest] / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB."
         ),
         location="to_datatree",
-        hint=("Name the factors that you need, `factors`, or take fewer `draws`."),
+        hint="Name the factors that you need, `factors`, or take fewer `draws`.",
     )
 
 

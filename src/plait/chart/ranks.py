@@ -29,7 +29,7 @@ def tried(fit: Fitted) -> Tries:
         how = f"was found by {found['way']}, without trying any" if found else "was given"
         raise PlaitError(
             f"there are no ranks to compare: the rank of this fit {how}.",
-            hint=('Leave `rank` out or say `rank="bound"` to have it searched, or compare some by plait.choose.'),
+            hint='Leave `rank` out or say `rank="bound"` to have it searched, or compare some by plait.choose.',
         )
     best = _size(fit)
     rows = [

@@ -190,7 +190,7 @@ def _several(given: Any) -> list[Any]:
 def _check_comparable(plan: Sequence[Setting], method: str) -> None:
     if method != "vb":
         raise SettingError(
-            (f'`by="bound"` needs `method="vb"`, got `method="{method}"`: a likelihood grows with any rank.'),
+            f'`by="bound"` needs `method="vb"`, got `method="{method}"`: a likelihood grows with any rank.',
             hint='Give `by="hidden"`.',
         )
     for word in ("adapt", "likelihood"):
@@ -231,7 +231,7 @@ def _with_likelihood(data: Data, relation: str, likelihood: Likelihood | None) -
     bad = likelihood.bad(bound.values)
     if bad.any():
         raise SettingError(
-            (f"likelihood {str(likelihood)!r} is not for {relation}, which has a value of {bound.values[bad][0]:g}."),
+            f"likelihood {str(likelihood)!r} is not for {relation}, which has a value of {bound.values[bad][0]:g}.",
             hint=f"{likelihood.wanted}. Leave it out, or give other data.",
         )
     return replace(data, relations={**data.relations, relation: replace(bound, likelihood=likelihood)})

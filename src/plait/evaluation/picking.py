@@ -164,7 +164,7 @@ def _choose_cells(subject: Subject, way: Way, rng: np.random.Generator) -> Chose
     cells = _observed(bound)
     if cells is None:
         raise SettingError(
-            (f'`by="cells"` lists all cells, but {bound.name} has {bound.total_cells:,}, over {MOST_CELLS:,}.'),
+            f'`by="cells"` lists all cells, but {bound.name} has {bound.total_cells:,}, over {MOST_CELLS:,}.',
             hint='Use `by="thin"`: it hides links and zeros in equal shares without listing them.',
         )
     chosen = cells[_some(len(cells), way.share, rng, f"observed cells of {bound.name}")]
@@ -304,7 +304,7 @@ def _refuse_weighted_zeros(subject: Subject, by: str) -> None:
     zero = 1.0 if isinstance(observed, str) else float(observed)
     if ((source.values == 0) & (source.weights != zero)).any():
         raise SettingError(
-            (f"`by={by}` gives all zeros of {subject.name} one weight, but its weight column gives some their own."),
+            f"`by={by}` gives all zeros of {subject.name} one weight, but its weight column gives some their own.",
             hint='Use `by="links"`, or leave out the rows of zeros.',
         )
 

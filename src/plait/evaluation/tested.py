@@ -120,7 +120,7 @@ def _index_columns(
             raise DataError(
                 f"there is no column {quoted(said[index])}; the table has {', '.join(map(quoted, have))}.",
                 location=what,
-                hint=(f"{suggestion(said[index], have)}`columns` names it: give the name of a column of the table."),
+                hint=f"{suggestion(said[index], have)}`columns` names it: give the name of a column of the table.",
             )
     return named
 

@@ -72,6 +72,6 @@ def times_at(subject: "Subject", cells: AnyArray) -> Rows:
         raise DataError(
             f"{named} has rows of several times, but a cell is hidden as a whole.",
             location=TableLocation.of(subject.name),
-            hint=("Give each cell one row, with the sum of its values and the time that counts, such as its first."),
+            hint="Give each cell one row, with the sum of its values and the time that counts, such as its first.",
         )
     return np.asarray(latest)

@@ -194,7 +194,7 @@ def _check_header(path: str, tail: str, first: TextRow) -> None:
             raise DataError(
                 f"{field!r} is a number, so this does not look like names of columns.",
                 location=FileLocation(path, (first.line,)),
-                hint=("Name them with `columns`; or give `header=True` if it is the header."),
+                hint="Name them with `columns`; or give `header=True` if it is the header.",
             )
 
 
@@ -223,7 +223,7 @@ def _check_no_header(path: str, rows: Sequence[TextRow]) -> None:
             raise DataError(
                 f"{field!r} stands above numbers, so this looks like names of columns.",
                 location=FileLocation(path, (first.line,)),
-                hint=("Give `header=True` if it is the header, or `header=False` if it is data."),
+                hint="Give `header=True` if it is the header, or `header=False` if it is data.",
             )
 
 

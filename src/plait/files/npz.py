@@ -70,7 +70,7 @@ def _coordinates(path: str, archive: Any) -> Any:
     fill = float(archive["fill_value"]) if "fill_value" in archive.files else 0.0
     if coords.shape != (len(shape), len(data)):
         raise DataError(
-            (f"coords are of shape {coords.shape}, but there are {len(data)} entries of {len(shape)} dimensions."),
+            f"coords are of shape {coords.shape}, but there are {len(data)} entries of {len(shape)} dimensions.",
             location=FileLocation(path),
             hint="Save the array again, with sparse.save_npz.",
         )

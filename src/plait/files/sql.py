@@ -103,7 +103,7 @@ def _statement(source: Any, query: str | None, table: str | None) -> str:
         both = f"{one} and {other} are both given" if query is not None else f"neither {one} nor {other} is given"
         raise SettingError(
             f"{both} for {shown(source)}.",
-            hint=('Give one: `query="select …"`, or `table="visits"` to take it whole.'),
+            hint='Give one: `query="select …"`, or `table="visits"` to take it whole.',
         )
     if table is None:
         return str(query)

@@ -207,7 +207,7 @@ def naming_links(data: Data) -> Iterator[None]:
         raise FitError(
             f"the model gives rate 0 to the link at {place}, so its likelihood is 0.",
             location=TableLocation.of(error.relation),
-            hint=("Zeros in a given factor or in `init` can never change; use small positive numbers there."),
+            hint="Zeros in a given factor or in `init` can never change; use small positive numbers there.",
         ) from None
 
 

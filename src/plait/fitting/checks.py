@@ -50,7 +50,7 @@ def check_floats(dtype: np.dtype[Any], method: str, priors: Mapping[str, Prior])
                 f'`dtype="float32"` does not go with {what}: entries fall without end, and those '
                 "that floats cannot hold become 0, so that unlikely links are no longer told apart."
             ),
-            hint=('Leave `dtype` out, or use `method="vb"` (or "map" with a concentration above 1).'),
+            hint='Leave `dtype` out, or use `method="vb"` (or "map" with a concentration above 1).',
         )
 
 
@@ -60,7 +60,7 @@ def check_helpers(executor: Any, threads: int | None) -> None:
         raise SettingError.must_be("executor", "a plait.execute.Executor, such as plait.execute.Threads(2)", executor)
     if executor is not None and threads is not None:
         raise SettingError(
-            "`threads` is given beside `executor`, which has its own.",
+            "`threads` is given next to `executor`, which has its own.",
             hint="Give one of the two.",
         )
 
@@ -83,7 +83,7 @@ def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) 
         )
     if bootstrap and keep == "best":
         raise SettingError(
-            ('`bootstrap=True` is given beside `keep="best"`: bounds of reweighed links do not compare.'),
+            '`bootstrap=True` is given next to `keep="best"`: bounds of reweighed links do not compare.',
             hint="Leave one of the two out.",
         )
     if keep is not None and restarts == 1:
@@ -93,7 +93,7 @@ def check_restarts(restarts: int, keep: str | None, init: Any, bootstrap: bool) 
         )
     if restarts > 1 and init is not None and not isinstance(init, (str, PathLike)):
         raise SettingError(
-            (f"`restarts={int(restarts)!r}` is given beside `init`, from which all of them would start alike."),
+            f"`restarts={int(restarts)!r}` is given next to `init`, from which all of them would start alike.",
             hint="Give one of the two.",
         )
 
@@ -110,7 +110,7 @@ def check_start(start: Any, method: str, init: Any, prune: bool, free: Sequence[
         return False
     if init is not None:
         raise SettingError(
-            "`start` is given beside `init`, which says where to start.",
+            "`start` is given next to `init`, which says where to start.",
             hint="Give one of the two.",
         )
     if start == "em" and method != "vb":
@@ -167,7 +167,7 @@ def _tied_ranks(model: Model, rank: Mapping[str, int]) -> dict[str, int]:
         other, known = by_axis.setdefault(model.axis(index), (index, size))
         if known != size:
             raise SettingError(
-                (f"`rank` of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one."),
+                f"`rank` of {index!r} is {size!r}, but {known!r} of {other!r}: a factor has both, so they are one.",
                 hint="Give one of the two.",
             )
     missing = [index for index in model.ranks if index not in by_axis]
@@ -340,5 +340,5 @@ def check_tie_indices(model: Model, adapt: Any) -> None:
                 if index not in model.indices or model.axis(index) not in axes:
                     where = "the model" if name is None else f"factor {name}"
                     raise SettingError(
-                        (f"`adapt` names the index {index!r}, which {where} does not have: {_listed(known)}."),
+                        f"`adapt` names the index {index!r}, which {where} does not have: {_listed(known)}.",
                     )

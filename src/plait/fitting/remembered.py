@@ -32,7 +32,7 @@ def check_ties(ties: Mapping[str, Tie], adapt: Any, layouts: Mapping[str, Layout
         if chosen:
             hint = {**(adapt if isinstance(adapt, Mapping) else ties), name: "factor"}
             raise SettingError(
-                (f"`adapt` is {tie!r} for factor {name}, which remembers pairs: most of them share a row."),
+                f"`adapt` is {tie!r} for factor {name}, which remembers pairs: most of them share a row.",
                 hint=f'It adapts by "factor" or "component": `adapt={hint!r}`.',
             )
         found[name] = "factor"

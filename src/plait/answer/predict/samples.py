@@ -65,7 +65,7 @@ def _check_memory(fit: Fitted, n: int) -> None:
     needed = 8 * n * sum(posterior.mean.size for posterior in fit.factors.values())
     if needed > memory():
         raise SettingError(
-            (f"{n:,} draws of all factors need {needed / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB."),
+            f"{n:,} draws of all factors need {needed / 1e9:,.1f} GB; this machine has {memory() / 1e9:,.1f} GB.",
             location="samples",
             hint="Draw fewer at a time, with another seed each time.",
         )

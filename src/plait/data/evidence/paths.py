@@ -60,7 +60,7 @@ def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -
     one_axis = data.model.axis(first) == data.model.axis(second)
     if not one_axis and length == 2:
         raise SettingError(
-            (f"`length` is 2, but {first} and {second} are different axes, and two steps lead back to the first."),
+            f"`length` is 2, but {first} and {second} are different axes, and two steps lead back to the first.",
             hint="Take `length=3`.",
         )
     if one_axis and model is None:
@@ -104,7 +104,7 @@ def _equation(relation: Relation, model: Model) -> tuple[str, tuple[str, ...]]:
         raise DataError(
             f"the model has {which}: {have}.",
             location="paths",
-            hint=("Say which indices are meant: `indices`, or `columns` for a table."),
+            hint="Say which indices are meant: `indices`, or `columns` for a table.",
         )
     (equation,) = found.values()
     return equation.relation, equation.indices
@@ -120,7 +120,7 @@ def _undecided(first: str, second: str) -> DataError:
     return DataError(
         f"are {first} and {second} one axis? Nothing stands on both sides.",
         location="paths",
-        hint=(f"Give `model`, which says so by a line {second}: {first}, or says that they are two by having none."),
+        hint=f"Give `model`, which says so by a line {second}: {first}, or says that they are two by having none.",
     )
 
 

@@ -113,7 +113,7 @@ def _filled(array: Array, a: int, b: int, name: Named) -> Array:
             "but its equation has no direction: they are one cell."
         ),
         location=TableLocation.of(name),
-        hint=("Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."),
+        hint="Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors.",
     )
 
 

@@ -204,7 +204,7 @@ def _refuse_inside(ends: Rows, sides: Rows, nodes: list[Any], name: str) -> None
     if inside.any():
         first, second = ends[np.argmax(inside)]
         raise DataError(
-            (f"edge {_edge(nodes[first], nodes[second])} joins two nodes whose attribute {SIDE!r} is {sides[first]}."),
+            f"edge {_edge(nodes[first], nodes[second])} joins two nodes whose attribute {SIDE!r} is {sides[first]}.",
             location=TableLocation.of(name),
             hint="An edge leads from one side to the other; remove it, or mend the attribute.",
         )

@@ -151,13 +151,13 @@ def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
 def _check_bound(given: Options) -> None:
     if given.method != "vb":
         raise SettingError(
-            (f'`rank="bound"` needs `method="vb"`, whose bound compares ranks, got `method="{given.method}"`.'),
+            f'`rank="bound"` needs `method="vb"`, whose bound compares ranks, got `method="{given.method}"`.',
             hint='Give `rank="auto"`, which asks what predicts best.',
         )
     for word, present in (("prune", given.prune), ("init", given.init is not None)):
         if present:
             raise SettingError(
-                f'`{word}` is given beside `rank="bound"`, which finds components itself.',
+                f'`{word}` is given next to `rank="bound"`, which finds components itself.',
                 hint="Leave it out.",
             )
 
