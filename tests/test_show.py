@@ -263,3 +263,9 @@ def test_an_action_is_a_form_on_a_page_and_its_text_elsewhere():
 def test_a_chart_of_names_with_control_characters_is_drawn():
     spec = {"data": {"values": [{"a": "nul\x00l\x1f", "b": 2}]}, "mark": "bar", "encoding": {"y": {"field": "a"}}}
     assert "nul\ufffdl\ufffd" in svg.drawn(Picture(lambda: spec, "a bar"))
+
+
+def test_names_do_not_steer_a_terminal():
+    shown = text.render(Document("a\x1b[31m", [Table(["n"], [["\x1b]0;title\x07"]]), Facts((("b", "\x9bx"),))]))
+    assert not any((ord(one) < 32 and one != "\n") or 127 <= ord(one) < 160 for one in shown)
+    assert r"\x1b]0;title\x07" in shown

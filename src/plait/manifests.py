@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from plait.errors import FileLocation, StoreError
+from plait.errors import FileLocation, PlaitError, StoreError
 
 CHECKSUM = "checksum"
 MAX_BYTES = 1 << 27  # a manifest of 10⁶ files of 130 bytes each
@@ -120,6 +120,15 @@ def check(found: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
 def damaged(path: Path, what: str, hint: str = AGAIN) -> StoreError:
     """Return the error about a manifest."""
     return StoreError(f"the manifest is damaged: {what}.", location=FileLocation(path), hint=hint)
+
+
+def is_read_fault(error: BaseException) -> bool:
+    """Whether reading a file that is not what it should be raises this; a panic of polars is no Exception."""
+    return isinstance(error, _FAULTS) or type(error).__module__.startswith(_READERS)
+
+
+_FAULTS = (PlaitError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
+_READERS = ("polars", "pyo3_runtime", "safetensors")
 
 
 def natural(value: Any) -> bool:

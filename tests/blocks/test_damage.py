@@ -172,7 +172,7 @@ MANIFESTS = {
     "a token": (("token",), "../victim", "token cannot be"),
     "another model": (("model",), "v[i, j] = A[i, r] B[j, r]", "damaged"),
     "no model": (("model",), "v[i, j = A", "damaged"),
-    "another shape": ((*V, "shape"), [40, 5, 13], "another shape than its labels"),
+    "another shape": ((*V, "shape"), [40, 5, 13], "it has 12 names, not the 13 of k"),
     "another order": ((*V, "order"), ["i", "j", "j"], "the order of v"),
     "other types": ((*V, "types", "rows"), ["uint8"], "the order of v"),
     "objects": ((*V, "types", "entries"), "object", "types.entries cannot be"),
@@ -308,3 +308,39 @@ def test_runs_without_the_fingerprint_of_their_blocks_load(tmp_path):
     del header["relations"]["v"]["blocks_sha256"]
     Path(path).write_bytes(dumps(header))
     plait.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: pl.DataFrame({"j": ["x"] * 5}).write_parquet(path),
+        lambda path: pl.DataFrame({"j": range(100_000)}).write_parquet(path),
+        lambda path: path.write_bytes(path.read_bytes()[:40] + b"\xff" * 40 + path.read_bytes()[80:]),
+    ],
+    ids=["a name twice", "many names", "no table"],
+)
+def test_names_are_checked_although_their_checksum_fits(folder, write):
+    def enter(manifest):
+        entry = manifest["labels"]["j"]
+        write(folder / entry["file"])
+        content = (folder / entry["file"]).read_bytes()
+        entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+    reseal(folder, enter)
+    with pytest.raises(plait.StoreError, match="damaged"):
+        fit(folder)
+
+
+def test_a_size_that_no_memory_holds_is_compared_first(folder):
+    reseal(folder, lambda manifest: relation_of(manifest)["totals"].update(bytes=1 << 62))
+    with pytest.raises(plait.StoreError, match="bytes, not 4,611"):
+        fit(folder)
+
+
+def test_blocks_of_a_relation_that_weighs_nothing_are_fitted(tmp_path):
+    table = pl.DataFrame({"i": [0, 1], "j": [1, 0]})
+    data = {"x": plait.Relation(table, weight=0.0), "y": table}
+    text = "x[i, j] = A[i, r] B[j, r]\ny[i, j] = A[i, r] C[j, r]"
+    plait.pack(text, data, tmp_path / "x.blocks")
+    how = {"rank": 1, "seed": 0, "sweeps": 2, "progress": False}
+    assert plait.fit(text, tmp_path / "x.blocks", **how).bound == plait.fit(text, data, **how).bound

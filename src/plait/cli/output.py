@@ -17,19 +17,20 @@ from plait.files.write import write
 from plait.show.document import Document, Table
 from plait.show.plain import dump, render
 from plait.show.text import console, show
+from plait.show.words import without_controls
 
 MOST_ROWS = 50  # of a table shown on stdout
 
 
 def out(text: str = "", style: str | None = None) -> None:
     """Print text as it is: brackets are no markup, long lines are not cut."""
-    console().print(text, style=style, markup=False, soft_wrap=True)
+    console().print(without_controls(text), style=style, markup=False, soft_wrap=True)
 
 
 def to_stderr(word: str, message: str) -> None:
     """``error: …`` with the word in red on a terminal; the lines of a message are kept as they are."""
     colour = {"error": "bold red", "warning": "bold yellow"}.get(word, "bold")
-    console(stderr=True).print(Text.assemble((f"{word}: ", colour), message), soft_wrap=True)
+    console(stderr=True).print(Text.assemble((f"{word}: ", colour), without_controls(message)), soft_wrap=True)
 
 
 def emit(document: Any) -> None:

@@ -4,6 +4,7 @@ From here come the checks of single values, the keys of [fit] in a config file, 
 that a run keeps, and the table in the docs. What options mean together is checked in `checks`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -95,7 +96,14 @@ def word(*choices: str, none: bool = False) -> Kind:
     return Kind(" or ".join(map(repr, choices)), accepts, _is_text, "text", choices=choices, spoken=str)
 
 
-NUMBER = Kind("a number, 0 or more", lambda x: is_number(x) and x >= 0, is_number, "a number", least=0.0, spoken=float)
+NUMBER = Kind(
+    "a finite number, 0 or more",
+    lambda x: is_number(x) and 0 <= x < math.inf,
+    is_number,
+    "a number",
+    least=0.0,
+    spoken=float,
+)
 SWITCH = Kind(
     "True or False", lambda x: isinstance(x, bool), lambda x: isinstance(x, bool), "true or false", spoken=bool
 )

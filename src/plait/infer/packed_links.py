@@ -79,7 +79,7 @@ class PackedLinks:
 
     @cached_property
     def _times(self) -> float:
-        return self.weight / self.packed.weight
+        return 1.0 if self.weight == self.packed.weight else self.weight / self.packed.weight  # both may be 0
 
     def marginals(self, plan: Plan, table: Table, *, valued: bool) -> list[Array]:
         """Those of the manifest; of factors with several visible indices, and of draws, by a pass over all blocks."""

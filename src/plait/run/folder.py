@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plait.errors import FileLocation, PlaitError, StoreError
+from plait.errors import FileLocation, StoreError
 from plait.machine import folder_lock, path_fault, replacing
-from plait.manifests import check, damaged, dumps, inside, loads, read_bytes
+from plait.manifests import check, damaged, dumps, inside, is_read_fault, loads, read_bytes
 from plait.run.archive import ENDING, DamagedError, in_one_file, pack, unpack
 from plait.run.schema import schema_of
 
@@ -31,9 +31,6 @@ CHECKSUM_SINCE = 6
 OURS = re.compile(r".+-[0-9a-f]{8}\.(safetensors|parquet|json|part)|\.tmp\w{6}")
 NOT_OURS = "Name a run that plait made, or another folder."
 AGAIN = "Fetch a copy, or fit again."
-# What reading a file that is not what it should be raises; polars' panics and other errors of the readers as well.
-FAULTS = (PlaitError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
-READERS = ("polars", "pyo3_runtime", "safetensors")
 
 
 class File(NamedTuple):
@@ -262,8 +259,8 @@ class Content(NamedTuple):
             yield
         except StoreError:
             raise
-        except BaseException as error:  # a panic of polars is no Exception
-            if not isinstance(error, FAULTS) and not type(error).__module__.startswith(READERS):
+        except BaseException as error:
+            if not is_read_fault(error):
                 raise
             words = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise StoreError(

@@ -171,6 +171,8 @@ def _labels(axis: str, file: Content) -> Labels:
         names = table[axis].alias("")
         if len(names) and label_series(names, axis).dtype != names.dtype:
             raise ValueError(f"names cannot be of type {names.dtype}")
+        if names.n_unique() < len(names):
+            raise ValueError("it has a name twice")
         return Labels(axis, names)
 
 
@@ -198,6 +200,9 @@ def _links(file: Content, equation: Equation, shape: tuple[int, ...]) -> Links:
 def _read_links(file: Path | bytes, equation: Equation, shape: tuple[int, ...]) -> Links:
     import polars as pl
 
+    count = pl.scan_parquet(file).select(pl.len()).collect().item()
+    if count > math.prod(shape):  # a small file may have many rows
+        raise ValueError(f"it has {count:,} links, but there are {math.prod(shape):,} cells")
     table, groups = pl.read_parquet(file), groups_of(equation)
     check_known(table, equation.indices, shape)
     cells = np.empty((len(table), len(shape)), coordinate_type(shape))

@@ -19,6 +19,10 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 1e300  # products of two such numbers may overflow, sums may not
 
 
+def _is_weight(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
 def _is_record(value: Any) -> bool:
     """Whether a value is one sweep: its number, the bound, its change (None at the start), seconds, ranks."""
     if not isinstance(value, list) or len(value) != 5:
@@ -35,9 +39,9 @@ def _is_history(value: Any) -> bool:
 STOP = (None, str, {"reason": tuple(str(reason) for reason in Reason), "sentence": str, "advice": str})
 TERM = {"coefficient": _is_number, "vectors": [str], "table": [str]}
 RULE = {
-    "unlisted": _is_number,
-    "zero": _is_number,
-    "weight": _is_number,
+    "unlisted": _is_weight,
+    "zero": _is_weight,
+    "weight": _is_weight,
     "universe": ("relation", "model"),
     "diagonal": ("", "missing", "observed"),
     "apart": bool,

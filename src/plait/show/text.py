@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from plait.show.document import Block, Cards, Code, Details, Document, Facts, Note, Picture, Section, Table, Warn
-from plait.show.words import align, write
+from plait.show.words import align, without_controls, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,7 @@ def _block(on: "Console", block: Any) -> None:
 
 def _line(on: "Console", text: str, style: str | None = None) -> None:
     """Print text as it is: brackets are no markup, long lines are not cut."""
-    on.print(text, style=style, markup=False, soft_wrap=True)
+    on.print(without_controls(text), style=style, markup=False, soft_wrap=True)
 
 
 def _facts(on: "Console", pairs: Sequence[tuple[str, Any]]) -> None:
@@ -105,7 +105,7 @@ def _table(on: "Console", table: Table) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    columns = [align([row[k] for row in table.rows]) for k in range(len(table.columns))]
+    columns = [list(map(without_controls, align([row[k] for row in table.rows]))) for k in range(len(table.columns))]
     gap, widths = _fit(table.columns, columns, table.left, on.width)
     if table.title:
         _line(on, table.title, "bold")
@@ -115,7 +115,7 @@ def _table(on: "Console", table: Table) -> None:
         grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, gap - 2))
         for position, (heading, width) in enumerate(zip(table.columns, widths)):
             justify: Any = "left" if position < table.left else "right"
-            grid.add_column(Text(heading), justify=justify, overflow="fold", width=width)
+            grid.add_column(Text(without_controls(heading)), justify=justify, overflow="fold", width=width)
         for cells in zip(*columns):
             grid.add_row(*map(Text, cells))
         on.print(grid)

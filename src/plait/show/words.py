@@ -7,6 +7,14 @@ from typing import Any
 
 from plait.show.document import Action, Details, Faint, Ref, Several, Share
 
+# C0 and C1 controls and DEL, which a terminal obeys; tabs and line feeds stay.
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+
+
+def without_controls(text: str) -> str:
+    """Return text in which characters that steer a terminal are visible."""
+    return text.translate(CONTROLS)
+
 
 def write(value: Any) -> str:
     """A value by itself: 12,345 and 0.1235; anything else as text."""

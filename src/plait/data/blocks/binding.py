@@ -1,5 +1,6 @@
 """Blocks on disk as data of a model: alone, or beside tables in memory."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -71,7 +72,7 @@ def _stream(relation: Relation, name: str, indices: tuple[str, ...]) -> Reader |
 
 
 def _is_folder(given: Any) -> bool:
-    return isinstance(given, Packed) or (isinstance(given, (str, PathLike)) and Path(given).is_dir())
+    return isinstance(given, Packed) or (isinstance(given, (str, PathLike)) and os.path.isdir(given))
 
 
 def _opened(given: Any) -> Packed:

@@ -316,7 +316,9 @@ class Packed:
                 for entry in relation["blocks"]:
                     check_size(place, entry)
             model = Model(found["model"])
-            labels = {axis: _labels(place, axis, found["labels"][axis]) for axis in model.axes}
+            labels = {
+                axis: _labels(place, axis, found["labels"][axis], _size(model, found, axis)) for axis in model.axes
+            }
             for name, said in found["relations"].items():
                 _check_relation(model, labels, name, said)
             relations = {name: _relation(place, name, said) for name, said in found["relations"].items()}
@@ -358,16 +360,34 @@ def _longer(array: AnyArray, size: int) -> AnyArray:
     return np.concatenate([array, np.zeros(size - len(array), array.dtype)])
 
 
-def _labels(place: Path, axis: str, entry: Mapping[str, Any]) -> Labels:
+def _size(model: Model, found: Mapping[str, Any], axis: str) -> int | None:
+    """How many entities an axis has, by the shape of the first relation with it."""
+    shapes = (
+        size
+        for said in found["relations"].values()
+        for index, size in zip(said["indices"], said["shape"])
+        if model.axis(index) == axis
+    )
+    return next(shapes, None)
+
+
+def _labels(place: Path, axis: str, entry: Mapping[str, Any], size: int | None) -> Labels:
     import polars as pl
 
     path = check_content(place, entry)
     try:
+        count = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()  # a small file may have many rows
+        if size is not None and count != size:
+            raise ValueError(f"it has {count:,} names, not the {size:,} of {axis}")
         names = pl.read_parquet(path, glob=False).to_series()
-    except (pl.exceptions.PolarsError, IndexError, OSError) as error:
-        raise damaged(path, str(error)) from None
-    if names.null_count() or (len(names) and kind(names) == "nothing"):
-        raise damaged(path, "it has no names")
+        if names.null_count() or (len(names) and kind(names) == "nothing"):
+            raise ValueError("it has no names")
+        if names.n_unique() < len(names):
+            raise ValueError("it has a name twice")
+    except BaseException as error:
+        if not manifests.is_read_fault(error):
+            raise
+        raise damaged(path, str(error).partition("\n")[0]) from None
     return Labels(axis, names)
 
 
@@ -417,6 +437,7 @@ def _relation(place: Path, name: str, said: Mapping[str, Any]) -> PackedRelation
 
 def _totals(place: Path, said: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, AnyArray]:
     """The arrays of a relation beside its blocks."""
+    check_size(place, said["totals"])
     content, _ = read_file(place, said["totals"], aligned(said["totals"]["bytes"]))
     try:
         totals = from_bytes(content)
