@@ -12,6 +12,7 @@ import pytest
 import plait
 from plait.cli.checking import Cost
 from plait.compile.step import padded
+from plait.data.cells import trees
 from plait.fitting.begin import prepare
 from plait.fitting.options import Options
 from plait.machine import resident
@@ -28,7 +29,13 @@ def cost(observed, columns=("i", "j"), accelerate=False, method="vb"):
     return Cost.of(task, measure=False), data
 
 
-def test_data_and_trees_are_counted_once():
+@pytest.fixture
+def narrowed(monkeypatch):
+    """Small trees in as few bytes as large ones."""
+    monkeypatch.setattr(trees, "FEW_ENTRIES", 0)
+
+
+def test_data_and_trees_are_counted_once(narrowed):
     """A link takes a byte for its column, one for its value, which is the tree's entry; a row with links 2 + 4."""
     everything, data = cost("all")
     fibres = 2000 + 2 * 300 + 4 * 301
@@ -40,7 +47,7 @@ def test_data_and_trees_are_counted_once():
     assert listed.trees == 2000
 
 
-def test_a_tree_in_another_order_is_counted_too():
+def test_a_tree_in_another_order_is_counted_too(narrowed):
     turned, _ = cost("all", ("j", "i"))
     fibres = 2 * 2000 + 20 + 4 * 21, 2000 + 2 * 300 + 4 * 301
     assert turned.data == fibres[0] + 2000 + 8

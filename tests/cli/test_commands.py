@@ -40,7 +40,7 @@ user    1 in friends                         6               0
 place   —                                    3               0
 day     —                                    3               0
 
-memory  about 8 kB while fitting: data 169 B, trees 7 B, factors 7 kB, buffers 768 B
+memory  about 8 kB while fitting: data 169 B, trees 336 B, factors 7 kB, buffers 768 B
 peak    about <size> of memory for the whole of `plait fit`, with all that it loads
 """
 TIME = "time    about <time> a sweep (the second one was measured), at most <time> for 40 sweeps and 50 of warm-up\n"
