@@ -13,12 +13,21 @@ from plait.compile.plan import tree_order
 from plait.data.binding.bind import bind
 from plait.data.blocks.packed import Packed
 from plait.data.blocks.table import CellsOnDisk
+from plait.data.cells import trees
 from plait.data.cells.orders import packed_order
 from plait.data.cells.trees import grow, narrow
 from plait.data.labels import hashed
 
 CP = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
 ORDERS = {1: "v[i] = A[i, r]", 2: "v[i, j] = A[i, r] B[j, r]", 3: CP}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def narrowed():
+    """Small trees in memory in as few bytes as large ones, which is how blocks have them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "FEW_ENTRIES", 0)
+        yield
 
 
 def bind_in_memory(model, data, labels=None):
