@@ -70,6 +70,12 @@ def test_resume_says_when_nothing_is_left_to_do(scratch):
     assert scratch.stdout("resume run --sweeps 1000").startswith("run: nothing left to do: it converged: sweep ")
 
 
+def test_resume_of_a_finished_run_that_is_damaged_says_so(scratch):
+    next((scratch.folder / "run").glob("labels-*")).unlink()
+    result = scratch.plait("resume run")
+    assert (result.exit_code, "this file of the run is missing" in result.stderr) == (2, True)
+
+
 def test_a_run_without_sweeps_says_so_and_goes_on(scratch):
     assert "ended  no sweep was asked for: this is the start itself.\n" in scratch.stdout(
         "fit model.toml -o zero --sweeps 0"

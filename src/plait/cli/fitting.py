@@ -93,8 +93,10 @@ def resume(run: RunFolder, every: Every = 60.0, dask: DaskAddress = None, json: 
     reason = _nothing_left(header, config)
     if reason is None:
         _compute(config, run, every=every, force=False, as_json=json, dask=dask, resumed=True)
-    elif json:
-        emit({"run": str(run), "resumed": False, **description(load(run), header)})
+        return
+    finished = load(run)  # a damaged run is not finished
+    if json:
+        emit({"run": str(run), "resumed": False, **description(finished, header)})
     else:
         out(f"{run}: nothing left to do: {reason}")
 

@@ -207,7 +207,7 @@ def _naming_refusals(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)  # so says polars
         raise StoreError(
             f"the blocks cannot be written: {error.strerror or error}.",
             location=FileLocation(place),
