@@ -80,7 +80,7 @@ WRONG = {
     "seeds": ({"rank": 2, "seeds": 0}, "`seeds` must be a whole number, 1 or more, got 0."),
     "fraction": (
         {"rank": 2, "fraction": 1.0},
-        "`fraction` must be over 0 and under 1, got 1.0.\nGive 0.1 to put aside a tenth.",
+        "`fraction` must be over 0 and under 1, got 1.0.\nGive 0.1 to hold out a tenth.",
     ),
     "relation": ({"rank": 2, "relation": "Y"}, "`relation` is 'Y', which the model does not have.\nIt has X."),
     "init": ({"rank": 2, "init": {}}, "`init` is for one fit, and plait.choose makes several.\nLeave it out."),

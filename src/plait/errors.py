@@ -253,7 +253,7 @@ class PlaitWarning(_Message, UserWarning):
 
 
 class LoneLatentWarning(PlaitWarning):
-    """A latent index stands in one factor only, beside a factor that has none: it does nothing."""
+    """A latent index stands in one factor only, next to a factor that has none: it does nothing."""
 
 
 class ForgottenFactorWarning(PlaitWarning):

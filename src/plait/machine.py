@@ -65,7 +65,7 @@ def path_fault(path: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: Path, *, sync: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A new file that takes the place of the target once it is complete and on disk; on any error none is left.
 
     A device or a pipe, /dev/stdout for example, is written to as it is.
@@ -77,10 +77,11 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(target))  # a link stays, and leads to the new file
     draft = target.with_name(f".plait-{secrets.token_hex(4)}.part")
     try:
-        with open(draft, "xb") as file:
+        with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if sync:  # not for files that are checked when they are read, and can be made again
+                os.fsync(file.fileno())
         os.replace(draft, target)
     finally:
         with suppress(OSError):

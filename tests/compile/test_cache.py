@@ -305,15 +305,15 @@ def test_a_folder_that_vanishes_at_any_time_costs_only_time(run, filled, numbers
         work(9)
         vanish()  # before the same step is compiled for other types
         wide = work(width=np.uint64)
-        write = cache._write
+        write = cache.replacing
 
-        def gone(path, data):  # before a file is written
+        def gone(path, **options):  # before a file is written
             vanish()
-            return write(path, data)
+            return write(path, **options)
 
         kernels.forget()
         vanish()
-        cache._write = gone
+        cache.replacing = gone
         print(json.dumps([wide, work()]))
     """
     assert run(filled, code) == [numbers, numbers]

@@ -166,7 +166,7 @@ def _plan(
             "fraction",
             "over 0 and under 1",
             fraction,
-            hint="Give 0.1 to put aside a tenth.",
+            hint="Give 0.1 to hold out a tenth.",
         )
     for word in ("init", "checkpoint", "keep"):
         if word in options:

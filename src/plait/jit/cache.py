@@ -14,7 +14,6 @@ import hashlib
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -32,6 +31,7 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
 from plait.errors import CacheFolderWarning
+from plait.machine import replacing
 from plait.warn import warn_of
 
 
@@ -89,8 +89,8 @@ class FileCache(NullCache):
             return
         key = self._key(sig, data.codegen)
         text = key + dumps(data._reduce())
-        with contextlib.suppress(OSError):
-            _write(folder / self._file(key), hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+        with contextlib.suppress(OSError), replacing(folder / self._file(key), sync=False, mode=0o600) as file:
+            file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
     def _file(self, key: bytes) -> str:
         return f"{self._function.__name__}-{hashlib.sha256(key).hexdigest()[:32]}.kernel"
@@ -145,17 +145,6 @@ def _warn(folder: Path, why: str, hint: str) -> None:
     """Warn once that a folder is not used."""
     what = f"{why}, and its files are executed. So it is not used, and every process compiles its kernels again."
     warn_of([CacheFolderWarning(what, location=f"cache folder {folder}", hint=hint)])
-
-
-def _write(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def fingerprint(function: Callable[..., Any]) -> str:

@@ -85,7 +85,7 @@ def _check_relations(model: Model, folder: Packed) -> None:
             one = next(iter(folder.relations))
             raise DataError(
                 f"the blocks in {folder.path} are of {', '.join(folder.relations)}; there is no relation {name}.",
-                hint=f"Give its data beside them: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
+                hint=f"Give its data next to them: {{{name!r}: …, {one!r}: {str(folder.path)!r}}}.",
             )
 
 
