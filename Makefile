@@ -17,7 +17,7 @@ SPREAD := -n auto --maxprocesses 8 --dist worksteal
 export PLAIT_CACHE_DIR ?= $(CURDIR)/.cache/plait
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo shell test test-all oldest check bench quality paper docs gallery dist lock clean
+.PHONY: help setup demo shell test test-all test-nightly oldest check bench quality paper docs gallery dist lock clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -32,11 +32,14 @@ demo: $(STAMP)  ## a first look: a small model fitted and explained
 shell: $(STAMP)  ## a shell in which `plait` and `python` are those of .venv (exit or Ctrl-D leaves it)
 	@VIRTUAL_ENV='$(CURDIR)/.venv' PATH='$(CURDIR)/$(BIN)':"$$PATH" "$${SHELL:-/bin/sh}" $(ARGS) || true
 
-test: $(STAMP)  ## all tests with a sample of the large crosses, on all cores (ARGS="-k name" for some)
-	$(BIN)/pytest $(SPREAD) $(ARGS)
+test: $(STAMP)  ## the first tier of tests, some minutes on two cores (ARGS="-k name" for some)
+	$(BIN)/pytest $(SPREAD) --durations 20 $(ARGS)
 
-test-all: $(STAMP)  ## all tests in every case, before a release
-	$(BIN)/pytest $(SPREAD) --all $(ARGS)
+test-all: $(STAMP)  ## the second tier: large crosses, servers, kills, a browser, all pages and notebooks
+	$(BIN)/pytest $(SPREAD) --durations 20 --tier thorough $(ARGS)
+
+test-nightly: $(STAMP)  ## the third tier: what takes hours
+	$(BIN)/pytest $(SPREAD) --durations 20 --tier nightly $(ARGS)
 
 oldest: $(OLD)/.installed  ## all tests with the oldest versions that pyproject.toml allows (ARGS as above)
 	$(OLD)/bin/python -m pytest $(SPREAD) $(ARGS)

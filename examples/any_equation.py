@@ -18,5 +18,5 @@ X[rng.random(X.shape) < 0.3] = np.nan  # missing cells
 
 for name, equation in EQUATIONS.items():
     model = plait.Model(equation)
-    fit = plait.fit(model, {"X": X}, rank=3 if model.latent else None, seed=0, sweeps=100)
-    print(f"{name:18} bound {fit.bound:12.1f}   {fit.stop}")
+    fit = plait.fit(model, {"X": X}, rank=3 if model.latent else None, seed=0, max_iter=100)
+    print(f"{name:18} bound {fit.objective:12.1f}   {fit.stop}")

@@ -5,13 +5,13 @@ import networkx as nx
 import plait
 
 GROUPS = "met[a, b] = U[a, r] U[b, r]; b: a"
-NEIGHBOURS = "met[a, b] = s[a] s[b] + w[] N[a, b]; b: a"  # beside how sociable everybody is
+NEIGHBOURS = "met[a, b] = s[a] s[b] + w[] N[a, b]; b: a"  # next to how sociable everybody is
 BOTH = "met[a, b] = U[a, r] U[b, r] + w[] N[a, b]; b: a"
 
 graph = nx.Graph(nx.les_miserables_graph().edges)  # who meets whom in the novel; without weights
 links = plait.Relation(graph, likelihood="bernoulli")
-train, test = plait.hide({"met": links}, "met", fraction=0.2, seed=0, model=GROUPS)
-near = plait.Exposure(plait.paths(train["met"], model=GROUPS), default=0)  # hidden links are no links
+train, test = plait.train_test_split({"met": links}, "met", fraction=0.2, seed=0, model=GROUPS)
+near = plait.Exposure(plait.evidence.paths(train["met"], model=GROUPS), default=0)  # hidden links are no links
 
 for name, equation in {"groups": GROUPS, "common neighbours": NEIGHBOURS, "both": BOTH}.items():
     rank = 6 if plait.Model(equation).latent else None

@@ -16,10 +16,10 @@ counts = rng.poisson(0.4 * groups + habits[:, :, None] * rhythms[rng.integers(0,
 cells = np.argwhere(counts)
 opened = pl.DataFrame(cells, schema=["user", "app", "hour"]).with_columns(value=counts[tuple(cells.T)])
 
-train, test = plait.hide({"opened": opened}, "opened", fraction=0.2, seed=0, model=GROUPS)
+train, test = plait.train_test_split({"opened": opened}, "opened", fraction=0.2, seed=0, model=GROUPS)
 for name, (equation, rank) in {"groups": (GROUPS, {"r": 6}), "and habits": (HABITS, {"r": 6, "z": 3})}.items():
     fit = plait.fit(equation, train, rank=rank, seed=0)
-    metrics = plait.evaluate(fit, "opened", test, rank="app")
-    print(f"{name:10} bound {fit.bound:8.0f}, MRR of the app {metrics['mrr']:.3f}")
+    metrics = plait.evaluate(fit, "opened", test, target="app")
+    print(f"{name:10} bound {fit.objective:8.0f}, MRR of the app {metrics['mrr']:.3f}")
 M = fit.factors["M"]
-print(f"{len(M.pairs)} pairs of {len(fit.labels['user'])} × {len(fit.labels['app'])} have rows of their own")
+print(f"{len(M.pairs)} pairs of {len(fit.entities['user'])} × {len(fit.entities['app'])} have rows of their own")

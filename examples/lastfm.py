@@ -17,13 +17,13 @@ table = plait.read(folder / "user_tag_artist_rels.parquet")
 tags = table.select(user="sourceNodeId", artist="targetNodeId", tag="tagID").unique(maintain_order=True)
 
 # So many cells cannot be listed: links are hidden, and the weight of zeros falls by the same share.
-train, test = plait.hide(tags, "tags", fraction=0.6, by="thin", seed=0)
+train, test = plait.train_test_split(tags, "tags", fraction=0.6, by="thinned_links", seed=0)
 MODELS = {
     "popularity": ("tags[user, artist, tag] = u[user] a[artist] t[tag]", None),
     "CP, rank 10": ("tags[user, artist, tag] = U[user, r] A[artist, r] T[tag, r]", 10),
 }
 for name, (equation, rank) in MODELS.items():
-    fit = plait.fit(equation, {"tags": train}, rank=rank, seed=0, sweeps=50)
+    fit = plait.fit(equation, {"tags": train}, rank=rank, seed=0, max_iter=50)
     metrics = plait.evaluate(fit, "tags", test)
     easy, hard = metrics["roc_auc_uniform"], metrics["roc_auc_corrupt_artist"]
     print(f"{name}: AUC {easy:.3f} against any cell, {hard:.3f} against another artist")

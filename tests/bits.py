@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 import plait
-from tests.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS
+from tests.support.models import DOUBLED, GIVEN, MODELS, RANKS, SIZES, SUMS
 
 # New option -> (old option, new value -> old value); an option that is not listed has kept its name.
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -123,7 +123,7 @@ def links(axes: dict[str, int], density: float, likelihood: str, seed: int) -> p
 
 
 def models() -> Iterator[tuple[str, Callable[[], str]]]:
-    """Every model of `tests.models`, by four methods and two likelihoods."""
+    """Every model of `tests.support.models`, by four methods and two likelihoods."""
     for name, text in (MODELS | SUMS | DOUBLED).items():
         model = plait.Model(text)
         ranks = {index: RANKS[index] for index in model.latent}

@@ -1,4 +1,4 @@
-"""Members that see links reweighed: whose data, whose factors are shown, how runs go on."""
+"""Bootstrapped ensembles: reweighed links, the shown member, resuming."""
 
 import numpy as np
 import polars as pl
@@ -6,10 +6,10 @@ import pytest
 import scipy.stats
 
 import plait
-from plait.answer.explain.refit import losses
-from plait.data.binding.resample import reweighed
-from plait.data.cells.draws import Draws
-from tests.cases import bits
+from plait.analysis.explain.counterfactual import losses
+from plait.data.binding.known import reweighed
+from plait.data.sparse.cell_draws import Draws
+from tests.support.problems import bits
 
 CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 SHAPE = (7, 6, 5)
@@ -25,11 +25,11 @@ def data(likelihood="poisson"):
 
 
 def fitted(likelihood="poisson", **options):
-    common = {"rank": 3, "seed": 2, "sweeps": 30, "tol": 0.0, "restarts": 3, "bootstrap": True}
+    common = {"rank": 3, "seed": 2, "max_iter": 30, "tol": 0.0, "restarts": 3, "bootstrap": True}
     return plait.fit(CP, data(likelihood), **common | options)
 
 
-def test_each_link_is_weighed_by_a_draw_of_mean_one_and_nothing_else_is():
+def test_only_links_are_weighed_by_draws_of_mean_one():
     X = np.random.default_rng(1).poisson(0.3, (200, 100)).astype(float)
     X[5, 5] = np.nan
     bound = plait.Model("X[i,j] = A[i,r] B[j,r]").bind({"X": plait.Relation(X, weight=2.0)})
@@ -44,8 +44,7 @@ def test_each_link_is_weighed_by_a_draw_of_mean_one_and_nothing_else_is():
     assert draws.std() == pytest.approx(1.0, abs=0.1)
 
 
-def test_a_draw_belongs_to_its_cell():
-    """Wherever a cell stands, and however its row numbers are kept."""
+def test_a_draw_depends_on_its_cell_alone():
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, size, 1000) for size in (300, 40_000, 7)]
     draws, order = Draws((5, 1))(columns), rng.permutation(1000)
@@ -57,7 +56,7 @@ def test_a_draw_belongs_to_its_cell():
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_the_first_member_sees_the_data_as_they_are_the_others_weighed_links(likelihood):
+def test_the_first_member_sees_the_data_and_the_others_weighed_links(likelihood):
     whole = fitted(likelihood)
     assert bits(whole.members[0]) == bits(fitted(likelihood, restarts=1, bootstrap=False))
     for member in whole.members[1:]:
@@ -66,32 +65,33 @@ def test_the_first_member_sees_the_data_as_they_are_the_others_weighed_links(lik
             value=relation.values, w=relation.cell_weights
         )
         missing = pl.DataFrame({"i": [1], "j": [2], "k": [3]})
-        listed = plait.Relation(table, weight="w", likelihood=likelihood, missing=missing, universe="model")
+        listed = plait.Relation(table, weight="w", likelihood=likelihood, missing=missing, unseen="zero")
         labels = {index: range(size) for index, size in zip("ijk", SHAPE)}
-        alone = plait.fit(CP, {"X": listed}, labels=labels, rank=3, seed=member.seed, sweeps=30, tol=0.0)
-        assert member.bound == pytest.approx(alone.bound, rel=1e-9)
+        alone = plait.fit(CP, {"X": listed}, entities=labels, rank=3, seed=member.seed, max_iter=30, tol=0.0)
+        assert member.objective == pytest.approx(alone.objective, rel=1e-9)
 
 
-def test_what_is_shown_is_of_the_first_member():
+def test_a_bootstrap_shows_its_first_member():
     whole = fitted()
-    assert whole.bound != max(member.bound for member in whole.members)
+    assert whole.objective != max(member.objective for member in whole.members)
     assert bits(whole) == bits(whole.members[0])
     assert "the first one, which alone saw links as they are" in str(whole)
     assert "shown is the first, which saw the data as they are" in whole._repr_html_()
 
 
-def test_a_bootstrapped_run_goes_on_to_the_same_bits_and_as_nothing_else(tmp_path):
+def test_a_bootstrapped_run_resumes(tmp_path):
     whole = fitted()
-    fitted(sweeps=10, checkpoint=tmp_path / "run")
+    fitted(max_iter=10, checkpoint=tmp_path / "run")
     again = fitted(init=str(tmp_path / "run"))
     assert [bits(member) for member in again.members] == [bits(member) for member in whole.members]
-    assert plait.load(tmp_path / "run").predict("X", CELLS).equals(fitted(sweeps=10).predict("X", CELLS))
-    with pytest.raises(plait.SettingError, match=r"its bootstrap differs \(True then, False now\)"):
+    assert plait.load(tmp_path / "run").predict("X", CELLS).equals(fitted(max_iter=10).predict("X", CELLS))
+    with pytest.raises(plait.errors.ParameterError, match=r"its bootstrap differs \(True then, False now\)"):
         fitted(init=str(tmp_path / "run"), bootstrap=False)
 
 
-def test_an_exact_explanation_weighs_links_as_each_member_saw_them():
-    whole, values = fitted(sweeps=300), data().relations["X"].values
+@pytest.mark.thorough
+def test_an_exact_explanation_weighs_links_as_each_member_does():
+    whole, values = fitted(max_iter=300), data().relations["X"].values
     number = int(values.argmax())
     cell = data().relations["X"].cells[number].astype(np.int64)
     found = losses(whole, data(), "X", cell, [("X", number)], "missing")
@@ -104,15 +104,14 @@ def test_an_exact_explanation_weighs_links_as_each_member_saw_them():
     assert np.ptp(parts) > 0.01
 
 
-MISTAKES = {
-    "one fit": ({"restarts": 1}, "`bootstrap=True` is for several fits, but `restarts` is 1"),
-    "the best": ({"keep": "best"}, '`bootstrap=True` is given next to `keep="best"`: bounds of reweighed links do not'),
-    "a number": ({"bootstrap": 1}, "`bootstrap` must be True or False, got 1"),
-}
+MISTAKES = [
+    ({"restarts": 1}, "`bootstrap=True` is for several fits, but `restarts` is 1"),
+    ({"combine": "best"}, '`bootstrap=True` is given next to `combine="best"`'),
+    ({"bootstrap": 1}, "`bootstrap` must be True or False, got 1"),
+]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told(name):
-    options, message = MISTAKES[name]
-    with pytest.raises(plait.SettingError, match=message):
+@pytest.mark.parametrize(("options", "message"), MISTAKES)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(plait.errors.ParameterError, match=message):
         fitted(**options)

@@ -1,4 +1,4 @@
-"""`Fit.components`: who is in each component equals sums over whole arrays, written out by hand."""
+"""`Fit.components` compared with sums over whole arrays."""
 
 import itertools
 
@@ -7,34 +7,15 @@ import polars as pl
 import pytest
 
 import plait
-from tests import pairs as paired
-from tests.cases import make
-from tests.oracle import sd_of_shares
-from tests.sums import sum_fit
+from tests.support import pair_factors as paired
+from tests.support.components import weights_of_others
+from tests.support.oracle import sd_of_shares
+from tests.support.problems import make
+from tests.support.sums import sum_fit
 
 MODELS = ("cp3", "tucker", "tucker2", "train", "block_term", "two_visible", "coupled_paper", "nmf_order", "friends")
 DOUBLED = ("symmetric", "symmetric_coupled", "rescal")
 FIRST = ["component", "index", "factor", "axis", "entity", "weight", "sd", "lift", "data"]
-
-
-def rest(fit, name):
-    """What all other factors hold of each setting of a factor's latent indices, by einsum over whole arrays."""
-    factor, total = fit.model.factor(name), 0.0
-    for equation in fit.model.equations:
-        for term in equation.terms:
-            uses = [use for use in term.occurrences if use.factor in fit.factors]
-            for n, use in enumerate(uses):
-                if use.factor != name:
-                    continue
-                letters, arguments = itertools.count(), []
-                latent = {index: next(letters) for index in equation.latent_of(term)}
-                for other in uses[:n] + uses[n + 1 :]:
-                    where = [latent[i] if i in latent else next(letters) for i in other.indices]
-                    arguments += [fit.factors[other.factor].mean, where]
-                here = [use.indices[factor.indices.index(index)] for index in factor.latent]
-                ones = [np.ones([fit.rank[index] for index in here]), [latent[index] for index in here]]
-                total = total + np.einsum(*arguments, *ones, [latent[index] for index in here])
-    return total
 
 
 def along(fit, name, visible, latent, array, weights):
@@ -47,7 +28,7 @@ def along(fit, name, visible, latent, array, weights):
 
 def popular(fit, name, visible):
     """Every entity's share of the counts of known links, link by link."""
-    place, counts = fit.model.factor(name).indices.index(visible), np.zeros(len(fit.labels[visible]))
+    place, counts = fit.model.factor(name).indices.index(visible), np.zeros(len(fit.entities[visible]))
     for equation in fit.model.equations:
         known = fit.known[equation.relation]
         columns = {use.indices[place] for use in equation.occurrences if use.factor == name}
@@ -64,7 +45,7 @@ def by_hand(fit):
         factor, E = fit.model.factor(name), posterior.mean
         if not factor.latent or not factor.visible:
             continue
-        W, learnt = rest(fit, name), E
+        W, learnt = weights_of_others(fit, name), E
         if fit.method == "vb" and name in fit.prior:
             A = np.broadcast_to(fit.prior[name].concentration, E.shape)
             learnt = E * (posterior.concentration - A) / posterior.concentration
@@ -104,52 +85,40 @@ def check(fit):
     return table
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.quick(name=["cp3", "tucker", "coupled_paper", "symmetric_coupled"])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("name", [*MODELS, *DOUBLED])
 def test_components_equal_sums_over_whole_arrays(name, likelihood):
-    check(make(name, "missing_cells", likelihood).fit(sweeps=5))
+    check(make(name, "missing_cells", likelihood).fit(max_iter=5))
 
 
-def test_rows_are_in_the_order_of_index_component_factor_and_axis():
-    fit = make("coupled_paper").fit(sweeps=5)
-    table = fit.components(top=2)
-    keys = [(c, f) for c in range(fit.rank["r"]) for f in fit.model.factors for _ in range(2)]
-    assert list(zip(table["component"], table["factor"])) == keys
-    tucker = make("tucker").fit(sweeps=5).components(top=1)
-    assert tucker["index"].unique(maintain_order=True).to_list() == ["p", "q", "r"]
-
-
-def test_the_heaviest_are_the_first_of_all():
-    fit = make("coupled_paper").fit(sweeps=5)
+def test_top_has_the_heaviest_entities_in_order():
+    fit = make("coupled_paper").fit(max_iter=5)
     few, whole = fit.components(top=2), fit.components(top=None)
-    by = ["index", "component", "factor", "axis"]
-    assert few.equals(whole.filter(pl.int_range(pl.len()).over(by) < 2))
+    assert few.equals(whole.filter(pl.int_range(pl.len()).over("index", "component", "factor", "axis") < 2))
+    keys = [(c, f) for c in range(fit.rank["r"]) for f in fit.model.factors for _ in range(2)]
+    assert list(zip(few["component"], few["factor"])) == keys
+    for top in (0, -1, True, 2.5, "all"):
+        with pytest.raises(plait.errors.ParameterError, match="`top` must be a whole number, 1 or more, or None, got"):
+            fit.components(top=top)
 
 
 def test_equal_weights_are_in_the_order_of_rows():
-    X = np.zeros((6, 4))
+    X, init = np.zeros((6, 4)), {"A": np.ones((6, 1))}
     X[:, 0] = 1.0
-    fit = plait.fit(
-        "X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=1, method="em", seed=0, sweeps=20, init={"A": np.ones((6, 1))}
-    )
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=1, method="em", seed=0, max_iter=20, init=init)
     own = fit.components(top=3).filter(pl.col("factor") == "A")
     assert own["entity"].to_list() == ["0", "1", "2"]
 
 
 def test_shares_of_relations_are_those_of_the_coupling():
-    fit = make("coupled_paper").fit(sweeps=5)
-    shares = {
-        (c, name): share for c, name, share in fit.coupling().select("component", "relation", "share").iter_rows()
-    }
+    fit = make("coupled_paper").fit(max_iter=5)
+    shares = {(c, name): s for c, name, s in fit.coupling().select("component", "relation", "share").iter_rows()}
     for row in fit.components(top=1).iter_rows(named=True):
         for name in fit.model.relations:
             assert row[f"share_{name}"] == shares[row["component"], name]
-
-
-def test_a_relation_without_the_component_has_no_share():
-    fit = make("coupled_tucker").fit(sweeps=5)
-    table = fit.components(top=1)
+    table = make("coupled_tucker").fit(max_iter=5).components(top=1)
+    assert table["index"].unique(maintain_order=True).to_list()[0] == "p"
     assert table.filter(pl.col("index") == "p")["share_X3"].is_null().all()
     assert table.filter(pl.col("index") == "p")["share_X2"].is_not_null().all()
 
@@ -163,15 +132,15 @@ def test_terms_that_share_no_factor_have_components_of_their_own():
 
 
 def test_two_indices_of_one_factor_are_one_set_of_components():
-    fit = make("rescal").fit(sweeps=5)
+    fit = make("rescal").fit(max_iter=5)
     table = fit.components(top=1)
     assert table.filter(pl.col("factor") == "A")["index"].unique().to_list() == ["a"]
     shares = fit.coupling().group_by("component").agg(pl.col("share").mean()).sort("component")["share"]
     assert table.filter(pl.col("factor") == "A")["share_X"].to_list() == pytest.approx(shares.to_list())
 
 
-def test_the_sd_is_that_of_shares_which_are_drawn_from_the_posterior():
-    fit = make("cp3").fit(sweeps=50)
+def test_sd_is_that_of_posterior_draws():
+    fit = make("cp3").fit(max_iter=50)
     factor = next(name for name in fit.factors)
     C, D = (np.broadcast_to(array, fit.factors[factor].mean.shape) for array in
             (fit.factors[factor].concentration, fit.factors[factor].scale))  # fmt: skip
@@ -182,20 +151,16 @@ def test_the_sd_is_that_of_shares_which_are_drawn_from_the_posterior():
         assert sd == pytest.approx(wanted[int(entity), component], rel=0.3)
 
 
-@pytest.mark.parametrize("method", ["em", "map"])
-def test_points_have_no_sd_and_em_has_no_prior(method):
-    fit = make("cp3").fit(method, sweeps=5)
-    table = fit.components(top=None)
-    assert (table["sd"] == 0).all()
-    if method == "em":
-        assert (table["data"] == 1).all()
+def test_points_have_no_sd():
+    assert (check(make("cp3").fit("em", max_iter=5))["sd"] == 0).all()
+    assert (make("cp3").fit("map", max_iter=5).components(top=None)["sd"] == 0).all()
 
 
-def test_under_map_data_are_the_counts_of_links_beside_the_prior():
-    fit = make("cp3").fit("map", sweeps=5)
+def test_under_map_data_are_the_counts_of_links():
+    fit = make("cp3").fit("map", max_iter=5)
     known = fit.known["X"]
     cells = pl.DataFrame({index: known.cells[:, n].astype(int) for n, index in enumerate("ijk")})
-    allocated = fit.allocate("X", cells)
+    allocated = fit.responsibilities("X", cells)
     table = fit.components(top=None)
     for index, name in zip("ijk", "ABC"):
         counts = allocated.group_by(index, "r").agg(pl.col("expected").sum())
@@ -205,19 +170,19 @@ def test_under_map_data_are_the_counts_of_links_beside_the_prior():
             assert data == pytest.approx(expected.get((int(entity), component), 0.0))
 
 
-def test_an_entity_without_links_has_all_from_the_prior_and_no_lift():
+def test_an_entity_without_links_rests_on_the_prior():
     X = np.random.default_rng(0).poisson(1.0, (6, 5)).astype(float)
     X[3] = np.nan
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=20)
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, max_iter=20)
     own = fit.components(top=None).filter(pl.col("factor") == "A", pl.col("entity") == "3")
     assert own["data"].to_list() == pytest.approx([0.0, 0.0], abs=1e-12)
     assert own["lift"].is_null().all()
 
 
-def test_a_factor_that_remembers_pairs_adds_them_up_for_each_axis(monkeypatch):
-    monkeypatch.setattr("plait.data.observing.pairs.DENSE", 0)
+@pytest.mark.usefixtures("sparse")
+def test_a_factor_over_pairs_is_summed_for_each_axis():
     model, data = paired.draw("woven")[:2]
-    fit = paired.fit_of(model, data, sweeps=5)
+    fit = paired.fit_of(model, data, max_iter=5)
     factor, pairs = fit.factors["M"], fit.factors["M"].pairs
     assert pairs is not None
     table = fit.components(top=None).filter(pl.col("factor") == "M")
@@ -233,46 +198,34 @@ def test_a_factor_that_remembers_pairs_adds_them_up_for_each_axis(monkeypatch):
 
 def test_an_ensemble_shows_its_best_member():
     X = np.random.default_rng(0).poisson(1.0, (8, 7))
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=30, restarts=2)
-    best = max(fit.members, key=lambda member: member.bound)
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, max_iter=30, restarts=2)
+    best = max(fit.members, key=lambda member: member.objective)
     assert fit.components().equals(best.components())
 
 
-def test_a_loaded_run_has_the_same_components(tmp_path):
-    fit = make("coupled_paper", "missing_cells").fit(sweeps=5)
+def test_a_loaded_run_has_the_same_tables(tmp_path):
+    fit = make("coupled_paper", "missing_cells").fit(max_iter=5)
     fit.save(tmp_path / "run")
-    assert plait.load(tmp_path / "run").components().equals(fit.components())
+    loaded = plait.load(tmp_path / "run")
+    assert loaded.components().equals(fit.components())
+    assert loaded.coupling().equals(fit.coupling())
+    assert loaded.surprising("X1").equals(fit.surprising("X1"))
 
 
 def test_a_model_without_latent_indices_has_no_components():
-    table = plait.fit("X[i,j] = a[i] b[j]", {"X": np.ones((3, 4))}, sweeps=3).components()
+    table = plait.fit("X[i,j] = a[i] b[j]", {"X": np.ones((3, 4))}, max_iter=3).components()
     assert len(table) == 0
     assert table.columns == [*FIRST, "share_X"]
 
 
-def test_titles_stand_beside_entities_in_every_table():
-    table = pl.DataFrame({"user": ["ann", "ann", "bob"], "film": [1, 2, 2]})
-    fit = plait.fit(
-        "seen[user, film] = U[user, r] F[film, r]",
-        {"seen": table},
-        rank=1,
-        seed=0,
-        sweeps=3,
-        titles={"film": {2: "Alien"}},
-    )
+def test_tables_have_titles():
+    table, titles = pl.DataFrame({"user": ["ann", "ann", "bob"], "film": [1, 2, 2]}), {"film": {2: "Alien"}}
+    text = "seen[user, film] = U[user, r] F[film, r]"
+    fit = plait.fit(text, {"seen": table}, rank=1, seed=0, max_iter=3, titles=titles)
     found = fit.components()
     assert found.columns[4:6] == ["entity", "entity_title"]
-    titles = {
-        (axis, entity): title for axis, entity, title in found.select("axis", "entity", "entity_title").iter_rows()
-    }
-    assert titles == {("user", "ann"): None, ("user", "bob"): None, ("film", "1"): None, ("film", "2"): "Alien"}
+    rows = {(axis, entity): title for axis, entity, title in found.select("axis", "entity", "entity_title").rows()}
+    assert rows == {("user", "ann"): None, ("user", "bob"): None, ("film", "1"): None, ("film", "2"): "Alien"}
     assert fit.similar("film", 1).columns == ["film", "film_title", "similarity", "sd"]
     assert fit.similar("film", 1)["film_title"].to_list() == ["Alien"]
     assert fit.surprising("seen").columns[:4] == ["user", "film", "film_title", "kind"]
-
-
-@pytest.mark.parametrize("top", [0, -1, True, 2.5, "all"])
-def test_a_senseless_number_of_entities_is_refused(top):
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.ones((4, 4))}, rank=2, sweeps=3)
-    with pytest.raises(plait.SettingError, match="`top` must be a whole number, 1 or more, or None, got"):
-        fit.components(top=top)

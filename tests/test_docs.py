@@ -7,7 +7,7 @@ own. One preceded by `<!-- skip: reason -->` is shown as skipped. One preceded b
 where there is no such package, and else runs in a process of its own, where other packages may warn as they like. A
 text block right after a run one is what that prints: times and sizes of memory may differ, fractions a little, and a
 line `…` stands for any lines. One preceded by `<!-- no output: reason -->` is something else. With PLAIT_UPDATE_DOCS=1
-outputs without `…` are written anew instead.
+outputs without `…` are written into the documents instead.
 The site builds without a network, names everything public, and has no dead link.
 """
 
@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app
-from tests.printed import UPDATE, prints_as_shown, stripped
+from tests.support.printed import UPDATE, prints_as_shown, stripped
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -79,7 +79,8 @@ def documents():
         if path == OWN_TEST:
             continue
         if run := [b for b in blocks if b.reason is None]:
-            yield pytest.param(path, run, id=name)
+            quick = name in ("README.md", "docs/tutorial.md")
+            yield pytest.param(path, run, id=name, marks=pytest.mark.budget(30) if quick else pytest.mark.thorough)
         for b in blocks:
             if b.reason is not None:
                 yield pytest.param(path, [b], id=f"{name}:{b.line}", marks=pytest.mark.skip(reason=b.reason))
@@ -132,13 +133,13 @@ def test_code_blocks_run_and_print_what_is_shown(path, blocks, tmp_path, monkeyp
         if block.prints is not None and not prints_as_shown(printed, block.prints):
             others.append((block, stripped(printed)))
     if UPDATE:
-        show_anew(path, [(block.shown, got) for block, got in others if "…" not in block.prints.splitlines()])
+        write_shown(path, [(block.shown, got) for block, got in others if "…" not in block.prints.splitlines()])
     else:
         for block, got in others:
             assert got == stripped(block.prints), f"{path.name}, line {block.line}"
 
 
-def show_anew(path, outputs):
+def write_shown(path, outputs):
     """Write what blocks print where the document shows it, from the last one backwards."""
     text = path.read_text(encoding="utf-8")
     for (begin, end), printed in reversed(outputs):
@@ -146,21 +147,24 @@ def show_anew(path, outputs):
     path.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", [pytest.param(p, id=p.name) for p in sorted((ROOT / "examples").glob("*.py"))])
 def test_examples_run(path, tmp_path):
     run([sys.executable, str(path)], tmp_path)
 
 
-def test_blocks_are_found_with_their_line_output_file_and_reason_to_skip():
+def test_blocks_are_found():
     text = "a\n```python\nx = 1\n```\n<!-- skip: needs a cluster -->\n\n```python\ny\n```\n"
     text += "```\nplain\n```\n```text\nz\n```\n```sh\n$ plait info\n```\n\n```text\nhello\n```\n"
     text += '```toml title="a.toml"\nb = 1\n```\n<!-- no output: a part of it -->\n```text\nb\n```\n'
+    text += "<!-- needs: no_such -->\n```python\n2\n```\n"
     hello = text.index("hello")
     assert blocks_of(text) == [
         Block("python", "x = 1\n", 3),
         Block("python", "y\n", 8, "needs a cluster"),
         Block("sh", "$ plait info\n", 17, prints="hello\n", shown=(hello, hello + 6)),
         Block("toml", "b = 1\n", 24, file="a.toml"),
+        Block("python", "2\n", 32, "no_such is not installed", needs="no_such"),
     ]
 
 
@@ -179,28 +183,8 @@ def test_blocks_are_found_with_their_line_output_file_and_reason_to_skip():
         ("", "a", False),
     ],
 )
-def test_an_output_is_compared_but_for_times_last_digits_and_what_is_left_out(printed, shown, same):
+def test_outputs_are_compared_up_to_times_and_last_digits(printed, shown, same):
     assert prints_as_shown(printed, shown) == same
-
-
-def test_a_block_that_needs_a_package_is_skipped_without_it_and_runs_by_itself_with_it(tmp_path):
-    there, absent = blocks_of(
-        "<!-- needs: json -->\n```python\nprint(1)\n```\n<!-- needs: no_such -->\n```python\n2\n```\n"
-    )
-    assert (there.needs, there.reason) == ("json", None)
-    assert (absent.needs, absent.reason) == ("no_such", "no_such is not installed")
-    assert run_block(there, tmp_path / "page.md", {}, tmp_path) == "1\n"
-    failing = there._replace(code="import plait, warnings\nwarnings.warn(plait.BoundWarning('a trap'))\n")
-    with pytest.raises(AssertionError, match="a trap"):
-        run_block(failing, tmp_path / "page.md", {}, tmp_path)
-
-
-def test_a_file_of_a_document_is_a_script_whose_names_the_other_blocks_do_not_know(tmp_path):
-    script, use = Block("python", "import json\n", 1, file="a.py"), Block("python", "json\n", 5)
-    namespace = {"__name__": "__main__"}
-    run_block(script, tmp_path / "page.md", namespace, tmp_path)
-    with pytest.raises(NameError):
-        run_block(use, tmp_path / "page.md", namespace, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -213,17 +197,18 @@ def site(tmp_path_factory):
     return folder
 
 
-def test_the_site_builds_without_warnings_and_asks_no_other_host_for_anything(site):
+@pytest.mark.thorough
+def test_the_site_builds_and_fetches_nothing(site):
     pages = list(site.rglob("*.html"))
     assert (site / "index.html") in pages
     fetched = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
     assert [f"{page.name}: {found}" for page in pages for found in fetched.findall(page.read_text("utf-8"))] == []
 
 
-def test_tables_of_the_api_pages_have_a_header_and_each_argument_of_a_fit_a_row(site):
+def test_api_pages_have_a_row_of_each_argument(site):
     pages = {page.name: page.read_text("utf-8") for page in (site / "api").glob("*.html")}
     assert {name: text.count("<th></th>") for name, text in pages.items()} == dict.fromkeys(pages, 0)
-    described = pages["fit.html"].split('id="plait.choose"')[0]
+    described = pages["fit.html"].split('id="plait.grid_search"')[0]
     rows = re.findall(r"<tr>\s*<td><code>(\w+)</code>(?: \([^<]*\))?</td>", described)
     assert sorted(rows) == sorted(inspect.signature(plait.fit).parameters)
 
@@ -235,13 +220,6 @@ def test_the_search_of_the_site_works_from_a_folder(site):
     for page in site.rglob("*.html"):
         [shim] = re.findall(r'src="([^"]*iframe-worker[^"]*)"', page.read_text("utf-8"))
         assert (page.parent / shim.lstrip("/")).exists() or (site / shim.lstrip("/")).exists()
-
-
-def test_code_on_the_site_is_broken_where_the_window_is_narrower(site):
-    style = (site / "theme" / "wide.css").read_text("utf-8")
-    assert re.search(r"pre > code:not\(\.language-text \*\) \{\s*white-space: pre-wrap;", style)
-    for page in site.rglob("*.html"):
-        assert re.search(r'<link rel="stylesheet" href="[^"]*theme/wide\.css">', page.read_text("utf-8")), page
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
@@ -267,9 +245,17 @@ def test_every_public_name_is_in_the_api_reference():
     pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
     described = set(re.findall(r"^::: plait\.(?:\w+\.)*(\w+)$", pages, re.MULTILINE))
     listed = {name for line in re.findall(r"members: \[(.*)\]", pages) for name in line.split(", ")}
-    errors = {name for name in plait.__all__ if name.endswith("Error")}
+    errors = {name for name, kind in vars(plait.errors).items() if issubclass_of(kind, plait.PlaitError)}
+    warned = {name for name, kind in vars(plait.errors).items() if issubclass_of(kind, plait.PlaitWarning)}
     assert set(plait.__all__) - errors <= described
     assert errors <= listed
+    assert warned <= described
+    assert {"features", "Features", "paths", "Dask"} <= described
+    assert {"load", "Dataset"} <= listed
+
+
+def issubclass_of(kind, base):
+    return isinstance(kind, type) and issubclass(kind, base)
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, id=p.relative_to(ROOT).as_posix()) for p in TEXTS])

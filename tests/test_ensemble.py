@@ -1,4 +1,4 @@
-"""Several fits of one model from other starts: what they are, what they say together, how they are kept."""
+"""Ensembles (`restarts`): members, answers of the mixture, saving and resuming."""
 
 import json
 from dataclasses import replace
@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 import plait
-from plait.run.record import Member
-from plait.run.save import save
-from tests.cases import bits, make
-from tests.sealed import seal
-from tests.search.every_cell import all_rates, check
+from plait.storage.fitted import Member
+from plait.storage.save import save
+from plait.tuning import TUNING
+from tests.support.every_cell import all_rates, check
+from tests.support.manifests import seal
+from tests.support.problems import bits, make
 
 CP3 = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
 TUCKER2 = "X[i,j,k] = A[i,a] B[a,j,b] C[k,b]"
@@ -24,7 +25,7 @@ def counts(shape=(7, 6, 5), seed=0):
 
 def fitted(text=CP3, likelihood="poisson", **options):
     X = counts() if likelihood == "poisson" else np.minimum(counts(), 1.0)
-    common = {"rank": 3, "seed": 2, "sweeps": 40, "tol": 0.0, "restarts": 3}
+    common = {"rank": 3, "seed": 2, "max_iter": 40, "tol": 0.0, "restarts": 3}
     return plait.fit(text, {"X": plait.Relation(X, likelihood=likelihood)}, **common | options)
 
 
@@ -40,42 +41,35 @@ CELLS = {"i": [0, 1, 6], "j": [5, 0, 2], "k": [4, 4, 0]}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_each_member_is_the_fit_of_its_own_seed(threads):
+def test_each_member_is_the_fit_of_its_seed(threads):
     whole = fitted(threads=threads)
     assert whole.members[0].seed == whole.seed == 2
     assert len({member.seed for member in whole.members}) == 3
     for member in whole.members:
-        alone = fitted(seed=member.seed, restarts=1, threads=1)
-        assert bits(member) == bits(alone)
+        assert bits(member) == bits(fitted(seed=member.seed, restarts=1, threads=1))
         assert len(member.members) == 1
+    more = fitted(restarts=4, max_iter=1)
+    assert [member.seed for member in more.members[:3]] == [member.seed for member in whole.members]
 
 
-def test_more_members_begin_with_the_same_ones(ensemble):
-    more = fitted(restarts=4)
-    assert [member.seed for member in more.members[:3]] == [member.seed for member in ensemble.members]
-
-
-def test_factors_bound_and_history_are_those_of_the_best_member(ensemble):
-    best = max(ensemble.members, key=lambda member: member.bound)
-    assert ensemble.bound == best.bound
+def test_an_ensemble_shows_its_best_member(ensemble):
+    best = max(ensemble.members, key=lambda member: member.objective)
+    assert ensemble.objective == best.objective
     assert bits(ensemble) == bits(best)
     assert ensemble.history == best.history
     assert "Ensemble of 3 fits" in repr(ensemble)
     assert "fit.members has the others" in str(ensemble)
     assert "shown is the one with the best bound" in ensemble._repr_html_()
+    alone = fitted(combine="best")
+    assert alone.members == (alone,)
+    assert bits(alone) == bits(ensemble)
+    assert alone.seed == best.seed
 
 
-def test_the_best_one_can_be_kept_alone(ensemble):
-    best = fitted(keep="best")
-    assert best.members == (best,)
-    assert bits(best) == bits(ensemble)
-    assert best.seed in [member.seed for member in ensemble.members]
-
-
-def test_large_members_run_one_after_another_with_the_same_answer(monkeypatch, ensemble):
-    monkeypatch.setattr("plait.fitting.members.SMALL", 0)
+def test_large_members_run_in_turn_with_the_same_result(monkeypatch, ensemble):
+    monkeypatch.setattr(TUNING, "min_member_entries", 0)
     for member, other in zip(fitted(threads=2).members, ensemble.members):
-        assert member.bound == pytest.approx(other.bound, rel=1e-9)
+        assert member.objective == pytest.approx(other.objective, rel=1e-9)
 
 
 def test_a_failing_member_fails_the_fit():
@@ -86,22 +80,18 @@ def test_a_failing_member_fails_the_fit():
         fitted(progress=fail)
 
 
-MISTAKES = {
-    "none": ({"restarts": 0}, "`restarts` must be a whole number, 1 or more, got 0"),
-    "a word": ({"restarts": "five"}, "`restarts` must be a whole number, 1 or more, got 'five'"),
-    "another average": ({"keep": "mean"}, "`keep` must be one of 'average', 'best', got 'mean'"),
-    "nothing to choose": ({"restarts": 1, "keep": "best"}, '`keep="best"` is for several fits, but `restarts` is 1'),
-    "one start for all": (
-        {"init": {"A": np.ones((7, 3))}},
-        "`restarts=3` is given next to `init`, from which all of them",
-    ),
-}
+MISTAKES = [
+    ({"restarts": 0}, "`restarts` must be a whole number, 1 or more, got 0"),
+    ({"restarts": "five"}, "`restarts` must be .*, got 'five'"),
+    ({"combine": "mean"}, "`combine` must be one of 'average', 'best', got 'mean'"),
+    ({"restarts": 1, "combine": "best"}, '`combine="best"` is for several fits, but `restarts` is 1'),
+    ({"init": {"A": np.ones((7, 3))}}, "`restarts=3` is given next to `init`"),
+]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told(name):
-    options, message = MISTAKES[name]
-    with pytest.raises(plait.SettingError, match=message):
+@pytest.mark.parametrize(("options", "message"), MISTAKES, ids=lambda one: str(one)[:40])
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(plait.errors.ParameterError, match=message):
         fitted(**options)
 
 
@@ -110,39 +100,31 @@ def test_mistakes_are_told(name):
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 @pytest.mark.parametrize("text", [CP3, TUCKER2])
-def test_predictions_are_the_mixture_of_the_members(text, likelihood):
+def test_predict_and_top_are_those_of_the_mixture(text, likelihood):
     whole = fitted(text, likelihood)
     found = whole.predict("X", CELLS)
     parts = [member.predict("X", CELLS) for member in whole.members]
     for column in ("mean", "probability", *(["rate"] if likelihood == "bernoulli" else [])):
         np.testing.assert_allclose(found[column], np.mean([part[column] for part in parts], axis=0), rtol=1e-12)
-    within, between = (np.mean([part["sd"] ** 2 for part in parts], 0), np.var([part["mean"] for part in parts], 0))
+    within, between = np.mean([part["sd"] ** 2 for part in parts], 0), np.var([part["mean"] for part in parts], 0)
     np.testing.assert_allclose(found["sd"], np.sqrt(within + between), rtol=1e-9)
-    assert (found["low"].to_numpy() <= np.max([part["low"] for part in parts], axis=0)).all()
-    assert (found["high"].to_numpy() >= np.min([part["high"] for part in parts], axis=0)).all()
-
-
-@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-@pytest.mark.parametrize("text", [CP3, TUCKER2])
-def test_the_top_is_that_of_all_cells(text, likelihood):
-    whole = fitted(text, likelihood)
+    assert (found["lower"].to_numpy() <= np.max([part["lower"] for part in parts], axis=0)).all()
+    assert (found["upper"].to_numpy() >= np.min([part["upper"] for part in parts], axis=0)).all()
     rates = np.mean([all_rates(member, "X") for member in whole.members], axis=0)
     if likelihood == "bernoulli":
-        cells = np.argwhere(np.ones(rates.shape))
-        table = whole.predict("X", dict(zip("ijk", cells.T)))
+        table = whole.predict("X", dict(zip("ijk", np.argwhere(np.ones(rates.shape)).T)))
         rates = table["probability"].to_numpy().reshape(rates.shape)
     for given in ({}, {"i": 3}, {"i": 1, "k": 2}):
         check(whole, "X", 5, given, scores=rates)
 
 
-def test_members_of_other_ranks_go_together():
-    whole = fitted(prune=True, adapt="component", rank=6, sweeps=60)
-    ranks = [2, 6, 6]
-    members = [_cut(member, rank) for member, rank in zip(whole.members, ranks)]
+def test_members_may_have_different_ranks():
+    whole = fitted(prune=True, adapt_prior="component", rank=6, max_iter=60)
+    members = [_cut(member, rank) for member, rank in zip(whole.members, (2, 6, 6))]
     whole = replace(whole, ensemble=tuple(members))
     rates = np.mean([all_rates(member, "X") for member in members], axis=0)
     check(whole, "X", 4, {}, scores=rates)
-    draws = whole.samples(6, seed=0)
+    draws = whole.sample(6, seed=0)
     assert draws["A"].shape == (6, 7, max(member.rank["r"] for member in members))
     assert (draws["A"][0::3, :, 2:] == 0).all()
 
@@ -150,30 +132,30 @@ def test_members_of_other_ranks_go_together():
 def _cut(fit, rank):
     """The same fit with fewer components."""
     factors = {
-        name: plait.Posterior(f.indices, *(a[:, :rank] for a in (f.concentration, f.scale, f.mean, f.geomean)))
+        name: plait.Posterior(f.indices, *(a[:, :rank] for a in (f.concentration, f.scale, f.mean, f.exp_mean_log)))
         for name, f in fit.factors.items()
     }
     return replace(fit, factors=factors, rank={"r": factors["A"].mean.shape[1]})
 
 
-def test_draws_take_turns(ensemble):
-    draws = ensemble.samples(9, seed=4)
-    more = ensemble.samples(10, seed=4)
+def test_members_take_turns_in_samples(ensemble):
+    draws = ensemble.sample(9, seed=4)
+    more = ensemble.sample(10, seed=4)
     assert all((draws[name] == more[name][:9]).all() for name in draws)
-    assert (draws["A"][0::3] == ensemble.members[0].samples(3, seed=4)["A"]).all()
-    many = np.einsum("sir,sjr,skr->ijk", *ensemble.samples(3000, seed=1).values()) / 3000
+    assert (draws["A"][0::3] == ensemble.members[0].sample(3, seed=4)["A"]).all()
+    many = np.einsum("sir,sjr,skr->ijk", *ensemble.sample(3000, seed=1).values()) / 3000
     mean = np.mean([all_rates(member, "X") for member in ensemble.members], axis=0)
     assert np.abs(many - mean).max() < 0.1 * mean.max()
 
 
 @pytest.mark.parametrize("text", [CP3, TUCKER2])
-def test_an_explanation_is_the_average_of_the_members_by_their_means(text):
+def test_an_explanation_averages_the_members_by_their_means(text):
     whole = fitted(text)
     X, rates = counts(), np.mean([all_rates(member, "X") for member in whole.members], axis=0)
     cell = np.unravel_index(np.where(X == 0, rates, 0).argmax(), X.shape)
-    asked = {"relation": "X", "cell": dict(zip("ijk", map(int, cell))), "top": 500}
-    parts = [member.explain(**asked) for member in whole.members]
-    found = whole.explain(**asked)
+    question = {"relation": "X", "cell": dict(zip("ijk", map(int, cell))), "top": 500}
+    parts = [member.explain(**question) for member in whole.members]
+    found = whole.explain(**question)
     weights = np.array([part.prediction["mean"] for part in parts])
     weights /= weights.sum()
     for number, (part, weight) in enumerate(zip(parts, weights)):
@@ -192,28 +174,25 @@ def test_an_explanation_is_the_average_of_the_members_by_their_means(text):
     assert "member=" in str(found)
 
 
-def test_an_exact_explanation_fits_all_members_again():
-    whole, data = fitted(restarts=2, sweeps=80), {"X": counts()}
-    asked = {"relation": "X", "cell": {"i": 1, "j": 2, "k": 3}, "top": 1, "exact": True, "data": data}
-    parts = [member.explain(**asked | {"top": 200, "exact": False, "data": None}) for member in whole.members]
-    link = whole.explain(**asked).reasons[0]
+def test_an_exact_explanation_refits_all_members():
+    whole = fitted(restarts=2, max_iter=80)
+    link = whole.explain("X", {"i": 1, "j": 2, "k": 3}, top=1, exact=True, data={"X": counts()}).reasons[0]
     assert link.exact is not None
     assert abs(link.exact - link.responsibility) < 0.5 * link.responsibility + 0.05
-    assert len(parts) == 2
 
 
 def test_an_ensemble_is_evaluated_by_its_mixture(ensemble):
     X = counts()
     cells = np.argwhere(X == 0)[:40]
     test = pl.DataFrame(dict(zip("ijk", cells.T))).with_columns(value=pl.Series([1.0] * 5 + [0.0] * 35))
-    found = plait.evaluate(ensemble, "X", test, rank="k")
+    found = plait.evaluate(ensemble, "X", test, target="k")
     mean = np.mean([all_rates(member, "X") for member in ensemble.members], axis=0)[tuple(cells.T)]
     above = (mean[:5, None] > mean[None, 5:]).mean()
     assert found["roc_auc"] == pytest.approx(above, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["em", "map"])
-def test_ensembles_of_points_answer_too(method):
+def test_ensembles_of_point_estimates(method):
     prior = {"prior": plait.Gamma(1.5, 1.0)} if method == "map" else {}
     whole = fitted(method=method, **prior)
     found = whole.predict("X", CELLS)
@@ -228,7 +207,7 @@ def same(left, right):
     return [bits(member) for member in left.members] == [bits(member) for member in right.members]
 
 
-def test_a_saved_ensemble_answers_alike(ensemble, tmp_path):
+def test_a_loaded_ensemble_equals_the_saved_one(ensemble, tmp_path):
     ensemble.save(tmp_path)
     loaded = plait.load(tmp_path)
     assert same(loaded, ensemble)
@@ -238,7 +217,7 @@ def test_a_saved_ensemble_answers_alike(ensemble, tmp_path):
 
 @pytest.mark.parametrize("records", [1, 60, 100, 250])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_interrupted_ensemble_goes_on_to_the_same_bits(tmp_path, ensemble, threads, records):
+def test_an_interrupted_ensemble_resumes(tmp_path, ensemble, threads, records):
     seen = []
 
     def watch(record):
@@ -252,27 +231,31 @@ def test_an_interrupted_ensemble_goes_on_to_the_same_bits(tmp_path, ensemble, th
     assert same(fitted(threads=threads, init=tmp_path), ensemble)
 
 
-def test_a_run_can_be_given_more_members(tmp_path, ensemble):
+def test_a_run_resumes_with_more_members(tmp_path, ensemble):
     fitted(restarts=2, checkpoint=tmp_path)
     assert same(fitted(init=tmp_path), ensemble)
 
 
-def test_a_single_run_of_the_format_before_loads_and_goes_on(tmp_path):
-    whole = fitted(restarts=1)
-    half = fitted(restarts=1, sweeps=12)
-    save(tmp_path, half.origin, [Member(half.seed, half.state, half.stop)], half.stop)
+def test_a_run_of_version_2_loads_and_cannot_be_continued(tmp_path):
+    half = fitted(restarts=1, max_iter=12)
+    save(tmp_path, half._origin, [Member(half.seed, half.state, half.stop)], half.stop)
     header = json.loads((tmp_path / "manifest.json").read_text())
     (course,) = header.pop("members")
     header |= {key: course[key] for key in ("history", "loop")} | {"version": 2}
     header["files"]["state"] = header["files"].pop("state-0")
-    for word in ("restarts", "keep"):
+    for word in ("restarts", "combine"):
         del header["settings"][word]
+    old = {"adapt_prior": "adapt", "max_iter": "sweeps", "warmup": "start"}
+    header["settings"] = {old.get(word, word): value for word, value in header["settings"].items()} | {"start": "em"}
     (tmp_path / "manifest.json").write_text(seal(header))
-    assert bits(plait.load(tmp_path)) == bits(half)
-    assert bits(fitted(restarts=1, init=tmp_path)) == bits(whole)
+    found = plait.load(tmp_path)
+    assert bits(found) == bits(half)
+    assert (found.settings["max_iter"], found.settings["warmup"]) == (12, 50)
+    with pytest.raises(plait.errors.ParameterError, match="cannot go on, for an older version of Plait made it"):
+        fitted(restarts=1, init=tmp_path)
 
 
-def test_an_exposed_model_has_ensembles_too():
+def test_ensembles_of_an_exposed_model():
     case = make("cp3", "missing_cells", exposed=True)
-    whole = case.fit(sweeps=5, restarts=2)
+    whole = case.fit(max_iter=5, restarts=2)
     check(whole, "X", 3, {}, scores=np.mean([all_rates(member, "X") for member in whole.members], axis=0))

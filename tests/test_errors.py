@@ -10,9 +10,9 @@ import pytest
 
 import plait
 from plait import errors
-from plait.cli.cells import Cells, locating
-from plait.config.file import read_config
-from plait.errors import DataError, FileLocation, SettingError, TableLocation, relocating
+from plait.cli.link_commands import CellTable, locating
+from plait.config.config_file import read_config
+from plait.errors import DataError, FileLocation, ParameterError, TableLocation, relocating
 
 CLASSES = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors._Message)][1:]
 
@@ -20,7 +20,7 @@ CLASSES = [each for each in vars(errors).values() if inspect.isclass(each) and i
 def test_the_text_is_location_message_excerpt_and_hint():
     error = DataError("the value is -1.", location=TableLocation("visits", "n", rows=(1, 3)), hint="Remove it.")
     assert str(error) == "visits, column 'n', rows 1 and 3 (counting from 0): the value is -1.\nRemove it."
-    with pytest.raises(plait.ModelError) as caught:
+    with pytest.raises(plait.errors.ModelError) as caught:
         plait.Model("x[i, j] = A[i, r] B[j, r")
     first, line, carets, hint = str(caught.value).splitlines()
     assert first == caught.value.message
@@ -29,31 +29,29 @@ def test_the_text_is_location_message_excerpt_and_hint():
 
 
 def test_parts_are_json():
-    error = DataError(
-        "wrong.", location=FileLocation("a.csv", (3,), "n"), expected="a number", actual=[1], hint="Mend."
-    )
+    error = DataError("wrong.", location=FileLocation("a.csv", (3,), "n"), expected="a number", actual=[1], hint="Fix.")
     assert list(error.to_dict().items()) == [
-        ("kind", "DataError"), ("text", "a.csv, line 3, column 'n': wrong.\nMend."), ("message", "wrong."),
+        ("kind", "DataError"), ("text", "a.csv, line 3, column 'n': wrong.\nFix."), ("message", "wrong."),
         ("location", {"file": "a.csv", "lines": [3], "column": "n"}),
-        ("actual", "[1]"), ("expected", "a number"), ("hint", "Mend."),
+        ("actual", "[1]"), ("expected", "a number"), ("hint", "Fix."),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_kind_has_the_same_parts_and_can_be_copied(kind):
-    error = kind("wrong.", hint="Mend it.", location=TableLocation("visits", rows=(1,)))
-    for twin in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
-        assert (type(twin), twin.to_dict()) == (kind, error.to_dict())
-        assert twin.actual is errors.MISSING
+    error = kind("wrong.", hint="Fix it.", location=TableLocation("visits", rows=(1,)))
+    for other in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(other), other.to_dict()) == (kind, error.to_dict())
+        assert other.actual is errors.MISSING
     assert (error.args, error.to_dict()["kind"], error.to_dict()["message"]) == (("wrong.",), kind.__name__, "wrong.")
 
 
 @pytest.mark.parametrize(("actual", "shown"), [(0, "0"), ("x", "'x'"), (None, "None"), (list, "list")])
 def test_an_option_of_the_wrong_kind_shows_its_value_or_its_type(actual, shown):
-    error = SettingError.must_be("rank", "at least 1", actual)
+    error = ParameterError.must_be("rank", "at least 1", actual)
     assert str(error) == f"`rank` must be at least 1, got {shown}."
     assert (error.expected, error.actual) == ("at least 1", actual)
-    assert str(SettingError.must_be("rank", "at least 1")) == "`rank` must be at least 1."
+    assert str(ParameterError.must_be("rank", "at least 1")) == "`rank` must be at least 1."
 
 
 def test_a_location_inside_another_one():
@@ -69,7 +67,7 @@ def test_a_row_in_memory_becomes_a_line_of_its_file(tmp_path, monkeypatch):
     Path("model.toml").write_text(
         'model = "x[user, place] = A[user, r] B[place, r]"\n[relations.x]\nsource="visits.csv"'
     )
-    cells = Cells(pl.DataFrame(), "visits.csv", {}, None)
+    cells = CellTable(pl.DataFrame(), "visits.csv", {}, None)
     for table, located in (("x", relocating(read_config("model.toml").locate)), ("cells", locating({"cells": cells}))):
         with pytest.raises(DataError, match=r"^visits.csv, line 4, column 'user': wrong\.$"), located:
             raise DataError("wrong.", location=TableLocation(table, "user", rows=(1,)))

@@ -1,4 +1,4 @@
-"""A forked process has none of its parent's threads: what needs them works, or fails at once with the cure."""
+"""Forked processes: calls that need the parent's threads fail at once with a hint, others work."""
 
 import os
 import select
@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 import plait
-from plait.compile import kernels
-from plait.compile.step import Operand, make_step
-from plait.execute import Threads
+from plait.codegen import compiler
+from plait.codegen.step import Operand, make_step
+from plait.executors import Threads
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
@@ -30,7 +30,7 @@ NUMBERS = pl.DataFrame({"i": [0, 1], "j": [2, 3], "value": [1, 0]})
 
 
 def in_child(call):
-    """What a call says in a forked child: "fine", or the error; a hang is "hangs"."""
+    """The outcome of a call in a forked child: "fine", the error, or "hangs"."""
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of what is tested here
@@ -54,7 +54,7 @@ def in_child(call):
 
 
 def fitted(data, **settings):
-    return plait.fit(TEXT, {"X": data}, rank=2, seed=0, sweeps=2, **settings)
+    return plait.fit(TEXT, {"X": data}, rank=2, seed=0, max_iter=2, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ NEED_POLARS = {
     "predict by numbers": lambda named, numbered, folder: numbered.predict("X", {"i": [1], "j": [2]}),
     "top of a name": lambda named, numbered, folder: named.top("X", k=1, given={"i": "a"}),
     "explain": lambda named, numbered, folder: named.explain("X", {"i": "a", "j": "x"}),
-    "a name": lambda named, numbered, folder: "a" in named.labels["i"],
-    "hide": lambda named, numbered, folder: plait.hide(TABLE, fraction=0.5, seed=0),
+    "a name": lambda named, numbered, folder: "a" in named.entities["i"],
+    "train_test_split": lambda named, numbered, folder: plait.train_test_split(TABLE, fraction=0.5, seed=0),
     "evaluate": lambda named, numbered, folder: plait.evaluate(numbered, "X", NUMBERS),
     "save": lambda named, numbered, folder: named.save(folder / "child"),
     "load": lambda named, numbered, folder: plait.load(folder / "run"),
@@ -91,20 +91,20 @@ NEED_POLARS = {
     "write": lambda named, numbered, folder: plait.write(TABLE, folder / "child.csv"),
 }
 NEED_NOTHING = {
-    "declared labels": lambda named, numbered, folder: fitted(ARRAY, labels={"i": list("abcdef")}),
+    "declared entities": lambda named, numbered, folder: fitted(ARRAY, entities={"i": list("abcdef")}),
     "fit of an array": lambda named, numbered, folder: fitted(ARRAY),
     "factors": lambda named, numbered, folder: named.factors["A"].mean,
     "top": lambda named, numbered, folder: named.top("X", k=2),
     "top of a number": lambda named, numbered, folder: numbered.top("X", k=2, given={"i": 1}),
     "explain numbers": lambda named, numbered, folder: str(numbered.explain("X", {"i": 1, "j": 2})),
-    "draws": lambda named, numbered, folder: named.samples(2, seed=0),
+    "draws": lambda named, numbered, folder: named.sample(2, seed=0),
     "an array": lambda named, numbered, folder: plait.read(folder / "array.npy"),
     "print": lambda named, numbered, folder: (str(named), named._repr_html_()),
 }
 
 
 @pytest.mark.parametrize("call", NEED_POLARS)
-def test_what_needs_polars_fails_at_once_in_a_forked_process_with_the_cure(call, fits):
+def test_calls_that_need_polars_fail_in_a_forked_process(call, fits):
     said = in_child(lambda: NEED_POLARS[call](*fits))
     assert said.startswith("ForkError: "), said
     assert "forked from one in which polars had started its threads" in said
@@ -112,22 +112,22 @@ def test_what_needs_polars_fails_at_once_in_a_forked_process_with_the_cure(call,
 
 
 @pytest.mark.parametrize("call", NEED_NOTHING)
-def test_what_does_not_need_polars_works_in_a_forked_process(call, fits):
+def test_other_calls_work_in_a_forked_process(call, fits):
     assert in_child(lambda: NEED_NOTHING[call](*fits)) == "fine"
 
 
-def test_a_forked_process_shows_a_fit_without_its_picture(fits):
+def test_html_in_a_forked_process_has_no_picture(fits):
     pytest.importorskip("vl_convert", reason="pictures need vl-convert: make setup")
     assert "<svg" in fits[0]._repr_html_()
     assert in_child(lambda: "<svg" in fits[0]._repr_html_() and 1 / 0) == "fine"
 
 
-def test_the_parent_of_a_forked_process_goes_on(fits):
+def test_the_parent_of_a_forked_process_still_works(fits):
     assert in_child(lambda: None) == "fine"
     assert len(fits[0].predict("X", TABLE.drop("value"))) == len(TABLE)
 
 
-def test_an_executor_has_threads_of_its_own_in_a_forked_process():
+def test_an_executor_starts_threads_in_a_forked_process():
     executor, counts = Threads(3), np.zeros(300_000)
 
     def work(lo, hi):
@@ -138,8 +138,8 @@ def test_an_executor_has_threads_of_its_own_in_a_forked_process():
     assert in_child(lambda: executor.rows(work, len(counts))) == "fine"
 
 
-def test_a_process_forked_while_another_thread_compiles_does_not_wait_for_it_for_ever(monkeypatch):
-    begun, kernel = threading.Event(), kernels.Kernel(print, 1, np.dtype(np.float64))
+def test_a_process_forked_during_a_compilation_does_not_hang(monkeypatch):
+    begun, kernel = threading.Event(), compiler.Kernel(print, 1, np.dtype(np.float64))
 
     def build(step, types):
         begun.set()
@@ -147,20 +147,19 @@ def test_a_process_forked_while_another_thread_compiles_does_not_wait_for_it_for
         return kernel
 
     step = make_step("linear", ("i",), (Operand(("i",), ("r",)),), {"r": 1}, (0,))
-    monkeypatch.setattr(kernels, "_build", build)
-    kernels.forget()
-    thread = threading.Thread(target=kernels.compiled, args=(step,))
+    monkeypatch.setattr(compiler, "_build", build)
+    compiler.forget()
+    thread = threading.Thread(target=compiler.compiled, args=(step,))
     thread.start()
     begun.wait()
     try:
-        assert in_child(lambda: kernels.compiled(step)) == "fine"
+        assert in_child(lambda: compiler.compiled(step)) == "fine"
     finally:
         thread.join()
-        kernels.forget()
+        compiler.forget()
 
 
 def test_a_process_forked_before_polars_has_threads_may_use_it(tmp_path):
-    """Only what was started is lost: a pool of workers made at the beginning of a program works as it always did."""
     code = textwrap.dedent(f"""
         import multiprocessing, warnings
         warnings.simplefilter("ignore", DeprecationWarning)

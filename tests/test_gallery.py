@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.printed import alike
+from tests.support.printed import alike
 
 ROOT = Path(__file__).parents[1]
 PAGE, FOLDER = ROOT / "docs" / "gallery.md", ROOT / "docs" / "images" / "gallery"
@@ -37,7 +37,7 @@ def test_every_picture_is_there_and_no_other():
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_picture_is_small_has_a_name_and_its_own_colours_on_light_and_on_dark_ground(name):
+def test_a_picture_is_small_and_has_colours_for_light_and_dark(name):
     svg = (FOLDER / name).read_text(encoding="utf-8")
     assert len(svg) < 100_000
     assert ElementTree.fromstring(svg).get("aria-label")
@@ -45,10 +45,11 @@ def test_a_picture_is_small_has_a_name_and_its_own_colours_on_light_and_on_dark_
     assert not re.search(r"<script|href=|#101112", svg)
 
 
+@pytest.mark.thorough
 def test_the_code_of_the_page_makes_its_pictures_again(monkeypatch):
     for file in ("lastfm/user_listen_artist_rels.parquet", "graphs/usair.tsv"):
         if not (DATA / file).exists():
-            pytest.skip(f"there is no {file} in the folder shared/data beside the repository")
+            pytest.skip(f"there is no {file} in the folder shared/data next to the repository")
     for package in ("altair", "vl_convert"):
         pytest.importorskip(package)
     monkeypatch.chdir(ROOT)
@@ -60,7 +61,7 @@ def test_the_code_of_the_page_makes_its_pictures_again(monkeypatch):
         assert all(map(alike, got, stored)), name
 
 
-def test_the_site_puts_a_picture_into_its_page_in_the_ink_of_the_page():
+def test_the_site_inlines_pictures():
     html = (
         f'<p><img alt="a &quot;b&quot;" src="../images/gallery/{SHOWN[0]}"></p><p><img alt="c" src="paper/d.svg"></p>'
     )

@@ -1,4 +1,4 @@
-"""What a notebook shows while a fit runs, asked of a real kernel, and where Plait takes a process for one."""
+"""Output of a fit in a real notebook kernel, and detection of notebooks."""
 
 import importlib.util
 import json
@@ -8,20 +8,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from plait.fitting import progress
+from plait import progress
 
 SETUP = """
 import numpy, plait
-import plait.fitting.progress
-plait.fitting.progress.REDRAWN = 0.0  # every state is sent
+import plait.progress
+plait.progress.REDRAWN = 0.0  # every state is sent
 X = numpy.random.default_rng(0).poisson(2.0, (30, 25)).astype(float)
 MODEL = "X[i,j] = A[i,r] B[j,r]"
 """
 FITS = {
-    "one": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, sweeps=12, tol=0.0)",
-    "three": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, sweeps=12, tol=0.0, restarts=3, threads=2)",
-    "found": "fit = plait.fit(MODEL, {'X': X}, seed=0, sweeps=12, tol=0.0)",
-    "quiet": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, sweeps=12, tol=0.0, progress=False)",
+    "one": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, max_iter=12, tol=0.0)",
+    "three": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, max_iter=12, tol=0.0, restarts=3, threads=2)",
+    "found": "fit = plait.fit(MODEL, {'X': X}, seed=0, max_iter=12, tol=0.0)",
+    "quiet": "fit = plait.fit(MODEL, {'X': X}, rank=2, seed=0, max_iter=12, tol=0.0, progress=False)",
 }
 SHOWN = {
     "explained": "fit.explain('X', {'i': 0, 'j': 1})",
@@ -57,14 +57,15 @@ def texts(cell):
     return [output["data"]["text/plain"] for output in cell]
 
 
-@pytest.mark.parametrize(("name", "sweeps"), [("one", 12), ("three", 36), ("found", 12)])
-def test_a_cell_of_a_notebook_ends_with_a_full_bar_and_the_bound(outputs, name, sweeps):
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "max_iter"), [("one", 12), ("three", 36), ("found", 12)])
+def test_a_cell_of_a_notebook_ends_with_a_full_bar_and_the_objective(outputs, name, max_iter):
     *before, bar = texts(outputs[name])
-    assert bar.startswith(f"sweep {sweeps}/{sweeps} {'█' * progress.WIDTH}  bound -")
+    assert bar.startswith(f"sweep {max_iter}/{max_iter} {'█' * progress.WIDTH}  objective -")
     assert before == ([""] if name == "found" else [])  # what was tried is gone
 
 
-def test_nothing_but_the_bar_is_shown_and_nothing_where_it_is_unwanted(outputs):
+def test_a_cell_shows_the_bar_only(outputs):
     assert {output["output_type"] for name in FITS for output in outputs[name]} == {"display_data"}
     assert outputs["quiet"] == []
 
@@ -79,18 +80,11 @@ def test_a_result_is_one_output_with_its_text_and_its_page(outputs, name, begins
     assert "<table" in output["data"]["text/html"]
 
 
-@pytest.mark.parametrize(
-    ("shell", "found"),
-    [(None, False), (SimpleNamespace(), False), (SimpleNamespace(kernel=None), False),
-     (SimpleNamespace(kernel="a kernel"), True)],
-    ids=["plain Python", "IPython on a terminal", "no kernel yet", "kernel"],
-)  # fmt: skip
-def test_a_notebook_is_told_from_a_terminal_by_its_kernel(monkeypatch, shell, found):
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    assert progress.in_notebook() == found
-
-
-def test_without_ipython_there_is_no_notebook_and_it_is_not_imported(monkeypatch):
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+def test_a_notebook_is_recognised_by_its_kernel(monkeypatch):
+    shells = [None, SimpleNamespace(), SimpleNamespace(kernel=None), SimpleNamespace(kernel="a kernel")]
+    for shell, found in zip(shells, [False, False, False, True]):
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
+        assert progress.in_notebook() == found
+    monkeypatch.delitem(sys.modules, "IPython")
     assert not progress.in_notebook()
     assert "IPython" not in sys.modules

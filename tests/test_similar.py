@@ -5,15 +5,15 @@ import polars as pl
 import pytest
 
 import plait
-from tests.cases import make
-from tests.test_components import rest
+from tests.support.components import weights_of_others
+from tests.support.problems import make
 
 
 def profiles(fit, name, E=None):
     """The share of each component in what is expected of every entity of a factor's one visible index."""
     factor = fit.model.factor(name)
     E = np.moveaxis(fit.factors[name].mean if E is None else E, factor.indices.index(factor.visible[0]), 0)
-    held = (E * rest(fit, name)).reshape(len(E), -1)
+    held = (E * weights_of_others(fit, name)).reshape(len(E), -1)
     return held / held.sum(axis=1, keepdims=True)
 
 
@@ -35,12 +35,12 @@ def check(table, axis, row, expected):
     [("cp3", "j", "B"), ("tucker", "i", "A"), ("train", "j", "B"), ("nmf_order", "j", "H"), ("symmetric", "user", "U")],
 )
 def test_similarity_is_that_of_profiles(name, axis, factor, likelihood):
-    fit = make(name, "missing_cells", likelihood).fit(sweeps=5)
+    fit = make(name, "missing_cells", likelihood).fit(max_iter=5)
     check(fit.similar(axis, 1, k=3), axis, 1, alike(profiles(fit, factor), 1))
 
 
-def test_an_axis_of_several_factors_weighs_them_by_the_counts_of_their_relations():
-    fit = make("friends").fit(sweeps=5)
+def test_factors_are_weighted_by_the_counts_of_their_relations():
+    fit = make("friends").fit(max_iter=5)
     counts = {name: sum(known.values * known.weights) for name, known in fit.known.items()}
     U, F = counts["visits"] + counts["friends"], counts["friends"]
     expected = (U * alike(profiles(fit, "U"), 2) + F * alike(profiles(fit, "F"), 2)) / (U + F)
@@ -54,53 +54,47 @@ def test_scales_of_components_do_not_matter():
     rng = np.random.default_rng(0)
     X = rng.poisson(rng.gamma(0.5, 1.0, (9, 3)) @ rng.gamma(0.5, 2.0, (3, 8)))
     A, B, scale = rng.gamma(1.0, 1.0, (9, 3)), rng.gamma(1.0, 1.0, (8, 3)), np.array([1.0, 100.0, 1e-3])
-    how = {"model": "X[i,j] = A[i,r] B[j,r]", "data": {"X": X}, "rank": 3, "method": "em", "sweeps": 0}
+    how = {"model": "X[i,j] = A[i,r] B[j,r]", "data": {"X": X}, "rank": 3, "method": "em", "max_iter": 0}
     first = plait.fit(**how, init={"A": A, "B": B}).similar("i", 4)
     second = plait.fit(**how, init={"A": A * scale, "B": B / scale}).similar("i", 4)
     assert first["i"].equals(second["i"])
     np.testing.assert_allclose(first["similarity"], second["similarity"], rtol=1e-9)
 
 
-def test_sd_is_how_far_draws_from_the_posterior_are():
-    fit = make("cp3").fit(sweeps=20)
+def test_sd_is_that_of_posterior_draws():
+    fit = make("cp3").fit(max_iter=20)
     table = fit.similar("i", 0)
-    draws = fit.samples(4000, seed=1)["A"]
+    draws = fit.sample(4000, seed=1)["A"]
     found = np.array([alike(profiles(fit, "A", draw), 0) for draw in draws])[:, table["i"].to_numpy()]
     expected = np.sqrt(((found - table["similarity"].to_numpy()) ** 2).mean(axis=0))
     np.testing.assert_allclose(table["sd"], expected, rtol=0.2)
 
 
-def test_how_many_are_asked_for_does_not_change_what_is_said_of_each():
-    fit = make("cp3").fit(sweeps=5)
-    whole = fit.similar("i", 0, 4)
-    assert fit.similar("i", 0, 2).rows() == whole.rows()[:2]
-
-
-def test_who_has_no_data_is_like_nobody_for_sure():
+def test_an_entity_without_data_is_uncertain():
     rng = np.random.default_rng(0)
     X = np.kron(np.eye(3), np.ones((5, 6))) * rng.poisson(4.0, (15, 18)).astype(float)
     X[7] = np.nan
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=3, seed=0, sweeps=60)
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=3, seed=0, max_iter=60)
     lost, told = fit.similar("i", 7, 3), fit.similar("i", 2, 3)
     assert set(told["i"]) <= set(range(5))
     assert lost["sd"].min() > 5 * told["sd"].max()
 
 
-def test_points_know_no_uncertainty_but_an_ensemble_of_them_does():
+def test_points_have_no_sd_but_an_ensemble_has():
     X = np.random.default_rng(0).poisson(1.0, (8, 7))
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=30, method="em")
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, max_iter=30, method="em")
     assert (fit.similar("i", 0)["sd"] == 0).all()
-    several = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, sweeps=30, method="em", restarts=3)
+    several = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": X}, rank=2, seed=0, max_iter=30, method="em", restarts=3)
     each = np.array([alike(profiles(member, "A"), 0) for member in several.members])
     table = several.similar("i", 0)
     check(table, "i", 0, each.mean(axis=0))
     np.testing.assert_allclose(table["sd"], each.std(axis=0)[table["i"].to_numpy()], atol=1e-9)
 
 
-def test_names_are_those_of_the_data_and_a_loaded_run_says_the_same(tmp_path):
+def test_names_of_the_data_and_a_loaded_run(tmp_path):
     rng = np.random.default_rng(0)
     table = pl.DataFrame({"user": [f"u{n}" for n in rng.integers(0, 9, 60)], "film": rng.integers(0, 8, 60)}).unique()
-    fit = plait.fit("seen[user, film] = U[user, r] F[film, r]", {"seen": table}, rank=2, seed=0, sweeps=20)
+    fit = plait.fit("seen[user, film] = U[user, r] F[film, r]", {"seen": table}, rank=2, seed=0, max_iter=20)
     found = fit.similar("user", "u3", 4)
     assert found.schema["user"] == pl.String
     assert len(found) == 4
@@ -112,8 +106,8 @@ def test_names_are_those_of_the_data_and_a_loaded_run_says_the_same(tmp_path):
     assert len(fit.similar("user", "u3", 100)) == 8
 
 
-def test_rows_of_zeros_are_like_nobody():
-    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.eye(4)}, rank=2, method="em", seed=0, sweeps=200)
+def test_rows_of_zeros_have_no_nan():
+    fit = plait.fit("X[i,j] = A[i,r] B[j,r]", {"X": np.eye(4)}, rank=2, method="em", seed=0, max_iter=200)
     for axis in "ij":
         for row in range(4):
             assert fit.similar(axis, row).null_count().sum_horizontal().item() == 0
@@ -121,24 +115,17 @@ def test_rows_of_zeros_are_like_nobody():
 
 
 WRONG = {
-    "axis": (("usr", "ann"), "there is no axis 'usr'.\nDid you mean 'user'? It is one of user, film."),
-    "name": (
-        ("user", "anm"),
-        "'anm' is no entity of axis user, which has 'ann', 'bob'.\nDid you mean 'ann'? Take one of them.",
-    ),
+    "axis": (("usr", "ann"), "no axis 'usr'.\nDid you mean 'user'"),
+    "name": (("user", "anm"), "'anm' is no entity of axis user.*\nDid you mean 'ann'"),
     "no latent index": (("day", 1), "no factor of axis day has a latent index"),
-    "k": (("user", "ann", 0), "`k` must be a whole number, 1 or more, got 0."),
+    "k": (("user", "ann", 0), "`k` must be a whole number, 1 or more, got 0"),
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_asked_is_said(case):
-    arguments, message = WRONG[case]
-    table = pl.DataFrame({"user": ["ann", "bob", "bob"], "film": [1, 1, 2]})
-    model, data = "seen[user, film] = U[user, r] F[film, r]", {"seen": table}
-    if case == "no latent index":
-        model, data = f"{model}; open[day] = d[day]", data | {"open": pl.DataFrame({"day": [1, 2]})}
-    fit = plait.fit(model, data, rank=1, seed=0, sweeps=3)
-    with pytest.raises(plait.PlaitError) as caught:
+@pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_arguments_are_named(arguments, message):
+    seen = pl.DataFrame({"user": ["ann", "bob", "bob"], "film": [1, 1, 2]})
+    text = "seen[user, film] = U[user, r] F[film, r]; open[day] = d[day]"
+    fit = plait.fit(text, {"seen": seen, "open": pl.DataFrame({"day": [1, 2]})}, rank=1, seed=0, max_iter=3)
+    with pytest.raises(plait.PlaitError, match=message):
         fit.similar(*arguments)
-    assert message in str(caught.value)

@@ -1,6 +1,6 @@
 """The notebooks of docs/notebooks tell what a run of them shows: each is executed by a kernel of its own.
 
-Texts are compared as those of the other documents are (tests/printed.py), pictures by being there. With
+Texts are compared as those of the other documents are (tests/support/printed.py), pictures by being there. With
 PLAIT_UPDATE_DOCS=1 what was executed is written into the notebooks instead.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.printed import UPDATE, prints_as_shown
+from tests.support.printed import UPDATE, prints_as_shown
 
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -61,7 +61,7 @@ def executed(path):
     """The notebook, run where it lies; skipped where its data or a package are absent."""
     file, *packages = NEEDS[path.stem]
     if not (DATA / file).exists():
-        pytest.skip(f"there is no {file} in the folder shared/data beside the repository")
+        pytest.skip(f"there is no {file} in the folder shared/data next to the repository")
     for package in ("ipykernel", "nbclient", *packages):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
@@ -71,7 +71,7 @@ def executed(path):
     return json.loads(done.stdout)
 
 
-def write_anew(path, notebook):
+def write_executed(path, notebook):
     """Keep what was executed, without what says something of the machine only."""
     import nbformat
 
@@ -84,11 +84,12 @@ def write_anew(path, notebook):
     nbformat.write(nbformat.from_dict(notebook), path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", STORIES)
 def test_a_notebook_shows_what_its_run_shows(path):
     notebook = executed(path)
     if UPDATE:
-        return write_anew(path, notebook)
+        return write_executed(path, notebook)
     for cell, stored in zip(code_cells(notebook), code_cells(read(path)), strict=True):
         got, shown = ([said(output) for output in one["outputs"]] for one in (cell, stored))
         assert [kinds for kinds, _ in got] == [kinds for kinds, _ in shown], written(stored["source"])
@@ -99,7 +100,7 @@ def test_a_notebook_shows_what_its_run_shows(path):
 
 
 @pytest.mark.parametrize("path", STORIES)
-def test_a_stored_notebook_is_small_was_run_in_order_and_shows_itself_without_a_script_or_a_warning(path):
+def test_a_stored_notebook_is_small_and_was_run_in_order(path):
     assert path.stat().st_size < LARGEST
     cells = code_cells(read(path))
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))

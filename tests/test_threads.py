@@ -1,4 +1,4 @@
-"""One fit asked by many threads at once answers as one thread does."""
+"""Many threads that query one fit at once get the answers of one thread."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import plait
-from plait.run import load as loading
-from tests.store.test_runs import assert_equal
+from plait.storage import load as loading
+from tests.support.store_runs import assert_equal
 
 THREADS, ROUNDS = 8, 3
 TEXT = """
@@ -25,19 +25,13 @@ USERS = [f"u{n}" for n in range(30)]
 def run(tmp_path_factory):
     draw = np.random.default_rng(0)
     cells = draw.choice(30 * 12 * 6, 400, replace=False)
-    visits = pl.DataFrame(
-        {
-            "user": [USERS[n] for n in cells // 72],
-            "place": cells // 6 % 12,
-            "hour": cells % 6,
-            "value": draw.integers(1, 5, 400),
-        }
-    )
+    visits = pl.DataFrame({"user": [USERS[n] for n in cells // 72], "place": cells // 6 % 12, "hour": cells % 6})
+    visits = visits.with_columns(value=draw.integers(1, 5, 400))
     pairs = draw.choice(30 * 30, 90, replace=False)
     friends = pl.DataFrame({"user": [USERS[n] for n in pairs // 30], "friend": [USERS[n] for n in pairs % 30]})
     data = {"visits": plait.Relation(visits, likelihood="negbin"), "friends": friends}
     titles = {"place": {n: f"place {n}" for n in range(12)}}
-    fit = plait.fit(TEXT, data, rank=3, seed=0, sweeps=10, start="random", restarts=2, titles=titles, progress=False)
+    fit = plait.fit(TEXT, data, rank=3, seed=0, max_iter=10, warmup=0, restarts=2, titles=titles, progress=False)
     fit.save(tmp_path_factory.mktemp("threads") / "run")
     return tmp_path_factory.getbasetemp() / "threads0" / "run"
 
@@ -48,14 +42,14 @@ CELL = {"user": "u1", "place": 3, "hour": 2}
 QUESTIONS = {
     "predict": lambda fit: fit.predict("visits", CELLS),
     "top": lambda fit: fit.top("visits", 5),
-    "top each": lambda fit: fit.top("friends", 3, each="user"),
+    "top each": lambda fit: fit.top("friends", 3, per="user"),
     "explain": lambda fit: str(fit.explain("visits", CELL)),
     "similar": lambda fit: fit.similar("user", "u1"),
     "components": lambda fit: str(fit.components()),
     "coupling": lambda fit: fit.coupling(),
     "surprising": lambda fit: fit.surprising("visits"),
     "fold_in": lambda fit: fit.fold_in({"visits": NEW}).predict("visits", CELLS.with_columns(user=pl.lit("new"))),
-    "guests": lambda fit: fit.top("visits", 3, new={"visits": NEW}, given={"user": "new"}),
+    "new entities": lambda fit: fit.top("visits", 3, new_entities={"visits": NEW}, given={"user": "new"}),
     "factors": lambda fit: fit.factors["U"].sd.sum() + fit.factors["P"].mean.sum(),
 }
 
@@ -65,7 +59,7 @@ def equal(left, right):
 
 
 def together(calls):
-    """What calls give that begin at once, on a thread each; an exception in the place of a result."""
+    """Results of calls that start at once, each on a thread; an exception in place of a result."""
     found, gate = [None] * len(calls), threading.Barrier(len(calls))
 
     def run(n):
@@ -85,20 +79,18 @@ def together(calls):
 
 @pytest.fixture(scope="module")
 def alone(run):
-    """Every answer of a fit that nobody else asks."""
     return {name: ask(plait.load(run)) for name, ask in QUESTIONS.items()}
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_the_same_question_from_many_threads(name, run, alone):
-    """Of a fit that has answered nothing yet, so that all that is made when first asked for is made at once."""
+def test_one_query_from_many_threads(name, run, alone):
     for _ in range(ROUNDS):
         fit = plait.load(run)
         for found in together([lambda fit=fit: QUESTIONS[name](fit)] * THREADS):
             assert equal(found, alone[name]), found
 
 
-def test_all_questions_at_once_while_the_fit_is_saved(run, alone, tmp_path):
+def test_all_queries_at_once_while_the_fit_is_saved(run, alone, tmp_path):
     names = list(QUESTIONS)
     for n in range(ROUNDS):
         fit = plait.load(run)
@@ -115,17 +107,16 @@ def test_all_questions_at_once_while_the_fit_is_saved(run, alone, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["run", "one.plait"])
-def test_saves_of_one_fit_into_one_place_at_once(name, run, tmp_path):
+def test_one_fit_is_saved_to_one_place_by_many_threads(name, run, tmp_path):
     fit = plait.load(run)
     for _ in range(ROUNDS):
         assert together([lambda: fit.save(tmp_path / name)] * THREADS) == [None] * THREADS
         assert_equal(fit, plait.load(tmp_path / name))
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {name}
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_of_two_fits_saved_into_one_new_folder_at_once_one_is_refused(run, tmp_path):
-    one, other = plait.load(run), plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(4)}, rank=1, seed=0, sweeps=1)
+def test_one_of_two_fits_saved_to_one_folder_is_refused(run, tmp_path):
+    one, other = plait.load(run), plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(4)}, rank=1, seed=0, max_iter=1)
     for n in range(ROUNDS):
         place = tmp_path / f"run-{n}"
         found = together([lambda place=place: one.save(place), lambda place=place: other.save(place)])
@@ -145,10 +136,10 @@ for n in range(20):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["run", "run.plait"])
-def test_a_run_is_read_while_another_process_replaces_it(name, run, tmp_path):
-    """Every load has one of the two fits that are saved in turn."""
-    other = plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(9)}, rank=2, seed=5, sweeps=3, start="random")
+def test_a_run_loads_while_another_process_replaces_it(name, run, tmp_path):
+    other = plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(9)}, rank=2, seed=5, max_iter=3, warmup=0)
     other.save(tmp_path / "other")
     fits = {0: plait.load(run), 5: other}  # by seed
     fits[0].save(tmp_path / name)
@@ -169,9 +160,8 @@ def test_a_run_is_read_while_another_process_replaces_it(name, run, tmp_path):
 
 @pytest.mark.parametrize("name", ["run", "run.plait"])
 @pytest.mark.parametrize("moment", [1, 3, 6])
-def test_a_run_replaced_between_two_steps_of_a_load_is_read_again(moment, name, run, tmp_path, monkeypatch):
-    """After a file was compared with its checksum, and before it is read."""
-    first, other = plait.load(run), plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(4)}, rank=1, seed=5, sweeps=1)
+def test_a_run_replaced_during_a_load_is_read_again(moment, name, run, tmp_path, monkeypatch):
+    first, other = plait.load(run), plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": np.eye(4)}, rank=1, seed=5, max_iter=1)
     first.save(tmp_path / name)
     calls, intact = [], loading.intact
 

@@ -1,11 +1,11 @@
-"""What would be predicted, were one cell another: beside fits of data that are changed by hand."""
+"""Predictions after a change of one cell, compared with refits of changed data."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 import plait
-from plait.answer.explain.trial import try_change
+from plait.analysis.explain.counterfactual import try_change
 from plait.errors import DataError
 
 MODEL = """
@@ -32,17 +32,17 @@ def friends():
 
 @pytest.fixture(scope="module")
 def fitted(visits, friends):
-    return plait.fit(MODEL, _data(visits, friends), rank=2, seed=1, sweeps=120)
+    return plait.fit(MODEL, _data(visits, friends), rank=2, seed=1, max_iter=120)
 
 
 def _data(visits, friends, **more):
-    both = plait.Relation(friends, likelihood="bernoulli", diagonal="observed")
+    both = plait.Relation(friends, likelihood="bernoulli", self_links="observed")
     return {"visits": plait.Relation(visits, **more), "friends": both}
 
 
 def _refitted(fit, data):
     """The mean of the cell when all is fitted again by `plait.fit` from there, under the same priors."""
-    again = plait.fit(MODEL, data, rank=2, init=fit, prior=fit.prior, adapt=None, sweeps=4000, tol=1e-13)
+    again = plait.fit(MODEL, data, rank=2, init=fit, prior=fit.prior, adapt_prior=None, max_iter=4000, tol=1e-13)
     return again.predict("visits", {name: [own] for name, own in CELL.items()})
 
 
@@ -51,7 +51,7 @@ def _without(visits):
 
 
 @pytest.mark.parametrize("value", [0.0, None, 5.0, 1.0])
-def test_a_change_is_what_a_fit_of_changed_data_says(fitted, visits, friends, value):
+def test_a_change_is_a_refit_of_changed_data(fitted, visits, friends, value):
     rest, hidden = _without(visits), None
     if value is None:
         hidden = pl.DataFrame([LINK])
@@ -66,7 +66,7 @@ def test_a_change_is_what_a_fit_of_changed_data_says(fitted, visits, friends, va
     assert found.loss == pytest.approx(1 - wanted["mean"][0] / before["mean"][0], abs=2e-4)
 
 
-def test_a_link_that_was_an_observed_zero_is_added(fitted, visits, friends):
+def test_an_observed_zero_becomes_a_link(fitted, visits, friends):
     new = {"user": "u1", "place": "p0"}
     assert not fitted.known["visits"].contain(np.array([[1, 0]]))[0]
     wanted = _refitted(fitted, _data(pl.concat([visits, pl.DataFrame([{**new, "value": 3}])]), friends))
@@ -75,20 +75,20 @@ def test_a_link_that_was_an_observed_zero_is_added(fitted, visits, friends):
     assert found.after["mean"] != pytest.approx(found.before["mean"], rel=1e-3)
 
 
-def test_a_link_of_another_relation_matters_through_shared_factors(fitted, visits, friends):
+def test_a_change_of_another_relation(fitted, visits, friends):
     link = {"user": "u1", "friend": "u3"}
-    hidden = plait.Relation(friends, likelihood="bernoulli", diagonal="observed", hidden=pl.DataFrame([link]))
+    hidden = plait.Relation(friends, likelihood="bernoulli", self_links="observed", hidden=pl.DataFrame([link]))
     wanted = _refitted(fitted, {**_data(visits, friends), "friends": hidden})
     found = try_change(fitted, _data(visits, friends), "visits", CELL, "friends", link, None)
     assert found.after["mean"] == pytest.approx(wanted["mean"][0], rel=1e-4)
     assert found.after["mean"] != pytest.approx(found.before["mean"], rel=1e-4)
 
 
-def test_a_change_is_the_same_in_both_writings_of_an_undirected_link():
+def test_a_change_of_an_undirected_link():
     model = "knows[a, b] = A[a, r] A[b, r]\nb: a"
     rows = [(f"n{i}", f"n{j}") for i in range(7) for j in range(i) if (i + 2 * j) % 3]
     pairs = pl.DataFrame(rows, ["a", "b"], orient="row")
-    fit = plait.fit(model, {"knows": pairs}, rank=2, seed=0, sweeps=60)
+    fit = plait.fit(model, {"knows": pairs}, rank=2, seed=0, max_iter=60)
     cell = {"a": "n0", "b": "n3"}
     link = dict(zip("ab", pairs.row(0)))
     ways = [link, {"a": link["b"], "b": link["a"]}]
@@ -99,10 +99,11 @@ def test_a_change_is_the_same_in_both_writings_of_an_undirected_link():
     assert told[frozenset(link.values())] == pytest.approx(one.loss, abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{"restarts": 2}, {"restarts": 2, "bootstrap": True}], ids=["plain", "bootstrap"])
 def test_an_ensemble_is_fitted_again_member_by_member(visits, friends, options):
     data = _data(visits, friends)
-    fit = plait.fit(MODEL, data, rank=2, seed=1, sweeps=60, **options)
+    fit = plait.fit(MODEL, data, rank=2, seed=1, max_iter=60, **options)
     exact = fit.explain("visits", CELL, top=50, exact="zero", data=data)
     reason = next(link for link in exact.reasons if link.relation == "visits")
     found = try_change(fit, data, "visits", CELL, "visits", reason.cell, 0.0)
@@ -110,7 +111,7 @@ def test_an_ensemble_is_fitted_again_member_by_member(visits, friends, options):
     assert 1 - found.after["mean"] / found.before["mean"] == pytest.approx(found.loss, abs=1e-9)
 
 
-def test_everybody_hears_of_every_sweep_and_may_end_it(fitted, visits, friends):
+def test_a_callable_hears_of_every_sweep_and_may_end_it(fitted, visits, friends):
     class Enough(Exception):
         pass
 
@@ -127,7 +128,7 @@ def test_everybody_hears_of_every_sweep_and_may_end_it(fitted, visits, friends):
     assert heard[-1] == ("after", 3)
 
 
-def test_values_that_no_link_has_are_refused(fitted, visits, friends):
+def test_wrong_values_are_refused(fitted, visits, friends):
     for relation, link, value in (("visits", LINK, -1.0), ("visits", LINK, float("inf")),
                                   ("friends", {"user": "u1", "friend": "u3"}, 2.0)):  # fmt: skip
         with pytest.raises(DataError, match="no value of a link"):

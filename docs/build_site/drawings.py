@@ -5,7 +5,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from plait.show.svg import inline
+from plait.rendering.svg import inline
 
 DOCS = Path(__file__).parents[1]
 IMAGE = re.compile(r'<p>\s*<img [^>]*src="[^"]*(?P<file>images/(?:gallery|plots)/[^"]+\.svg)"[^>]*>\s*</p>')

@@ -1,6 +1,6 @@
 """Make the pictures of docs/gallery.md: its code is run, and what a block ends with is drawn where an image follows.
 
-Run it again when charts change (`make gallery`). It needs the data, in the folder shared/data beside the repository.
+Run it again when charts change (`make gallery`). It needs the data, in the folder shared/data next to the repository.
 """
 
 import ast
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plait.show.document import Picture
-from plait.show.svg import drawn
+from plait.rendering.document import Picture
+from plait.rendering.svg import drawn
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "gallery.md"

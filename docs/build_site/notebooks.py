@@ -8,7 +8,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from plait.show.svg import inline
+from plait.rendering.svg import inline
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 LINK = re.compile(r"(?<=\]\()(?P<page>[^)\s]*notebooks/\w+)\.ipynb(?=\))")
@@ -16,7 +16,7 @@ PLACE = re.compile(r'<div data-output="(?P<cell>\d+)-(?P<output>\d+)"></div>')
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Add a page for each notebook; the notebook itself is a file beside it."""
+    """Add a page for each notebook; the notebook itself is a file next to it."""
     for path in sorted(FOLDER.glob("*.ipynb")):
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=as_markdown(path)))
     return files

@@ -40,6 +40,11 @@ def on_files(files: Files, *, config: Any) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to the folder of decisions lead to its generated page."""
+    return markdown.replace("](decisions/)", "](decisions/index.md)")
+
+
 def moved(text: str) -> str:
     """Text of a file of the root as a page of docs/: links lead to the same things."""
     text = LINKED.sub(lambda m: m["text"] if m["target"].startswith(ELSEWHERE) else m[0], text)

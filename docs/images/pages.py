@@ -16,32 +16,32 @@ from urllib.parse import urlencode
 from playwright.sync_api import Browser, sync_playwright
 
 import plait
-from plait import demo
+from plait import datasets
 
 HERE = Path(__file__).parent
 PLAIT = str(Path(sys.executable).parent / "plait")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 CONFIG = f"""\
-model = '''{demo.MODEL}'''
+model = '''{datasets.NATIONS}'''
 rank = 12
 [relations.relations]
 source = "relations.csv"
 likelihood = "bernoulli"
-universe = "model"
+unseen = "zero"
 missing = ["itself.csv"]
 [relations.attributes]
 source = "attributes.csv"
 likelihood = "bernoulli"
 [fit]
 seed = 0
-sweeps = 2000
+max_iter = 2000
 """
 LINK = 4  # of the predicted ones, that is shown
 
 
 def fit(folder: Path) -> None:
     """The run, in this folder."""
-    links, attributes = demo.load()
+    links, attributes = datasets.nations_tables()
     names = sorted({*links["head"], *links["tail"]})
     links.write_csv(folder / "relations.csv")
     attributes.write_csv(folder / "attributes.csv")

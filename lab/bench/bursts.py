@@ -9,7 +9,7 @@ import plait
 from lab.bench import data
 from lab.harness.sources import SHARED
 from lab.harness.table import show
-from plait.answer.predict.prediction import columns
+from plait.analysis.predict.prediction import columns
 from plait.evaluation import metrics
 
 TEXT = "plays[user, artist] = U[user, r] A[artist, r]"
@@ -35,12 +35,16 @@ def _judged(table: pl.DataFrame, likelihood: str, seed: int) -> list[float]:
     """One likelihood; zeros weigh four fifths in the fit, and a fifth here."""
     seen = table.with_columns(value=pl.lit(1)) if likelihood == "bernoulli" else table
     relation = plait.Relation(seen, likelihood=likelihood)
-    split = plait.hide({"plays": relation}, "plays", fraction=0.2, by="thin", twins="ignore", seed=seed, model=TEXT)
+    split = plait.train_test_split(
+        {"plays": relation}, "plays", fraction=0.2, by="thinned_links", leakage="ignore", seed=seed, model=TEXT
+    )
     begin = time.perf_counter()
     fit = plait.fit(TEXT, split.train, rank=RANK, seed=seed)
     seconds = time.perf_counter() - begin
     hidden = split.test.filter(pl.col("value") > 0).select("user", "artist").join(table, ["user", "artist"], "left")
-    links = np.stack([fit.labels[index].encode(hidden[index], unknown="mark") for index in ("user", "artist")], axis=1)
+    links = np.stack(
+        [fit.entities[index].encode(hidden[index], unknown="mark") for index in ("user", "artist")], axis=1
+    )
     known = (links >= 0).all(axis=1)
     links, x = links[known], hidden["value"].to_numpy().astype(float)[known]
     zeros, each = _zeros(fit, table)
@@ -48,7 +52,7 @@ def _judged(table: pl.DataFrame, likelihood: str, seed: int) -> list[float]:
     weights = np.repeat([1.0, each], [len(links), len(zeros)])
     found = columns(fit, "plays", rows, ("rate", "variance", "probability"))
     law = (found["rate"], found["variance"], found["probability"])
-    own, state = fit.likelihood["plays"], fit.learnt["plays"]
+    own, state = fit.likelihood["plays"], fit.likelihood_params["plays"]
     links_only = plait.likelihood.Bernoulli()
     counts, some = (
         float(weights @ metrics.log_probability(x, *law, *by)) / len(links)
@@ -61,7 +65,7 @@ def _zeros(fit: plait.Fit, table: pl.DataFrame) -> tuple[np.ndarray, float]:
     """Cells that nobody listened to, drawn, and how many hidden ones each stands for."""
     rng, shape = np.random.default_rng(0), fit.known["plays"].shape
     drawn = np.stack([rng.integers(0, size, ZEROS) for size in shape], axis=1)
-    listed = [fit.labels[index].encode(table[index], unknown="mark") for index in ("user", "artist")]
+    listed = [fit.entities[index].encode(table[index], unknown="mark") for index in ("user", "artist")]
     keys = np.unique(listed[0] * shape[1] + listed[1])
     drawn = drawn[~np.isin(drawn[:, 0] * shape[1] + drawn[:, 1], keys)]
     return drawn, 0.2 * (shape[0] * shape[1] - len(table)) / len(drawn)
@@ -73,15 +77,16 @@ def _compare_speed(nonzeros: int = 1_000_000, side: int = 500) -> None:
     cells = case.relations["X"]
     table = cells.table()
     rng = np.random.default_rng(0)
-    for likelihood in ("poisson", "bernoulli", "negbin", "amounts"):
-        values = {"bernoulli": np.ones(nonzeros), "amounts": rng.gamma(2.0, 3.0, nonzeros)}.get(likelihood)
+    for likelihood in ("poisson", "bernoulli", "negbin", "tweedie"):
+        values = {"bernoulli": np.ones(nonzeros), "tweedie": rng.gamma(2.0, 3.0, nonzeros)}.get(likelihood)
         values = rng.geometric(0.3, nonzeros).astype(float) if values is None else values
         relation = plait.Relation(table.with_columns(value=values), likelihood=likelihood)
         names = {axis: range(side) for axis in cells.axes}
         ends: list[float] = []
         plait.fit(
-            "X[i,j,k] = A[i,r] B[j,r] C[k,r]", {"X": relation}, rank=20, sweeps=15, tol=0.0, seed=0, start="random",
-            labels=names, adapt=None, threads=1, progress=lambda record, ends=ends: ends.append(time.process_time()),
+            "X[i,j,k] = A[i,r] B[j,r] C[k,r]", {"X": relation}, rank=20, max_iter=15, tol=0.0, seed=0, warmup=0,
+            entities=names, adapt_prior=None, threads=1,
+            progress=lambda record, ends=ends: ends.append(time.process_time()),
         )  # fmt: skip
         seconds[likelihood] = float(np.diff(ends).min())
         rows.append([likelihood, f"{1e3 * seconds[likelihood]:.1f}", f"{seconds[likelihood] / seconds['poisson']:.2f}"])

@@ -24,7 +24,7 @@ def compare() -> None:
             fits = [_fit(model, data, case.rank, core, others, seed) for seed in SEEDS]
             one = np.mean([case.judge(links.rates_of(fit)) for fit in fits], axis=0)
             together = case.judge(links.averaged(fits))
-            bound = f"{np.mean([fit.bound for fit in fits]):.0f}"
+            bound = f"{np.mean([fit.objective for fit in fits]):.0f}"
             rows.append([name, bound, *(f"{figure:.4f}" for figure in (*one, *together))])
         columns = ["start", "bound", "log-likelihood", "AP", "MRR", "four: log-likelihood", "AP", "MRR"]
         show(case.name, columns, rows)

@@ -45,7 +45,14 @@ def _uclaf() -> None:
                 for name, (text, adapt) in WAYS.items():
                     relations = train if text == CP else data.relations() | train
                     fit = plait.fit(
-                        text, relations, rank=rank, adapt=adapt, labels=data.labels, seed=run, threads=1, progress=False
+                        text,
+                        relations,
+                        rank=rank,
+                        adapt_prior=adapt,
+                        entities=data.entities,
+                        seed=run,
+                        threads=1,
+                        progress=False,
                     )
                     rates = fit.predict("acts", test)["mean"].to_numpy()
                     found[name].append((roc_auc(link, rates), average_precision(link, rates)))
@@ -69,7 +76,9 @@ def _averaged() -> None:
             for run in SPLITS:
                 train, test = hidden(data, missing, run)
                 text, relations = WAYS[name][0], train if name == "single" else data.relations() | train
-                fit = plait.fit(text, relations, restarts=5, labels=data.labels, seed=run, threads=1, progress=False)
+                fit = plait.fit(
+                    text, relations, restarts=5, entities=data.entities, seed=run, threads=1, progress=False
+                )
                 rates, link = fit.predict("acts", test)["mean"].to_numpy(), test["value"].to_numpy() > 0
                 found.append((roc_auc(link, rates), average_precision(link, rates)))
                 ranks.append(next(iter(fit.rank.values())))
@@ -96,7 +105,7 @@ def _lastfm() -> None:
             ("coupled, factor", lastfm.SINGLE + lastfm.SIDES, "factor"),
         ):
             relations = {"tags": train} | (lastfm.sides(data) if "plays" in text else {})
-            fit = plait.fit(text, relations, rank=20, adapt=adapt, seed=0, threads=1, progress=False)
+            fit = plait.fit(text, relations, rank=20, adapt_prior=adapt, seed=0, threads=1, progress=False)
             shares = lastfm.another_artist(fit, data, (known, test), 1.0, 0)
             figures = (
                 plait.evaluate(fit, "tags", test, seed=0)["roc_auc_uniform"],
@@ -124,8 +133,9 @@ def _tyings(case: links.Case) -> Iterator[list[str]]:
     data = model.bind(case.data)
     for adapt in SINGLE_TIES:
         fits = [
-            plait.fit(model, data, rank=case.rank, adapt=adapt, seed=seed, threads=1, progress=False) for seed in SEEDS
+            plait.fit(model, data, rank=case.rank, adapt_prior=adapt, seed=seed, threads=1, progress=False)
+            for seed in SEEDS
         ]
         figures = np.mean([case.judge(links.rates_of(fit)) for fit in fits], axis=0)
-        bound = np.mean([fit.bound for fit in fits])
+        bound = np.mean([fit.objective for fit in fits])
         yield [case.name, str(adapt), f"{bound:.0f}", *(f"{figure:.4f}" for figure in figures)]

@@ -115,7 +115,7 @@ def _outcomes(truth: Truth, likelihood: str, seed: int) -> list[Outcome]:
         size: int | dict[str, int] | str = truth.rank if rank == "given" else "auto"
         for fits, options in FITS.items():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", plait.BoundWarning)
+                warnings.simplefilter("ignore", plait.errors.BelowBaselineWarning)
                 fit = plait.fit(text, data, rank=size, seed=seed, progress=False, **options)
             if rank == "auto" and fits == "five":
                 size = fit.rank
@@ -128,7 +128,7 @@ def _judged(
 ) -> tuple[float, ...]:
     """Coverage by kind of cell, of counts by randomised PIT, and by what factor intervals are too narrow."""
     said = fit.predict("X", dict(zip("ijk", cells.T)))
-    mean, sd, low, high = (said[name].to_numpy() for name in ("mean", "sd", "low", "high"))
+    mean, sd, low, high = (said[name].to_numpy() for name in ("mean", "sd", "lower", "upper"))
     if fit.likelihood["X"] == "bernoulli":
         true, likely, pit = -np.expm1(-rate), mean > 0.05, math.nan
     else:
@@ -146,7 +146,7 @@ def _judged(
 
 def _pit(fit: plait.Fit, cells: np.ndarray, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Randomised PIT of counts, (n,): uniform if their predictive distributions are right."""
-    factors = fit.samples(DRAWS, seed=0)
+    factors = fit.sample(DRAWS, seed=0)
     rates = np.prod([factors[name][:, rows] for name, rows in zip("ABC", cells.T)], axis=0).sum(axis=2)
     below, upto = (poisson.cdf(count, rates).mean(axis=0) for count in (x - 1, x))
     return np.asarray(below + rng.random(len(x)) * (upto - below))
@@ -215,13 +215,15 @@ def _product(factors: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(np.einsum("ir,jr->ij" if len(factors) == 2 else "ir,jr,kr->ijk", *factors))
 
 
-def _covered(number: int, likelihood: str, concentration: float, adapt: str | None) -> float:
+def _covered(number: int, likelihood: str, concentration: float, adapt_prior: str | None) -> float:
     prior = plait.Gamma(concentration, 0.6)
     rate, X, hidden = _simulate(number, concentration)
     if likelihood == "bernoulli":
         X = np.minimum(X, 1.0)
     data = {"X": plait.Relation(np.where(hidden, np.nan, X), likelihood=likelihood)}
-    fit = plait.fit(EQUATIONS[3], data, rank=RANK, prior=prior, adapt=adapt, seed=number, sweeps=500, progress=False)
+    fit = plait.fit(
+        EQUATIONS[3], data, rank=RANK, prior=prior, adapt_prior=adapt_prior, seed=number, max_iter=500, progress=False
+    )
     mean, sd = _moments(fit)
     return float(np.mean(np.abs(rate - mean)[hidden] <= 1.645 * sd[hidden]))
 

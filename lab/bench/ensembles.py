@@ -14,8 +14,8 @@ import plait
 from lab.bench import links
 from lab.harness.sources import SHARED
 from lab.harness.table import show
-from plait.answer.predict.prediction import columns
-from plait.data.binding.resample import reweighed
+from plait.analysis.predict.prediction import columns
+from plait.data.binding.known import reweighed
 from plait.data.bound import Data
 
 SEEDS = range(5)
@@ -260,23 +260,23 @@ def _nations() -> None:
     """The bound's two parts, and how sure one fit is beside how much fits differ: Nations by CP, Bernoulli."""
     rows = []
     for rank in (5, 20):
-        for start in ("random", "em"):
-            found = [_parts(_hidden("nations", links.CP, number), rank, start) for number in range(3)]
+        for start, warmup in {"random": 0, "em": 50}.items():
+            found = [_parts(_hidden("nations", links.CP, number), rank, warmup) for number in range(3)]
             rows.append([f"{rank}", start, *(f"{value:.4g}" for value in np.mean(found, axis=0))])
     shown = ["rank", "start", "bound", "data", "divergence", "log-likelihood", "five", "AP", "five", "sd", "between"]
     show("Nations: what the bound pays for", shown, rows)
 
 
-def _parts(split: Hidden, rank: int, start: str) -> list[float]:
+def _parts(split: Hidden, rank: int, warmup: int) -> list[float]:
     from sklearn.metrics import average_precision_score as precision
 
     model = plait.Model(links.CP)
     data = model.bind({"X": plait.Relation(split.data["X"], likelihood="bernoulli")})
-    fits = members(model, data, rank, weighed=False, start=start)
+    fits = members(model, data, rank, weighed=False, warmup=warmup)
     cells, y = np.argwhere(split.mask), split.truth[split.mask]
     said = [columns(fit, "X", cells, ("mean", "sd")) for fit in fits]
     p, sd = (np.array([one[name] for one in said]) for name in ("mean", "sd"))
-    bound = np.mean([fit.bound for fit in fits])
+    bound = np.mean([fit.objective for fit in fits])
     paid = np.mean([-sum(float(np.sum(part)) for part in fit.state.divergences.values()) for fit in fits])
 
     def likelihood(p: np.ndarray) -> float:

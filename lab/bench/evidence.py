@@ -15,7 +15,7 @@ from lab.harness.table import show
 from lab.quality import judge
 from lab.quality.data import SOURCES
 from lab.quality.methods.plait_ import Fitted
-from plait.fitting import checks
+from plait.fitting import validation
 
 COMPONENTS, EVIDENCE = "U[a,r] U[b,r]", "w[] N[a,b]"
 DATA = ("USAir", "Celegans", "communities")
@@ -41,13 +41,13 @@ def judged(name: str, split: int, text: str, late: bool) -> tuple[float, float]:
     """MRR and AP of one split."""
     task = SOURCES[name].load(split, False)
     links = pl.DataFrame(task.tuning.links, schema=["a", "b"])
-    fixed = {"N": plait.Exposure(plait.paths(links), default=0)} if "N[" in text else None
-    relation = plait.Relation(links, universe="model", likelihood="bernoulli")
+    fixed = {"N": plait.Exposure(plait.evidence.paths(links), default=0)} if "N[" in text else None
+    relation = plait.Relation(links, unseen="zero", likelihood="bernoulli")
     labels = {"a": range(task.tuning.shape[0])}
     with warnings.catch_warnings(), joining(late):
         warnings.simplefilter("ignore", plait.PlaitWarning)
         fit = plait.fit(
-            f"X[a,b] = {text}\nb: a", {"X": relation}, labels=labels, fixed=fixed, restarts=5, seed=split, threads=1,
+            f"X[a,b] = {text}\nb: a", {"X": relation}, entities=labels, fixed=fixed, restarts=5, seed=split, threads=1,
             progress=False,
         )  # fmt: skip
     figures = judge.judge(Fitted(fit), task.valid)
@@ -57,10 +57,10 @@ def judged(name: str, split: int, text: str, late: bool) -> tuple[float, float]:
 @contextmanager
 def joining(late: bool) -> Iterator[None]:
     """Whether evidence waits for components."""
-    kept = checks.late_factors
+    kept = validation.late_factors
     if not late:
-        checks.late_factors = lambda *arguments: frozenset()
+        validation.late_factors = lambda *arguments: frozenset()
     try:
         yield
     finally:
-        checks.late_factors = kept
+        validation.late_factors = kept

@@ -26,7 +26,7 @@ import polars as pl
 import plait
 from lab.harness import sources
 from lab.harness.table import show
-from plait.explore.search import Index
+from plait.explore.entity_urls import Index
 
 CLIENTS, REQUESTS = 50, 200
 FIRST = 4  # pages that each client asks for first
@@ -64,7 +64,7 @@ def _run(folder: Path) -> Path:
         data[name] = table.select(
             pl.col(own).alias(index) for own, index in ids.items() if own in table.columns
         ).unique()
-    fit = plait.fit(MODEL, data, rank=10, seed=0, sweeps=60)
+    fit = plait.fit(MODEL, data, rank=10, seed=0, max_iter=60)
     fit.save(folder / "run")
     return folder / "run"
 
@@ -109,7 +109,7 @@ def _rows(found: Sequence[Asked]) -> list[tuple[object, ...]]:
 def _pages(fit: plait.Fit, draw: random.Random, count: int) -> dict[str, list[str]]:
     """Some addresses of every kind of page."""
     cells, known = fit.known["tags"].cells, len(fit.known["tags"])
-    names = {axis: fit.labels[axis] for axis in ("user", "artist", "tag")}
+    names = {axis: fit.entities[axis] for axis in ("user", "artist", "tag")}
 
     def entity() -> str:
         axis = draw.choice(list(names))

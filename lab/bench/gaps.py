@@ -21,8 +21,8 @@ def compare() -> None:
         fits = {
             name: [fit_from(model, data, case.rank, seed, *when) for seed in SEEDS] for name, when in STARTS.items()
         }
-        bounds = {name: [fit.bound for fit in own] for name, own in fits.items()}
-        alone = max(fit_from(model, data, 1, seed, 0, 10).bound for seed in SEEDS[:2])
+        bounds = {name: [fit.objective for fit in own] for name, own in fits.items()}
+        alone = max(fit_from(model, data, 1, seed, 0, 10).objective for seed in SEEDS[:2])
         best = max(map(max, bounds.values()))
         one, five = mean(bounds[DEFAULT]), max(bounds[DEFAULT])
         gaps = [f"{100 * (best - bound) / (best - alone):.1f} %" for bound in (one, five)]

@@ -6,8 +6,8 @@ import numpy as np
 
 import plait
 from lab.harness.table import show
-from plait.answer.predict.prediction import columns
-from plait.run.record import Posterior
+from plait.analysis.predict.prediction import columns
+from plait.storage.fitted import Posterior
 
 EQUATION = ("X[i] =", "A[i,r]", "B[i,r]", "C[i,r]", "D[i,r]", "F[i,r]")
 DECADES = [(-6, -3), (-3, 0), (0, 2), (2, 4), (4, 6)]
@@ -22,7 +22,7 @@ def compare(cells: int = 60) -> None:
         found = np.array([_cell(rng, 10 ** rng.uniform(low, high)) for _ in range(cells)])
         worst = [f"{value:.3f}" for value in found.max(axis=0)]
         rows.append([f"1e{low} to 1e{high}", *worst[:4], f"{found[:, :2].mean():.4f}", *worst[4:]])
-    shown = ["means", "low", "high", "low of p", "high of p", "ends of counts, mean", "P(x > 0)", "sd of p"]
+    shown = ["means", "lower", "upper", "low of p", "high of p", "ends of counts, mean", "P(x > 0)", "sd of p"]
     title = f"What is off at most, as mass: {cells} random CP cells each, 1–5 factors, R = 1–50, C = 0.01–1000"
     show(title, shown, rows)
 
@@ -40,8 +40,8 @@ def _cell(rng: np.random.Generator, mean: float) -> list[float]:
     rate = rng.gamma(C[0], E[0] / C[0], (DRAWS, factors, rank)).prod(axis=1).sum(axis=1)
     x, p = rng.poisson(rate), -np.expm1(-rate)
     return [
-        *(_off(count[end][0], level, x, 0.0) for end, level in (("low", 0.05), ("high", 0.95))),
-        *(_off(link[end][0], level, p, 1e-4 * p.mean()) for end, level in (("low", 0.05), ("high", 0.95))),
+        *(_off(count[end][0], level, x, 0.0) for end, level in (("lower", 0.05), ("upper", 0.95))),
+        *(_off(link[end][0], level, p, 1e-4 * p.mean()) for end, level in (("lower", 0.05), ("upper", 0.95))),
         abs(count["probability"][0] - p.mean()),
         abs(link["sd"][0] - p.std()),
     ]
@@ -50,7 +50,7 @@ def _cell(rng: np.random.Generator, mean: float) -> list[float]:
 def _fit(C: np.ndarray, E: np.ndarray) -> plait.Fit:
     factors, rank = C.shape[1:]
     text = " ".join(EQUATION[: 1 + factors])
-    tiny = plait.fit(text, {"X": np.ones(1)}, rank=1, sweeps=1, seed=0, progress=False)
+    tiny = plait.fit(text, {"X": np.ones(1)}, rank=1, max_iter=1, seed=0, progress=False)
     posteriors = {
         name: Posterior(old.indices, C[:, k], E[:, k] / C[:, k], E[:, k], E[:, k])
         for k, (name, old) in enumerate(tiny.factors.items())

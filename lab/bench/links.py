@@ -179,7 +179,7 @@ def _lastfm() -> Case:
     """Tags, 60 % of the links hidden by thinning; too large for ranks."""
     shape, cells = sources.tags()
     table = pl.DataFrame(cells, schema=list("hpt"))
-    train, test = plait.hide({"X": table}, "X", fraction=0.6, by="thin", seed=0)
+    train, test = plait.train_test_split({"X": table}, "X", fraction=0.6, by="thinned_links", seed=0)
     links = test.select("h", "p", "t").to_numpy().astype(np.int64)
     others = np.stack([np.random.default_rng(n).integers(0, size, TEN * len(links)) for n, size in enumerate(shape)], 1)
     return Case("Last.fm tags, CP 10, Poisson", CP, train, 10, links, others, None)

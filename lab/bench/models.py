@@ -12,7 +12,7 @@ import numpy as np
 import plait
 from lab.harness.apart import call
 from lab.harness.table import show
-from plait.compile import kernels
+from plait.codegen import compiler
 from plait.machine import resident
 
 TEXTS = ("X[i,j] = A[i,r,s] B[j,r,s]", "X[i,j] = A[i,r] G[r,s] B[j,s]")
@@ -34,7 +34,7 @@ def compare() -> None:
                 os.environ["PLAIT_CACHE_DIR"] = chosen
     rows = [[when, *(found[name]["resident"][when] for name in (FRESH, KEPT))] for when in found[FRESH]["resident"]]
     seconds = ", ".join(f"{name} {found[name]['seconds']:.0f}" for name in found)
-    note = f"At most {kernels.LOADED} kernels are kept. Seconds: {seconds}."
+    note = f"At most {compiler.LOADED} kernels are kept. Seconds: {seconds}."
     show("Resident memory (MB) of one process by the number of models", ["models", FRESH, KEPT], rows, note)
 
 
@@ -44,13 +44,13 @@ def fit_all() -> dict[str, object]:
     found: dict[str, float] = {}
     began = os.times()
     for n, (r, s, text) in enumerate(product(*(range(1, size + 1) for size in RANKS), TEXTS), 1):
-        plait.fit(text, {"X": X}, rank={"r": r, "s": s}, method="em", sweeps=2, seed=0, progress=False)
+        plait.fit(text, {"X": X}, rank={"r": r, "s": s}, method="em", max_iter=2, seed=0, progress=False)
         if n == 1 or n % EVERY == 0:
             found[f"{n:,}"] = _megabytes()
     seconds = sum(os.times()[:2]) - sum(began[:2])
     _trim()
     found["… and malloc_trim"] = _megabytes()
-    kernels.forget()
+    compiler.forget()
     gc.collect()
     _trim()
     found["… and no kernel kept"] = _megabytes()

@@ -24,7 +24,7 @@ def compare() -> None:
     case = digg()
     data = {name: cells.table() for name, cells in case.relations.items()}
     with tempfile.TemporaryDirectory() as folder:
-        plait.fit(case.model, data, rank=case.rank, sweeps=SWEEPS, seed=0).save(Path(folder) / "run")
+        plait.fit(case.model, data, rank=case.rank, max_iter=SWEEPS, seed=0).save(Path(folder) / "run")
         rows = [[kind, *_written(Path(folder), f"{n}.html", more)] for n, (kind, more) in enumerate(KINDS.items())]
         same = (Path(folder) / "0.html").read_bytes() == (Path(folder) / "1.html").read_bytes()
     entities = sum(case.sizes.values()) - sum(case.rank.values())

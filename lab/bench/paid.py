@@ -1,4 +1,4 @@
-"""Priors that are paid for (MATH.md, "Paying for hyperparameters"), as a study on top of `plait.infer.hyper`.
+"""Priors that are paid for (docs/math.md, section 6), a study on `inference.empirical_bayes`.
 
 The rate of an entry's prior is A β_i γ_r with β_i ~ Gamma(a, a/s), q(β_i) = Gamma(a + n A, a/s + A Σ γ E), and γ_r
 alike. E[β] E[γ] take the place of 1/B. The price is KL(q ‖ p) of both, and what A E[log β γ] is below A log(E[β] E[γ]);
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, psi
 
-from plait.infer import hyper
-from plait.infer.prior import Prior
+from plait.inference import empirical_bayes
+from plait.inference.gamma import Prior
 
 CERTAIN = 1e4  # concentration of a hyperprior whose groups do not differ
 
@@ -43,7 +43,9 @@ class Levels:
             self.shape, self.rate = np.full(self.size, self.a + counts), self.a / self.scale + sums
             self.scale = float(self.mean.mean())
             gap = np.log(self.scale) - self.log.mean()
-            self.a = fixed or float(hyper.solve_concentration(np.array([max(gap, 1e-6)]), np.array([self.a]))[0])
+            self.a = fixed or float(
+                empirical_bayes.solve_concentration(np.array([max(gap, 1e-6)]), np.array([self.a]))[0]
+            )
 
     def price(self, weight: float) -> float:
         """−KL(q ‖ p), and what E[log] costs the entries, which weigh so much a group."""
@@ -82,7 +84,7 @@ class Paid:
         )
         gap = np.mean(E * rates) - 1.0 - logs.mean() - log_L.mean()
         if not hold:
-            A = float(hyper.solve_concentration(np.array([max(gap, 1e-5)]), np.array([A]))[0])
+            A = float(empirical_bayes.solve_concentration(np.array([max(gap, 1e-5)]), np.array([A]))[0])
         self.prices[name] = sum(
             side.price(A * E.size / side.size)
             for side, word in ((rows, "rows"), (columns, "components"))
@@ -95,10 +97,10 @@ class Paid:
 
 @contextmanager
 def paying(*sides: str, a: float | None = None) -> Iterator[Paid]:
-    """While this lasts, adapt="rank-one" means paid priors; a: of the hyperpriors, learnt unless given."""
-    usual, paid = hyper._rank_one, Paid(sides, a)
-    hyper._rank_one = paid  # type: ignore[assignment]
+    """While this lasts, adapt_prior="rank-one" means paid priors; a: of the hyperpriors, learnt unless given."""
+    usual, paid = empirical_bayes._rank_one, Paid(sides, a)
+    empirical_bayes._rank_one = paid  # type: ignore[assignment]
     try:
         yield paid
     finally:
-        hyper._rank_one = usual
+        empirical_bayes._rank_one = usual

@@ -1,4 +1,4 @@
-"""The VB sweep of MATH.md in plain NumPy, for any equation with visible indices first in every factor.
+"""The VB sweep of docs/math.md (section 4) in plain NumPy, for any equation with visible indices first in every factor.
 
 What a good NumPy user would write: nonzeros in chunks that fit the cache, rows gathered with take, products by einsum
 along a path found once, rows added up by one bincount. It uses one core (but for BLAS inside einsum).

@@ -13,8 +13,8 @@ import numpy as np
 import plait
 from lab.bench import measure
 from lab.harness.table import show
-from plait.answer.predict.prediction import columns
-from plait.run.record import Posterior
+from plait.analysis.predict.prediction import columns
+from plait.storage.fitted import Posterior
 
 MODELS = {
     "CP-3, R = 10": ("X[i,j,k] = A[i,r] B[j,r] C[k,r]", 10),
@@ -28,9 +28,9 @@ KINDS = {"cold": (0.05, 1.0), "mixed": (0.05, 1000.0), "warm": (50.0, 1000.0)}
 def fit_of(text: str, rank: int, side: int, kind: str, seed: int = 0) -> plait.Fit:
     """A fit with random posteriors whose cells have means about 1, without fitting `side`³ cells."""
     rng = np.random.default_rng(seed)
-    tiny = plait.fit(text, {"X": np.ones((2, 2, 2))}, rank=1, sweeps=1, seed=0)
+    tiny = plait.fit(text, {"X": np.ones((2, 2, 2))}, rank=1, max_iter=1, seed=0)
     low, high = KINDS[kind]
-    factors, labels = {}, dict(tiny.labels)
+    factors, labels = {}, dict(tiny.entities)
     terms = rank if len(tiny.rank) == 1 else rank**3
     for name, old in tiny.factors.items():
         shape = [side if index in "ijk" else rank for index in old.indices]
@@ -39,7 +39,7 @@ def fit_of(text: str, rank: int, side: int, kind: str, seed: int = 0) -> plait.F
         factors[name] = Posterior(old.indices, C, E / C, E, E)
     for index in "ijk":
         labels[index] = type(labels[index]).count(index, side)
-    return replace(tiny, rank=dict.fromkeys(tiny.rank, rank), factors=factors, labels=labels)
+    return replace(tiny, rank=dict.fromkeys(tiny.rank, rank), factors=factors, entities=labels)
 
 
 def compare(cells: int = 1_000_000, side: int = 500) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 import plait
-from lab.bench import measure
+from lab.harness.table import show
 
 TEXT = "X[user, film] = U[user, r] F[film, r]"
 SHAPE, LINKS, GROUPS = (943, 1682), 100_000, 20  # as many users, films and ratings as MovieLens 100k has
@@ -16,9 +16,9 @@ MANY = 40
 SEEDS = range(3)
 WAYS: dict[str, dict[str, Any]] = {
     "of 20, warmed up": {"rank": GROUPS},
-    "of 40, random start": {"rank": MANY, "start": "random"},
+    "of 40, random start": {"rank": MANY, "warmup": 0},
     "pruned from 40, random start": {"rank": MANY, "prune": True},
-    "pruned from 40, warmed up": {"rank": MANY, "prune": True, "start": "em"},
+    "pruned from 40, warmed up": {"rank": MANY, "prune": True, "warmup": 50},
 }
 TIES = ("factor", "rank-one")
 
@@ -27,10 +27,12 @@ def compare() -> None:
     """Sparse links of twenty groups: components left, and hidden links found."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.PlaitWarning)
-        train, test = plait.hide(drawn(), "X", fraction=0.2, by="thin", seed=0)
-        rows = [[word, tie, *_figures(train, test, adapt=tie, **way)] for tie in TIES for word, way in WAYS.items()]
+        train, test = plait.train_test_split(drawn(), "X", fraction=0.2, by="thinned_links", seed=0)
+        rows = [
+            [word, tie, *_figures(train, test, adapt_prior=tie, **way)] for tie in TIES for word, way in WAYS.items()
+        ]
         columns = ["fit", "priors per", "components", "bound", "MRR", "hits at 10"]
-        measure.show(f"Drawn links of {GROUPS} groups", columns, rows, measure.machine())
+        show(f"Drawn links of {GROUPS} groups", columns, rows)
 
 
 def drawn(seed: int = 0) -> pl.DataFrame:
@@ -45,7 +47,7 @@ def drawn(seed: int = 0) -> pl.DataFrame:
 def _figures(train: Any, test: pl.DataFrame, **options: Any) -> list[str]:
     """Means over seeds: components left, bound, and how hidden links rank among all films of their user."""
     fits = [plait.fit(TEXT, {"X": train}, seed=seed, threads=1, progress=False, **options) for seed in SEEDS]
-    found = [plait.evaluate(fit, "X", test, rank="film", seed=0) for fit in fits]
+    found = [plait.evaluate(fit, "X", test, target="film", seed=0) for fit in fits]
     ranks = ", ".join(str(fit.rank["r"]) for fit in fits)
-    bound = np.mean([fit.bound for fit in fits])
+    bound = np.mean([fit.objective for fit in fits])
     return [ranks, f"{bound:.0f}", *(f"{np.mean([one[k] for one in found]):.4f}" for k in ("mrr", "hits_at_10"))]

@@ -34,7 +34,7 @@ def _row(case: links.Case, rank: int | None) -> list[str]:
     seconds = time.process_time() - began
     word = str(rank) if rank else "auto: " + ", ".join(f"{size}" for size in fit.rank.values())
     figures = [f"{figure:.4f}" for figure in case.judge(links.mixed(fit.members))]
-    return [word, *figures, f"{fit.bound:.0f}", f"{seconds:.1f}"]
+    return [word, *figures, f"{fit.objective:.0f}", f"{seconds:.1f}"]
 
 
 def _known(counts: int, rank: int, seeds: Sequence[int]) -> list[str]:
@@ -42,5 +42,5 @@ def _known(counts: int, rank: int, seeds: Sequence[int]) -> list[str]:
     found = []
     for seed in seeds:
         data = {"X": draw(SHAPE, rank, counts, seed=seed)}
-        found.append(plait.fit(MODEL, data, rank="bound", seed=0, threads=1, progress=False).rank["r"])
+        found.append(plait.fit(MODEL, data, rank="elbo", seed=0, threads=1, progress=False).rank["r"])
     return [f"{counts:,}", str(rank), f"{seeds[0]}–{seeds[-1]}", ", ".join(map(str, found))]

@@ -4,7 +4,7 @@ import warnings
 from statistics import mean
 
 import plait
-import plait.fitting.begin
+import plait.fitting.prepare
 from lab.bench import links
 from lab.harness.table import show
 
@@ -19,10 +19,10 @@ def compare() -> None:
         model = plait.Model(case.text)
         data = model.bind(case.data)
         rows = []
-        for name, (sweeps, adapt_after) in STARTS.items():
-            fits = [fit_from(model, data, case.rank, seed, sweeps, adapt_after) for seed in SEEDS]
+        for name, (warmup, adapt_after) in STARTS.items():
+            fits = [fit_from(model, data, case.rank, seed, warmup, adapt_after) for seed in SEEDS]
             single = [case.judge(links.rates_of(fit)) for fit in fits]
-            bounds = [fit.bound for fit in fits]
+            bounds = [fit.objective for fit in fits]
             cells = [f"{mean(column):.4f}" for column in zip(*single)]
             rows.append([name, f"{mean(bounds):.0f}", f"{max(bounds):.0f}", *cells, *_figures(case, fits)])
         columns = ["start", "bound", "best", "log-likelihood", "AP", "MRR", "five: log-likelihood", "AP", "MRR"]
@@ -33,13 +33,12 @@ def _figures(case: links.Case, fits: list[plait.Fit]) -> list[str]:
     return [f"{figure:.4f}" for figure in case.judge(links.mixed(fits))]
 
 
-def fit_from(model: plait.Model, data: object, rank: int, seed: int, sweeps: int, adapt_after: int) -> plait.Fit:
-    before = plait.fitting.begin.WARM_UP, plait.fitting.begin.ADAPT_WARM
-    plait.fitting.begin.WARM_UP, plait.fitting.begin.ADAPT_WARM = sweeps, adapt_after
+def fit_from(model: plait.Model, data: object, rank: int, seed: int, warmup: int, adapt_after: int) -> plait.Fit:
+    before = plait.fitting.prepare.ADAPT_WARM
+    plait.fitting.prepare.ADAPT_WARM = adapt_after
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", plait.PlaitWarning)
-            start = "em" if sweeps else "random"
-            return plait.fit(model, data, rank=rank, seed=seed, start=start, progress=False)
+            return plait.fit(model, data, rank=rank, seed=seed, warmup=warmup, progress=False)
     finally:
-        plait.fitting.begin.WARM_UP, plait.fitting.begin.ADAPT_WARM = before
+        plait.fitting.prepare.ADAPT_WARM = before

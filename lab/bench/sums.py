@@ -11,9 +11,9 @@ import polars as pl
 
 import plait
 from lab.harness.table import show
-from plait.fitting.begin import prepare
 from plait.fitting.options import Options
-from plait.infer.steps import sweep_once
+from plait.fitting.prepare import prepare
+from plait.inference.steps import sweep_once
 
 RANK = 20
 TERMS = ("A[i,r] B[j,r] C[k,r]", "D[i,s] E[j,s]", "F[j,t] G[k,t]", "H[i,q] I[k,q]", "a[i] b[j] c[k]")
@@ -51,17 +51,17 @@ def sweep_of(text: str, table: pl.DataFrame) -> Callable[[], None]:
     axes = {index: int(max(table[i].max() for i in "ijk" if i in table.columns)) + 1 for index in model.axes}
     given = {name: np.ones(axes[name[-1]]) for name in model.factors if name.startswith("one_")}
     arguments = Options(
-        rank=dict.fromkeys(model.ranks, RANK) if model.ranks else None, seed=0, threads=1, start="random", adapt=None,
-        fixed=given or None, labels={axis: range(size) for axis, size in axes.items()},
+        rank=dict.fromkeys(model.ranks, RANK) if model.ranks else None, seed=0, threads=1, warmup=0, adapt_prior=None,
+        fixed=given or None, entities={axis: range(size) for axis, size in axes.items()},
     )  # fmt: skip
-    relation = plait.Relation(table, universe="model", diagonal="missing" if len(axes) == 1 else "auto")
+    relation = plait.Relation(table, unseen="zero", self_links="missing" if len(axes) == 1 else "auto")
     if len(axes) == 1 and model.equation("X").doubled:
-        relation = plait.Relation(table, universe="model")
+        relation = plait.Relation(table, unseen="zero")
     problem = prepare(model, {"X": relation}, arguments, warn=False).problem
-    problem.measure()
+    problem.recompute_elbo_terms()
 
     def sweep() -> None:
-        sweep_once(problem, problem.count())
+        sweep_once(problem, problem.expected_counts())
 
     return sweep
 

@@ -14,9 +14,10 @@ import plait
 from lab.bench import measure
 from lab.harness.table import show
 from plait.data.binding.known import Known
-from plait.data.labels.names import Labels
+from plait.data.encoding.names import Labels
+from plait.data.observation.links import LinksInMemory
 from plait.result import Fit
-from plait.run.record import Posterior
+from plait.storage.fitted import Posterior
 
 SIZES = {"user": 9583, "story": 44005, "comment": 241_800}
 RANK = 20
@@ -37,7 +38,7 @@ def synthetic(kind: str, likelihood: str = "poisson", seed: int = 0) -> Fit:
     """A fit of Digg's shape whose posteriors are drawn: `kind` is "sparse" or "flat"."""
     rng = np.random.default_rng(seed)
     tiny = {"X": plait.Relation(np.ones((2, 2, 2)), likelihood=likelihood)}
-    fit = plait.fit("X[user, story, comment] = U[user, r] S[story, r] C[comment, r]", tiny, rank=2, sweeps=1, seed=0)
+    fit = plait.fit("X[user, story, comment] = U[user, r] S[story, r] C[comment, r]", tiny, rank=2, max_iter=1, seed=0)
     factors = {}
     # Rates of up to thousands under Poisson, of up to a few under Bernoulli, where more would all be certain links.
     scale = 0.1 if likelihood == "poisson" else 0.01
@@ -49,9 +50,10 @@ def synthetic(kind: str, likelihood: str = "poisson", seed: int = 0) -> Fit:
             activity = rng.lognormal(0.0, 1.0, (size, 1))
         factors[name] = drawn((index, "r"), rng.gamma(concentration) + 1e-3, scale * activity)
     cells = np.unique(np.stack([rng.integers(size, size=LINKS) for size in SIZES.values()], axis=1), axis=0)
-    known = Known(tuple(SIZES.values()), cells, np.ones(len(cells)), np.ones(len(cells)))
+    shape, ones = tuple(SIZES.values()), np.ones(len(cells))
+    known = Known(shape, LinksInMemory.of(tuple(SIZES), shape, cells, ones, ones))
     labels = {index: Labels.count(index, size) for index, size in SIZES.items()}
-    return replace(fit, rank={"r": RANK}, factors=factors, labels=labels, known={"X": known})
+    return replace(fit, rank={"r": RANK}, factors=factors, entities=labels, known={"X": known})
 
 
 def films(likelihood: str, rank: int, seed: int = 0) -> Fit:
@@ -64,7 +66,7 @@ def films(likelihood: str, rank: int, seed: int = 0) -> Fit:
         scale *= RATINGS / -np.expm1(-scale * rates).sum()
     X = (rng.random(rates.shape) < -np.expm1(-scale * rates)).astype(float)
     model = "X[user, film] = U[user, r] F[film, r]"
-    return plait.fit(model, {"X": plait.Relation(X, likelihood=likelihood)}, rank=rank, sweeps=50, seed=seed)
+    return plait.fit(model, {"X": plait.Relation(X, likelihood=likelihood)}, rank=rank, max_iter=50, seed=seed)
 
 
 def drawn(indices: tuple[str, ...], concentration: np.ndarray, scale: np.ndarray) -> Posterior:
@@ -95,10 +97,10 @@ def each() -> None:
     for likelihood in ("poisson", "bernoulli"):
         for rank in (20, 60):
             fit = films(likelihood, rank)
-            fit.top("X", 10, each="user", given={"user": [0, 1]})
+            fit.top("X", 10, per="user", given={"user": [0, 1]})
             ways = {
-                "10": lambda fit=fit: fit.top("X", 10, each="user"),
-                "100": lambda fit=fit: fit.top("X", 100, each="user"),
+                "10": lambda fit=fit: fit.top("X", 10, per="user"),
+                "100": lambda fit=fit: fit.top("X", 100, per="user"),
                 "loop": lambda fit=fit: [fit.top("X", 10, given={"user": user}) for user in range(FILMS["user"])],
             }
             found = measure.interleave(ways, repeats=1, warm=0)

@@ -42,15 +42,15 @@ def _data(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _best(
-    data: tuple[np.ndarray, np.ndarray], adapt: str | None, sides: tuple[str, ...] = (), a: float | None = None
+    data: tuple[np.ndarray, np.ndarray], adapt_prior: str | None, sides: tuple[str, ...] = (), a: float | None = None
 ) -> tuple[float, float]:
     """The bound (less its price, where priors are paid for) and what is held out, of the seed with the best bound."""
     X, hidden = data
     seen, found = np.where(hidden, np.nan, X), []
     for seed in SEEDS:
         with paying(*sides, a=a) if sides else nullcontext() as paid:
-            fit = plait.fit(TEXT, {"X": seen}, rank=RANK, adapt=adapt, seed=seed, progress=False)
+            fit = plait.fit(TEXT, {"X": seen}, rank=RANK, adapt_prior=adapt_prior, seed=seed, progress=False)
         rate = np.einsum("ir,jr,kr->ijk", *(fit.factors[name].mean for name in "ABC"))[hidden]
         held_out = float(np.sum(X[hidden] * np.log(rate) - rate - gammaln(X[hidden] + 1.0)))
-        found.append((fit.bound + (sum(paid.prices.values()) if paid else 0.0), held_out))
+        found.append((fit.objective + (sum(paid.prices.values()) if paid else 0.0), held_out))
     return max(found)

@@ -40,7 +40,14 @@ def _uclaf() -> None:
         relations = train | {name: replace(side, weight=weight) for name, side in sides.items()}
         began = time.process_time()
         fit = plait.fit(
-            COUPLED_CP, relations, rank=rank, adapt=adapt, labels=data.labels, seed=run, threads=1, progress=False
+            COUPLED_CP,
+            relations,
+            rank=rank,
+            adapt_prior=adapt,
+            entities=data.entities,
+            seed=run,
+            threads=1,
+            progress=False,
         )
         seconds = time.process_time() - began
         figures = judged(test, fit.predict("acts", test)["mean"].to_numpy())

@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from lab.harness.results import MACHINE, Found, title
-from lab.harness.table import Table
+from lab.harness.table import text_table
+from plait.rendering.text import write_table
 
 QUICK = "quick, small sizes: only to see that it works"
 
@@ -58,5 +59,5 @@ def where(found: Found) -> str:
 def failures(found: Found) -> list[str]:
     """A section on what failed; nothing if nothing did."""
     rows = [[title(line["cell"]), line["figures"]["failed"]] for line in found.failures]
-    table = Table("Rows that failed", ["row", "reason"], rows, left=2)
-    return [f"## {table.title}", "A rerun tries them again.", table.body()] if rows else []
+    table = text_table("Rows that failed", ["row", "reason"], rows, left=2)
+    return [f"## {table.title}", "A rerun tries them again.", write_table(table)] if rows else []

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from lab.harness.machine import machine
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, ParameterError
 
 Cell = Mapping[str, Any]  # what is measured: {"method": "PLTF-VB", "missing": 0.6, "run": 3}
 Figures = Mapping[str, Any]  # what was found: {"auc": 0.97, "ap": 0.55, "seconds": 0.4}
@@ -150,7 +150,7 @@ def _rewrite(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
 def _refuse_other(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     for name, want in asked.items() if found else ():
         if found.get(name) != want:
-            raise SettingError(
+            raise ParameterError(
                 f"{path} holds results with {name} = {found.get(name)!r}, not {want!r}: the two must not be mixed.\n"
                 f"Name another --folder, or begin anew: --fresh."
             )

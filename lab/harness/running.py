@@ -77,7 +77,7 @@ def say_failures(results: Results) -> int:
 @contextmanager
 def watching(name: str) -> Iterator[Callable[[Step], object]]:
     """A bar on a terminal; elsewhere a line every minute, and one at the end."""
-    from plait.show.text import console
+    from plait.rendering.text import console
 
     there = console(stderr=True)
     if not sys.stderr.isatty() or there.is_dumb_terminal:

@@ -2,61 +2,55 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
 from lab.harness.machine import machine, versions
-from plait.cli.output import grid, out
+from plait.cli.output import out
+from plait.cli.output import show as show_document
+from plait.rendering.document import Document, Table
+from plait.rendering.text import render_markdown
 
 NOTHING = "–"  # where a figure would stand
 
 
-@dataclass(frozen=True)
-class Table:
-    """A title, headings, rows of text; the first `left` columns are words. note: a sentence or two below it."""
+def text_table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", left: int = 1
+) -> Table:
+    """A table of text: its title, headings, rows and note; the first `left` columns are words."""
+    return Table(headings, rows, title, note, left)
 
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    left: int = 1
 
-    def markdown(self) -> str:
-        """The table as Markdown."""
-        return f"**{self.title}**\n\n{self.body()}"
+def as_markdown(made: Table) -> str:
+    """The table as Markdown, its title above it."""
+    return render_markdown(Document("", [made]))
 
-    def body(self) -> str:
-        """The same without its title."""
-        rule = ["---" if k < self.left else "--:" for k in range(len(self.headings))]
-        lines = [f"| {' | '.join(_escaped(cells))} |" for cells in (self.headings, rule, *self.rows)]
-        return "\n".join([*lines, *(["", self.note] if self.note else [])])
 
-    def show(self) -> None:
-        """Print the table, its note below it."""
-        out()
-        grid(self.headings, self.rows, self.title, left=self.left)
-        if self.note:
-            out(self.note)
+def without_empty(made: Table) -> Table:
+    """The table without rows and columns that have no figure yet."""
+    rows = [row for row in made.rows if any(cell not in ("", NOTHING) for cell in row[made.left :])]
+    kept = [k for k in range(len(made.columns)) if k < made.left or any(row[k] != NOTHING for row in rows)]
+    return replace(made, columns=[made.columns[k] for k in kept], rows=[[row[k] for k in kept] for row in rows])
 
-    def measured(self) -> "Table":
-        """The table without rows and columns of which nothing is measured (yet)."""
-        rows = [row for row in self.rows if any(cell not in ("", NOTHING) for cell in row[self.left :])]
-        kept = [k for k in range(len(self.headings)) if k < self.left or any(row[k] != NOTHING for row in rows)]
-        return replace(self, headings=[self.headings[k] for k in kept], rows=[[row[k] for k in kept] for row in rows])
+
+def print_table(made: Table) -> None:
+    """Print a table below an empty line."""
+    out()
+    show_document(Document("", [made]))
 
 
 def show(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
     """Print a table that is kept nowhere, and where it was measured."""
     cells = [[f"{v:.2f}" if isinstance(v, float) else "" if v is None else str(v) for v in row] for row in rows]
     place = ", ".join([machine(), *(f"{name} {version}" for name, version in versions().items())])
-    Table(title, headings, cells, f"{note} {place}".strip()).show()
+    print_table(text_table(title, headings, cells, f"{note} {place}".strip()))
 
 
 def targets(rows: Iterable[tuple[str, str, bool | None]]) -> Table:
     """What was to be reached: what, measured, whether it was met; None: not measured."""
     words = {True: "yes", False: "**no**", None: "not measured"}
-    return Table("Targets", ["target", "measured", "met"], [[*row[:2], words[row[2]]] for row in rows], left=3)
+    return text_table("Targets", ["target", "measured", "met"], [[*row[:2], words[row[2]]] for row in rows], left=3)
 
 
 def mean_sd(values: Iterable[float | None], decimals: int = 3) -> str:
@@ -95,7 +89,3 @@ def auc_and_ap(records: pl.DataFrame, auc: str = "auc", ap: str = "ap") -> str:
 def percent(share: float | None) -> str:
     """``60 %``."""
     return NOTHING if share is None else f"{100 * share:.0f} %"
-
-
-def _escaped(cells: Sequence[str]) -> list[str]:
-    return [cell.replace("|", "\\|") for cell in cells]

@@ -1,14 +1,14 @@
 """Every experiment of Ermis & Cemgil (2013), rerun with Plait: `python -m lab.paper`, or `make paper`.
 
 Each experiment is a short file of this folder: which cells it has (a model, a method, a share of missing cells, a run),
-and how one is measured with `plait.hide`, `plait.fit` and `plait.evaluate`. `sources/` has the data, `report/` the
-tables and plots, `published.py` the figures of the paper.
+and how one is measured with `plait.train_test_split`, `plait.fit` and `plait.evaluate`. `sources/` has the data,
+`report/` the tables and plots, `published.py` the figures of the paper.
 """
 
 from importlib import import_module
 
 from lab.paper.experiment import Experiment
-from plait.errors import SettingError, suggestion
+from plait.errors import ParameterError, suggestion
 
 # In the order of the report; an experiment comes after those that it needs.
 NAMES = ("choice", "uclaf", "slices", "lastfm", "digg", "scaling", "growth", "order", "rank", "hyper")
@@ -17,7 +17,7 @@ NAMES = ("choice", "uclaf", "slices", "lastfm", "digg", "scaling", "growth", "or
 def experiment(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in NAMES:
-        raise SettingError(
+        raise ParameterError(
             f"there is no experiment {name!r}.\n{suggestion(name, NAMES)}There are {', '.join(NAMES)}."
         )  # fmt: skip
     found = import_module(f"lab.paper.{name}").EXPERIMENT

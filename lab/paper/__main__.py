@@ -22,12 +22,13 @@ from lab.harness.page import QUICK, fill
 from lab.harness.plots import save
 from lab.harness.results import Cell, Figures
 from lab.harness.running import Done, Row, Study, run, say_failures, watching
+from lab.harness.table import print_table
 from lab.paper import NAMES, experiment, with_needs
 from lab.paper.experiment import Experiment, Lab
 from lab.paper.report import block, report_of, tables_of
 from lab.paper.sources import check
 from plait.cli.output import emit, out
-from plait.errors import BoundWarning, SettingError
+from plait.errors import BelowBaselineWarning, ParameterError
 
 HOME = "paper"
 FIRST = "# The paper, reproduced\n"
@@ -57,9 +58,11 @@ def check_places(lab: Lab, page: Path, plots: bool, chosen: Sequence[Experiment]
     if lab.data is not None:
         check(lab.data)
     if plots and importlib.util.find_spec("matplotlib") is None:
-        raise SettingError("plots need matplotlib, which is not installed.\nInstall it, or leave them out: --no-plots.")
+        raise ParameterError(
+            "plots need matplotlib, which is not installed.\nInstall it, or leave them out: --no-plots."
+        )
     if page.is_dir():
-        raise SettingError(f"--page: {str(page)!r} is a folder.\nName a file, such as paper.md.")
+        raise ParameterError(f"--page: {str(page)!r} is a folder.\nName a file, such as paper.md.")
     for one in chosen:
         one.source(lab)
     for needed in (lab.results, page.parent):
@@ -93,7 +96,7 @@ def carry_out(own: Experiment, lab: Lab, given: argparse.Namespace, page: Path) 
     fill(page, own.name, block(results.head, (len(records), len(cells)), tables, plots, page), FIRST, own.title)
     if not given.json:
         for table in tables:
-            table.show()
+            print_table(table)
         out(f"\nwritten to {page}" + (f", plots to {folder}" if given.plots else "") + "\n")
     failed = say_failures(results)
     return {"experiment": own.name, **results.head, "failed": failed, "records": records.to_dicts()}
@@ -102,7 +105,7 @@ def carry_out(own: Experiment, lab: Lab, given: argparse.Namespace, page: Path) 
 def measured(own: Experiment, lab: Lab, cell: Cell, done: Done) -> Figures:
     """The figures of a cell; poor settings are among what is measured."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BoundWarning)
+        warnings.simplefilter("ignore", BelowBaselineWarning)
         return own.measure(lab, cell)
 
 

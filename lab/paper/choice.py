@@ -65,7 +65,9 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     data, run = load(lab), int(cell["run"] or 0)
     setting = Setting(**{name: value for name, value in cell.items() if name not in ("missing", "run")})  # type: ignore[arg-type]
     training, _ = hidden(data, float(cell["missing"] or 0), run)
-    train, validation = plait.hide(training, "acts", fraction=VALIDATION, seed=1000 + run, model=CP, labels=data.labels)
+    train, validation = plait.train_test_split(
+        training, "acts", fraction=VALIDATION, seed=1000 + run, model=CP, entities=data.entities
+    )
     rates, costs = predicted(lab, setting, train, validation, run)
     figures: dict[str, float] = {}
     for average in AVERAGES:

@@ -49,11 +49,11 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     about = dict[str, Any](cell)
     data, relation, run = load(lab, about["run"]), RELATION[about["task"]], about["run"]
     links = data.links[relation]
-    known = plait.Relation(links, universe="model")  # a story that nobody comments on is one without comments
+    known = plait.Relation(links, unseen="zero")  # a story that nobody comments on is one without comments
     # So many cells cannot be listed: links are hidden, and all that is no known link weighs less.
-    train, test = plait.hide(known, relation, fraction=about["missing"], by="thin", seed=run)
+    train, test = plait.train_test_split(known, relation, fraction=about["missing"], by="thinned_links", seed=run)
     begin = time.perf_counter()
-    fit = fitted(data, about["task"], about["method"], train, seed=run, sweeps=20 if lab.quick else SWEEPS)
+    fit = fitted(data, about["task"], about["method"], train, seed=run, max_iter=20 if lab.quick else SWEEPS)
     seconds = time.perf_counter() - begin
     metrics = plait.evaluate(fit, relation, test, seed=run)
     return {
@@ -64,27 +64,27 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         "auc_pair": better_than_another_story(fit, relation, links, test, run),
         "seconds": seconds,
         "sweeps": fit.history[-1].sweep,
-        "bound": fit.bound,
+        "bound": fit.objective,
     }
 
 
-def fitted(data: Digg, task: str, method: str, train: plait.Relation, *, seed: int, sweeps: int) -> plait.Fit:
+def fitted(data: Digg, task: str, method: str, train: plait.Relation, *, seed: int, max_iter: int) -> plait.Fit:
     """The relation of the task, alone or coupled with the topics of the stories. All entities are known by name."""
     coupled = method.startswith("GCTF")
     model = plait.Model(SINGLE[task] + (SIDE if coupled else ""))
     relations = {RELATION[task]: train} | ({"topics": plait.Relation(data.links["topics"])} if coupled else {})
-    labels = {axis: data.labels[axis] for axis in model.axes}
+    entities = {axis: data.entities[axis] for axis in model.axes}
     if method == "truth":
         assert data.truth is not None
         given = {name: data.truth[AXES[name]] for name in model.factors}
-        return plait.fit(model, relations, rank=RANK, fixed=given, labels=labels, progress=False)
+        return plait.fit(model, relations, rank=RANK, fixed=given, entities=entities, progress=False)
     return plait.fit(
         model,
         relations,
         rank=1 if method == "popularity" else RANK,
         method="vb" if method.endswith("VB") else "em",
-        labels=labels,
-        sweeps=sweeps,
+        entities=entities,
+        max_iter=max_iter,
         seed=seed,
         progress=False,
     )

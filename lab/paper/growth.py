@@ -40,9 +40,9 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         bound(about["known"]),
         rank=RANK,
         method="vb" if about["method"].endswith("VB") else "em",
-        sweeps=SWEEPS,
+        max_iter=SWEEPS,
         tol=0.0,
-        start="random",  # a warm-up has sweeps of another kind
+        warmup=0,  # a warm-up has sweeps of another kind
         seed=about["run"],
         progress=False,
     )
@@ -55,7 +55,7 @@ def bound(known: int) -> Any:
     """A cube whose cells are read once for all its fits."""
     side = round((known / SHARE) ** (1 / 3))
     cube = draw(side, known, 1, seed=0)
-    return MODEL.bind({"X": plait.Relation(cube.known, observed="listed")}, labels=entities(side))
+    return MODEL.bind({"X": plait.Relation(cube.known, observed="listed")}, entities=entities(side))
 
 
 EXPERIMENT = Experiment("growth", "Growth: time of a sweep against known cells", cells, measure)

@@ -47,9 +47,9 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     fit = plait.fit(
         COUPLED_CP,
         data.relations() | train,
-        labels=data.labels,
+        entities=data.entities,
         rank=RANK,
-        sweeps=20 if lab.quick else SWEEPS,
+        max_iter=20 if lab.quick else SWEEPS,
         seed=about["run"],
         progress=False,
         **prior(about),
@@ -62,7 +62,7 @@ def prior(about: dict[str, Any]) -> dict[str, Any]:
     if about["method"] == "GCTF-EM":
         return {"method": "em"}
     adapt = None if about["adapt"] == "none" else about["adapt"]
-    return {"prior": plait.Gamma(concentration=about["A"], mean=about["B"]), "adapt": adapt}
+    return {"prior": plait.Gamma(concentration=about["A"], mean=about["B"]), "adapt_prior": adapt}
 
 
 EXPERIMENT = Experiment("hyper", "Hyperparameters: the prior", cells, measure, source)

@@ -59,10 +59,10 @@ RANKS, ELSEWHERES = (5, 10, 20, 40), (0.3, 0.1, 0.03, 0.01)
 # What else might help PLTF-VB to tell the artist, tried on the same hidden links: other arguments of the fit.
 CHANGES: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "300 sweeps": {"sweeps": 300},
-    "prior means user × component": {"adapt": "rank-one"},
-    "a prior for each user, artist, tag": {"adapt": "entity"},
-    "artists of few components": {"prior": {"A": plait.Gamma(0.005)}, "adapt": {"U": "factor", "T": "factor"}},
+    "300 sweeps": {"max_iter": 300},
+    "prior means user × component": {"adapt_prior": "rank-one"},
+    "a prior for each user, artist, tag": {"adapt_prior": "entity"},
+    "artists of few components": {"prior": {"A": plait.Gamma(0.005)}, "adapt_prior": {"U": "factor", "T": "factor"}},
 }
 
 
@@ -95,18 +95,18 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     """Hide links, fit the rest, and look for the hidden ones."""
     data, about = load(lab), dict[str, Any](cell)
     train, test, links = hidden(data, about)
-    fit, seconds = fitted(data, train, about, sweeps=10 if lab.quick else SWEEPS)
+    fit, seconds = fitted(data, train, about, max_iter=10 if lab.quick else SWEEPS)
     metrics = plait.evaluate(fit, "tags", test, seed=about["run"])
     figures = {short(name): figure for name, figure in metrics.items() if name.startswith(("roc_auc", "average"))}
     shares = another_artist(fit, data, (links, test), about["elsewhere"], about["run"])
-    return figures | shares | {"seconds": seconds, "sweeps": fit.history[-1].sweep, "bound": fit.bound}
+    return figures | shares | {"seconds": seconds, "sweeps": fit.history[-1].sweep, "bound": fit.objective}
 
 
-def fitted(data: LastFM, train: plait.Relation, about: Mapping[str, Any], sweeps: int) -> tuple[plait.Fit, float]:
+def fitted(data: LastFM, train: plait.Relation, about: Mapping[str, Any], max_iter: int) -> tuple[plait.Fit, float]:
     """The fit, and its seconds; those of the EM fit that it starts from are among them."""
     model, method = MODELS[about["method"]]
     relations = {"tags": train} | (sides(data) if "plays" in model else {})
-    arguments: dict[str, Any] = {"rank": about["rank"], "sweeps": sweeps, "seed": about["run"], "progress": False}
+    arguments: dict[str, Any] = {"rank": about["rank"], "max_iter": max_iter, "seed": about["run"], "progress": False}
     if "V[" in model:
         arguments["fixed"] = {"V": plait.Exposure(played(data), default=about["elsewhere"])}
     begin = time.perf_counter()
@@ -122,11 +122,13 @@ def hidden(data: LastFM, about: Mapping[str, Any]) -> tuple[plait.Relation, pl.D
     Two in five hidden tags are by users who also play that artist, and `plays` stays known: it is the side information
     whose use is the question here. So `hide` is not asked to look for twins there.
     """
-    train, test = plait.hide(data.tags, "tags", fraction=about["missing"], by="thin", seed=about["run"])
+    train, test = plait.train_test_split(
+        data.tags, "tags", fraction=about["missing"], by="thinned_links", seed=about["run"]
+    )
     if about["part"] == "test":
         return train, test, data.tags
     links = data.tags.join(test, on=data.tags.columns, how="anti")  # to choose a setting, the test is not looked at
-    train, test = plait.hide(train, "tags", fraction=0.2, by="thin", seed=about["run"])
+    train, test = plait.train_test_split(train, "tags", fraction=0.2, by="thinned_links", seed=about["run"])
     return train, test, links
 
 
@@ -160,7 +162,7 @@ def another_artist(
     rate = fit.predict("tags", both)["mean"].to_numpy()
     share = shares(fit, data, both, rate, elsewhere)
     link = np.arange(len(both)) < len(links)
-    warm = np.isin(fit.labels["artist"].encode(both["artist"]), fit.known["tags"].cells[:, 1])
+    warm = np.isin(fit.entities["artist"].encode(both["artist"]), fit.known["tags"].cells[:, 1])
     ours, theirs = share[link], share[~link]
     return {
         "auc_share": roc_auc(link, share),
@@ -179,9 +181,9 @@ def shares(
     in all users and tags together stands in, the best that such a model can say.
     """
     U, A, T = (fit.factors[name].mean for name in "UAT")
-    artists = fit.labels["artist"].encode(data.tags["artist"].unique())
+    artists = fit.entities["artist"].encode(data.tags["artist"].unique())
     overall = A @ (U.sum(axis=0) * T.sum(axis=0))
-    overall = overall[fit.labels["artist"].encode(cells["artist"])] / overall[artists].sum()
+    overall = overall[fit.entities["artist"].encode(cells["artist"])] / overall[artists].sum()
     total = rate_of_all_artists(fit, data, cells, elsewhere)
     return np.asarray(np.divide(rate, total, out=overall, where=total > 0))
 
@@ -189,13 +191,13 @@ def shares(
 def rate_of_all_artists(fit: plait.Fit, data: LastFM, cells: pl.DataFrame, elsewhere: float) -> NDArray[np.float64]:
     """The rates of all artists together, for the user and tag of each cell: Σ_r U[user, r] T[tag, r] Σ_a V A[a, r]."""
     U, A, T = (fit.factors[name].mean for name in "UAT")
-    artists = fit.labels["artist"].encode(data.tags["artist"].unique())
+    artists = fit.entities["artist"].encode(data.tags["artist"].unique())
     reached = np.tile(elsewhere * A[artists].sum(axis=0), (len(U), 1))
     if elsewhere < 1:
         plays = played(data)
-        users, own = (fit.labels[name].encode(plays[name]) for name in ("user", "artist"))
+        users, own = (fit.entities[name].encode(plays[name]) for name in ("user", "artist"))
         np.add.at(reached, users, (1 - elsewhere) * A[own])
-    user, tag = (fit.labels[name].encode(cells[name]) for name in ("user", "tag"))
+    user, tag = (fit.entities[name].encode(cells[name]) for name in ("user", "tag"))
     return np.asarray(np.sum(U[user] * reached[user] * T[tag], axis=1))
 
 

@@ -83,13 +83,13 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         plait.fit,
         model,
         train,
-        labels=data.labels,
+        entities=data.entities,
         method=method,
-        sweeps=_sweeps(lab, part),
+        max_iter=_sweeps(lab, part),
         tol=1e-9 if part == "long" else 1e-6,
         seed=about["run"],
         progress=False,
-        **({"adapt": about["adapt"], "prune": part in ("prune", "drop")} if method == "vb" else {}),
+        **({"adapt_prior": about["adapt"], "prune": part in ("prune", "drop")} if method == "vb" else {}),
     )
     begin = time.perf_counter()
     fit = refit(rank=about["rank"])
@@ -109,7 +109,7 @@ def of_fit(fit: plait.Fit, test: pl.DataFrame) -> dict[str, float]:
     return {
         "auc": metrics["roc_auc"],
         "ap": metrics["average_precision"],
-        "bound": fit.bound,
+        "bound": fit.objective,
         "sweeps": fit.history[-1].sweep,
     }
 

@@ -65,7 +65,14 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     data = MODEL.bind({"X": draw(shape, about["rank"], about["counts"], seed=about["run"])})
     way = about["way"]
     refit = partial(
-        plait.fit, MODEL, data, adapt=about["adapt"], prune=way != "bound", sweeps=sweeps, seed=0, progress=False
+        plait.fit,
+        MODEL,
+        data,
+        adapt_prior=about["adapt"],
+        prune=way != "bound",
+        max_iter=sweeps,
+        seed=0,
+        progress=False,
     )
     begin = time.perf_counter()
     if way == "bound":
@@ -74,12 +81,12 @@ def measure(lab: Lab, cell: Cell) -> Figures:
         fit = dropped(refit(rank=too_many), refit)
     else:
         fit = best(refit, too_many, STARTS.get(way, 1))
-    return {"found": fit.rank["r"], "bound": fit.bound, "seconds": time.perf_counter() - begin}
+    return {"found": fit.rank["r"], "bound": fit.objective, "seconds": time.perf_counter() - begin}
 
 
 def best(refit: Refit, rank: int, starts: int) -> plait.Fit:
     """The fit with the best bound of several starts."""
-    return max((refit(rank=rank, seed=seed) for seed in range(starts)), key=lambda fit: fit.bound)
+    return max((refit(rank=rank, seed=seed) for seed in range(starts)), key=lambda fit: fit.objective)
 
 
 def by_bound(refit: Refit, starts: int) -> plait.Fit:
@@ -87,7 +94,7 @@ def by_bound(refit: Refit, starts: int) -> plait.Fit:
     found = best(refit, 1, starts)
     for rank in itertools.count(2):
         fit = best(refit, rank, starts)
-        if fit.bound > found.bound:
+        if fit.objective > found.objective:
             found = fit
         elif rank - found.rank["r"] >= PATIENCE:
             return found
@@ -111,7 +118,7 @@ def _without_one(fit: plait.Fit, refit: Refit) -> plait.Fit | None:
     for component in np.argsort(strength(means)) if fit.rank["r"] > 1 else ():
         rest = {name: np.delete(mean, component, axis=1) for name, mean in means.items()}
         fewer = refit(rank=fit.rank["r"] - 1, init=rest)
-        if fewer.bound >= fit.bound:
+        if fewer.objective >= fit.objective:
             return fewer
     return None
 

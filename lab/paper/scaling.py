@@ -43,7 +43,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
     cube = draw(about["side"], about["known"], about["held_out"], seed=about["run"])
     begin = time.perf_counter()
     # Cells that are not listed are not 0: nobody measured them.
-    data = MODEL.bind({"X": plait.Relation(cube.known, observed="listed")}, labels=entities(about["side"]))
+    data = MODEL.bind({"X": plait.Relation(cube.known, observed="listed")}, entities=entities(about["side"]))
     figures: dict[str, float] = {}
     with TemporaryDirectory() as folder:
         for sweeps in STOPS:
@@ -51,7 +51,7 @@ def measure(lab: Lab, cell: Cell) -> Figures:
                 MODEL,
                 data,
                 rank=RANK,
-                sweeps=sweeps,
+                max_iter=sweeps,
                 tol=0.0,
                 seed=about["run"],
                 checkpoint=folder,
@@ -71,9 +71,9 @@ def error(fit: plait.Fit, cube: Cube) -> float:
 
 def summary(fit: plait.Fit, cube: Cube) -> dict[str, float]:
     """What the long run came to, and when it was near: `fit.history` has the bound and the seconds of every sweep."""
-    bounds = np.array([record.bound for record in fit.history if not record.warm_up])
+    bounds = np.array([record.objective for record in fit.history if not record.warm_up])
     seconds = np.cumsum([record.seconds for record in fit.history])[-len(bounds) :]
-    near = int(np.argmax(bounds >= fit.bound - NEAR * abs(fit.bound)))
+    near = int(np.argmax(bounds >= fit.objective - NEAR * abs(fit.objective)))
     return {
         "rmse": error(fit, cube),
         "rmse_truth": rmse(cube.held_out["value"].to_numpy(), cube.truth),
@@ -81,7 +81,7 @@ def summary(fit: plait.Fit, cube: Cube) -> dict[str, float]:
         "seconds_near": float(seconds[near]),
         "sweeps_near": near,
         "sweeps": fit.history[-1].sweep,
-        "bound": fit.bound,
+        "bound": fit.objective,
     }
 
 
@@ -94,7 +94,7 @@ def entities(side: int) -> dict[str, range]:
 def compiled() -> None:
     """Fit next to nothing, so that kernels are compiled before the clock starts."""
     few = draw(20, 1000, 10, seed=0).known
-    plait.fit(MODEL, {"X": plait.Relation(few, observed="listed")}, rank=RANK, seed=0, sweeps=40, progress=False)
+    plait.fit(MODEL, {"X": plait.Relation(few, observed="listed")}, rank=RANK, seed=0, max_iter=40, progress=False)
 
 
 EXPERIMENT = Experiment("scaling", "Scaling: millions of known cells", cells, measure)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from lab.paper.experiment import Lab, Value
-from plait.errors import SettingError
+from plait.errors import ParameterError
 
 AVERAGES = ("one", "rates", "logs")  # of the restarts: the first fit alone, the mean of the rates, of their logarithms
 COLUMNS = ("model", "algorithm", "rank", "adapt", "visits", "features", "likelihood")
@@ -63,7 +63,7 @@ def settled(lab: Lab, model: str, algorithm: str) -> Setting:
     """The setting with the best mean AUC on validation cells, over all shares of missing cells: one for all columns."""
     best = ranking(lab.finished("choice"), model, algorithm)
     if not len(best):
-        raise SettingError(
+        raise ParameterError(
             f"no setting has been chosen for {model} with {algorithm}.\n"
             f"Run the choice first: python -m lab.paper choice."
         )

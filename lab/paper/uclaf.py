@@ -84,11 +84,11 @@ def predicted(
             related(data, setting, train["acts"]),
             rank=ranks(setting),
             method=setting.algorithm.lower(),
-            adapt=ties(setting),
-            sweeps=10 if lab.quick else 60,  # 200 change no figure by more than a few thousandths
+            adapt_prior=ties(setting),
+            max_iter=10 if lab.quick else 60,  # 200 change no figure by more than a few thousandths
             fixed={"V": plait.Exposure(data.visits, default=ELSEWHERE)} if "V[" in MODELS[setting.model] else None,
             init={"G": core(setting)} if "G[" in MODELS[setting.model] else None,
-            labels=data.labels,
+            entities=data.entities,
             seed=1000 * run + seed,
             threads=1,  # so small a model is not faster on more
             progress=False,
@@ -104,8 +104,8 @@ def related(data: Uclaf, setting: Setting, acts: plait.Relation) -> dict[str, pl
     visited = {"visited": "place"} if "visited" in text else None
     found = {
         "acts": replace(acts, likelihood=setting.likelihood),
-        "visits": plait.Relation(data.visits, universe="model", weight=setting.visits, columns=visited),
-        "features": plait.Relation(data.features, universe="model", weight=setting.features),
+        "visits": plait.Relation(data.visits, unseen="zero", weight=setting.visits, columns=visited),
+        "features": plait.Relation(data.features, unseen="zero", weight=setting.features),
     }
     return {name: found[name] for name in plait.Model(text).relations}
 

@@ -5,148 +5,99 @@
 >>> fit = plait.fit(model, {"likes": table}, rank=10, seed=0)  # doctest: +SKIP
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from plait import errors as errors
 from plait import forked as forked  # it has to see every fork
-from plait.errors import (
-    BoundWarning,
-    CacheFolderWarning,
-    CheckpointWarning,
-    ClosedWarning,
-    DataError,
-    EventAxisWarning,
-    FitError,
-    ForgottenFactorWarning,
-    ForkError,
-    GivenRowsWarning,
-    InterruptedWarning,
-    LeakWarning,
-    LoneLatentWarning,
-    ModelError,
-    NoCommonNamesWarning,
-    NoLinksWarning,
-    NoZerosWarning,
-    OneWayWarning,
-    PlaitError,
-    PlaitWarning,
-    RankWarning,
-    SettingError,
-    SpellingWarning,
-    StoreError,
-    UnlikeWorkersWarning,
-)
+from plait.errors import PlaitError, PlaitWarning
 from plait.model import Model
+from plait.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from plait.answer.explain import Explanation
-    from plait.choosing import Choice, choose
+    from plait import datasets, evidence, executors, likelihood
+    from plait.analysis.explain.explanation import Explanation
     from plait.data import Exposure, Relation
-    from plait.data.evidence.features import Features, features
-    from plait.data.evidence.paths import paths
-    from plait.evaluation import Comparison, Metrics, Split, compare, evaluate, hide
+    from plait.evaluation import Comparison, Metrics, Split, compare, evaluate, train_test_split
     from plait.files import read, write
     from plait.files.scan import scan
     from plait.fitting.fit import fit
-    from plait.fitting.packing import pack
-    from plait.fitting.progress import Progress
-    from plait.infer.prior import Gamma
-    from plait.infer.stop import Stop
+    from plait.fitting.pack import pack
+    from plait.inference.gamma import Gamma
+    from plait.inference.state import Stop
+    from plait.model_selection.grid import GridSearch, grid_search
+    from plait.progress import Progress
     from plait.result import Fit, load
-    from plait.run.checkpoint import Checkpoint
-    from plait.run.record import Posterior
-
-from plait.version import __version__ as __version__
+    from plait.storage.checkpoint import Checkpoint
+    from plait.storage.fitted import Posterior
 
 __all__ = [
-    "BoundWarning",
-    "CacheFolderWarning",
     "Checkpoint",
-    "CheckpointWarning",
-    "Choice",
-    "ClosedWarning",
     "Comparison",
-    "DataError",
-    "EventAxisWarning",
     "Explanation",
     "Exposure",
-    "Features",
     "Fit",
-    "FitError",
-    "ForgottenFactorWarning",
-    "ForkError",
     "Gamma",
-    "GivenRowsWarning",
-    "InterruptedWarning",
-    "LeakWarning",
-    "LoneLatentWarning",
+    "GridSearch",
     "Metrics",
     "Model",
-    "ModelError",
-    "NoCommonNamesWarning",
-    "NoLinksWarning",
-    "NoZerosWarning",
-    "OneWayWarning",
     "PlaitError",
     "PlaitWarning",
     "Posterior",
     "Progress",
-    "RankWarning",
     "Relation",
-    "SettingError",
-    "SpellingWarning",
     "Split",
     "Stop",
-    "StoreError",
-    "UnlikeWorkersWarning",
-    "choose",
     "compare",
+    "datasets",
+    "errors",
     "evaluate",
-    "features",
+    "evidence",
+    "executors",
     "fit",
-    "hide",
+    "grid_search",
+    "likelihood",
     "load",
     "pack",
-    "paths",
     "read",
     "scan",
+    "train_test_split",
     "write",
 ]
 
-# Loaded when first used: numba and polars take longer to import than `plait --help` should.
+# Imported when first used: numba and polars take longer to import than `plait --help` should.
+_SUBMODULES = ("datasets", "evidence", "executors", "likelihood")
 _LAZY = {
-    "Checkpoint": "plait.run.checkpoint",
+    "Checkpoint": "plait.storage.checkpoint",
     "Comparison": "plait.evaluation",
-    "Explanation": "plait.answer.explain",
+    "Explanation": "plait.analysis.explain.explanation",
     "Exposure": "plait.data",
-    "Features": "plait.data.evidence.features",
-    "Choice": "plait.choosing",
     "Fit": "plait.result",
-    "Gamma": "plait.infer.prior",
+    "Gamma": "plait.inference.gamma",
+    "GridSearch": "plait.model_selection.grid",
     "Metrics": "plait.evaluation",
-    "Posterior": "plait.run.record",
-    "Progress": "plait.fitting.progress",
+    "Posterior": "plait.storage.fitted",
+    "Progress": "plait.progress",
     "Relation": "plait.data",
     "Split": "plait.evaluation",
-    "Stop": "plait.infer.stop",
+    "Stop": "plait.inference.state",
     "compare": "plait.evaluation",
-    "choose": "plait.choosing",
     "evaluate": "plait.evaluation",
-    "features": "plait.data.evidence.features",
     "fit": "plait.fitting.fit",
-    "hide": "plait.evaluation",
+    "grid_search": "plait.model_selection.grid",
     "load": "plait.result",
-    "pack": "plait.fitting.packing",
-    "paths": "plait.data.evidence.paths",
+    "pack": "plait.fitting.pack",
     "read": "plait.files",
     "scan": "plait.files.scan",
+    "train_test_split": "plait.evaluation",
     "write": "plait.files",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"plait.{name}")
     if name in _LAZY:
-        from importlib import import_module
-
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value
         return value

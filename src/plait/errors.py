@@ -1,36 +1,42 @@
-"""Every exception that Plait raises on purpose, and every warning.
+"""Exceptions and warnings.
 
 ::
 
     PlaitError
-     ├── ModelError      the text of a model: grammar or meaning, with a caret under the place
-     ├── DataError       tables, arrays, labels and weights, with table, column and row where there is one
-     ├── SettingError    an argument of plait.fit and friends: rank, prior, adapt, fixed, init, …
-     │    └── UnknownArgumentError   an argument that there is not; a TypeError, too, as Python's own
-     ├── FitError        the fit itself cannot go on: a link that the start makes impossible, memory, …
-     ├── StoreError      a run's folder: missing, damaged, not ours, from a newer version, or it cannot be written
-     └── ForkError       tables in a process that was forked while polars had threads: it would wait for ever
+     ├── ModelError       text of a model: grammar or meaning, with a caret under the place
+     ├── DataError        tables, arrays, entities and weights, with table, column and row
+     ├── ParameterError   an argument: rank, prior, adapt_prior, fixed, init, …
+     │    └── UnknownArgumentError   an argument that the function does not have; also a TypeError
+     ├── FitError         the fit cannot continue: a link that the start makes impossible, memory, …
+     ├── StorageError     a run's folder: missing, damaged, of a newer version, or not writable
+     └── ForkError        tables in a process forked while polars had threads
 
-    PlaitWarning         a trap: what is likely a mistake, though it can be computed
-     ├── of the model    LoneLatentWarning, ForgottenFactorWarning
-     ├── of the data     NoCommonNamesWarning, SpellingWarning, EventAxisWarning, NoZerosWarning, OneWayWarning
-     ├── of a fit        NoLinksWarning, RankWarning, GivenRowsWarning, BoundWarning, InterruptedWarning,
-     │                 UnlikeWorkersWarning, CheckpointWarning
-     ├── of an answer    ClosedWarning
-     ├── of the machine  CacheFolderWarning
-     └── of a test       LeakWarning
+    PlaitWarning          a likely mistake
+     ├── of the model     UnusedLatentIndexWarning, MissingExposureWarning
+     ├── of the data      DisjointEntitiesWarning, SpellingWarning, UniqueAxisWarning, NoZerosWarning,
+     │                    AsymmetricLinksWarning
+     ├── of a fit         NoLinksWarning, RankWarning, FixedFactorCoverageWarning, BelowBaselineWarning,
+     │                    InterruptedWarning, WorkerMismatchWarning, CheckpointWarning
+     ├── of an answer     NoCandidatesWarning
+     ├── of the machine   CacheFolderWarning
+     └── of a test        LeakWarning
 
-``ModelError``, ``DataError`` and ``SettingError`` are also ``ValueError``. An error or a warning has a message, a
-location, a hint and, where a value is wrong, what was expected and the actual value. The text is the same in Python, in
-config files and on the command line; `relocating` replaces a table in memory by the file and line that it came from.
+``ModelError``, ``DataError`` and ``ParameterError`` are also ``ValueError``. Errors and warnings have a message, a
+location, a hint and, where a value is wrong, the expected and the actual value. The text is the same in Python, in
+config files and on the command line; `relocating` replaces a table in memory by its file and line. `warn_of` warns once
+per kind and call, at the line of the user's code.
 """
 
+import functools
+import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Final, Self
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 
 class _Missing:
@@ -228,11 +234,11 @@ class DataError(PlaitError, ValueError):
     """The data handed over are wrong, or do not fit the model."""
 
 
-class SettingError(PlaitError, ValueError):
+class ParameterError(PlaitError, ValueError):
     """An argument is wrong, or does not fit the model or the data."""
 
 
-class UnknownArgumentError(SettingError, TypeError):
+class UnknownArgumentError(ParameterError, TypeError):
     """A function has no argument of that name."""
 
 
@@ -240,7 +246,7 @@ class FitError(PlaitError, RuntimeError):
     """The fit cannot go on."""
 
 
-class StoreError(PlaitError, RuntimeError):
+class StorageError(PlaitError, RuntimeError):
     """A run cannot be saved or loaded."""
 
 
@@ -252,15 +258,15 @@ class PlaitWarning(_Message, UserWarning):
     """Base of all warnings about what is likely a mistake."""
 
 
-class LoneLatentWarning(PlaitWarning):
+class UnusedLatentIndexWarning(PlaitWarning):
     """A latent index stands in one factor only, next to a factor that has none: it does nothing."""
 
 
-class ForgottenFactorWarning(PlaitWarning):
+class MissingExposureWarning(PlaitWarning):
     """A factor of visible indices only multiplies unknown factors and is not given: an exposure, perhaps forgotten."""
 
 
-class NoCommonNamesWarning(PlaitWarning):
+class DisjointEntitiesWarning(PlaitWarning):
     """Tables are coupled by an axis on which they have no name in common."""
 
 
@@ -268,7 +274,7 @@ class SpellingWarning(PlaitWarning):
     """Names of an axis differ only by case or blanks, or begin or end with a blank."""
 
 
-class EventAxisWarning(PlaitWarning):
+class UniqueAxisWarning(PlaitWarning):
     """An axis has nearly as many entities as its table has rows, as moments of time have."""
 
 
@@ -276,7 +282,7 @@ class NoZerosWarning(PlaitWarning):
     """Only listed cells are observed, and all of them have the same value: nothing is improbable."""
 
 
-class OneWayWarning(PlaitWarning):
+class AsymmetricLinksWarning(PlaitWarning):
     """Both sides of a relation are one axis, and no pair is linked both ways."""
 
 
@@ -288,15 +294,15 @@ class RankWarning(PlaitWarning):
     """A rank is far above what the data can hold."""
 
 
-class GivenRowsWarning(PlaitWarning):
+class FixedFactorCoverageWarning(PlaitWarning):
     """Most rows of a given factor are missing in its relation, and what is left has hardly a zero."""
 
 
-class ClosedWarning(PlaitWarning):
+class NoCandidatesWarning(PlaitWarning):
     """Rules leave nothing for `Fit.top` to propose."""
 
 
-class BoundWarning(PlaitWarning):
+class BelowBaselineWarning(PlaitWarning):
     """A fit explains less than the same model without latent indices."""
 
 
@@ -309,10 +315,10 @@ class CheckpointWarning(PlaitWarning):
 
 
 class LeakWarning(PlaitWarning):
-    """What is known gives a test away: twins of hidden links (`plait.hide`), or the very links (`plait.evaluate`)."""
+    """Training data give a test away: leaking links of a split, or test links themselves."""
 
 
-class UnlikeWorkersWarning(PlaitWarning):
+class WorkerMismatchWarning(PlaitWarning):
     """Workers of a cluster have other versions or processors than this process."""
 
 
@@ -340,6 +346,17 @@ def suggestion(name: object, known: Iterable[object], quote: bool = True) -> str
     return f"Did you mean {found!r}? " if quote else f"Did you mean {found}? "
 
 
+def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
+    """Refuse a word that is none of the choices, with the closest one."""
+    if not any(given is choice or given == choice for choice in choices):
+        raise ParameterError.must_be(
+            name,
+            f"one of {', '.join(map(repr, choices))}",
+            given,
+            hint=suggestion(given, choices).strip(),
+        )
+
+
 def quoted(label: object) -> str:
     """Return a label or the name of a column as messages show it."""
     return repr(label) if isinstance(label, str) else str(label)
@@ -364,3 +381,119 @@ def _rows(rows: Sequence[int]) -> str:
 
 def _s(several: Sequence[Any]) -> str:
     return "s" if len(several) > 1 else ""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What scikit-learn, implicit, PyKEEN, TensorLy, Surprise, pymc and others say -> what Plait says.
+OF_FIT = {
+    "rank": "components dim dims embedding_dim factors k latent_dim n_components n_factors n_latent n_topics "
+    "no_components num_components num_factors ranks R",
+    "max_iter": "epochs iterations max_iters maxiter n_epochs n_iter n_iter_max n_iterations niter num_epochs sweeps",
+    "adapt_prior": "adapt",
+    "warmup": "burn_in start",
+    "combine": "keep",
+    "tol": "convergence eps epsilon tolerance",
+    "seed": "random_seed random_state rng",
+    "threads": "cores n_jobs n_threads nthreads num_threads num_workers workers",
+    "restarts": "chains ensemble n_init n_restarts n_runs",
+    "progress": "callback callbacks progressbar show_progress verbose",
+    "method": "algorithm inference optimizer solver",
+    "dtype": "precision",
+    "entities": "labels names",
+    "fixed": "exposure exposures given",
+    "checkpoint": "checkpoint_dir",
+    "init": "warm_start",
+    "prior": "alpha reg regularization",
+}
+OF_RELATION = {
+    "likelihood": "beta_loss distribution family likelihoods loss objective",
+    "unseen": "universe",
+    "self_links": "diagonal",
+    "ignore_columns": "ignore",
+    "value": "count counts rating ratings value_column values",
+    "columns": "cols column names",
+    "indices": "axes dims index",
+    "missing": "mask missings",
+    "weight": "confidence sample_weight weights",
+    "observed": "implicit",
+    "duplicates": "aggfunc",
+}
+
+
+def refusing_unknown(
+    call: str, meant: Mapping[str, str], elsewhere: Collection[str] = ()
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function that says what was meant by an argument it does not have.
+
+    meant: words of other libraries by argument; elsewhere: arguments of `plait.Relation`, where it has none of these.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        known = list(inspect.signature(function).parameters)
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **named: P.kwargs) -> T:
+            refuse_unknown(call, named, known, meant, elsewhere)
+            return function(*args, **named)
+
+        return checked
+
+    return decorate
+
+
+def refuse_unknown(
+    call: str, named: Iterable[str], known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str] = ()
+) -> None:
+    """Refuse the first name that is not known."""
+    for name in named:
+        if name not in known:
+            hint = _hint(name, known, meant, elsewhere)
+            raise UnknownArgumentError(f"there is no argument {name!r}.", location=call, actual=name, hint=hint)
+
+
+def _hint(name: str, known: Collection[str], meant: Mapping[str, str], elsewhere: Collection[str]) -> str:
+    if name in elsewhere:
+        return f"It is an option of one relation: `plait.Relation(table, {name}=…)`."
+    for other, words in meant.items():
+        if name in words.split():
+            return f"Did you mean {other!r}?"
+    told = [other for other in known if other != "self" and not other.startswith("_")]
+    return f"{suggestion(name, told)}It has {', '.join(told)}."
+
+
+MOST_PLACES = 3  # that a warning names besides the first
+
+
+def warn_of(found: Iterable[PlaitWarning]) -> None:
+    """Warn once of each kind."""
+    for warning in merged(found):
+        warnings.warn(warning, stacklevel=_outside())
+
+
+def merged(found: Iterable[PlaitWarning]) -> list[PlaitWarning]:
+    """One warning of each kind: the first, with the locations of the others in its hint."""
+    kinds: dict[type[PlaitWarning], list[PlaitWarning]] = {}
+    for warning in found:
+        kinds.setdefault(type(warning), []).append(warning)
+    return [
+        kind(first.message, location=first.location, hint=f"{first.hint or ''}{_also(others)}")
+        for kind, (first, *others) in kinds.items()
+    ]
+
+
+def _also(others: list[PlaitWarning]) -> str:
+    if not others:
+        return ""
+    more = len(others) - MOST_PLACES
+    places = ", ".join(str(other.location) for other in others[:MOST_PLACES])
+    return f"\nThe same in {places}{f' and {more:,} more' if more > 0 else ''}."
+
+
+def _outside() -> int:
+    """The stacklevel, for a function that calls `warnings.warn`, of the first caller outside Plait and numba."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("plait", "numba"):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from plait.errors import FileLocation, PlaitError, StoreError
+from plait.errors import FileLocation, PlaitError, StorageError
 
 CHECKSUM = "checksum"
 MAX_BYTES = 1 << 27  # a manifest of 10⁶ files of 130 bytes each
@@ -34,7 +34,7 @@ def read_bytes(path: Path, hint: str = AGAIN) -> bytes:
             raise damaged(path, TOO_LONG, hint)
         return path.read_bytes()
     except OSError as error:
-        raise StoreError(
+        raise StorageError(
             f"the manifest cannot be read: {error.strerror}.", location=FileLocation(path), hint=hint
         ) from error
 
@@ -61,7 +61,7 @@ def loads(content: bytes, path: Path, *, checksum_since: int = 0, hint: str = AG
 
     Raises
     ------
-    StoreError
+    StorageError
         If the content is no JSON object, has a key twice, or differs from its checksum.
     """
     try:
@@ -94,12 +94,12 @@ def inside(folder: Path, name: Any, *, hint: str = AGAIN) -> Path:
     except FileNotFoundError:
         return path
     except OSError as error:
-        raise StoreError(
+        raise StorageError(
             f"this file cannot be read: {error.strerror}.", location=FileLocation(path), hint=hint
         ) from error
     if not stat.S_ISREG(mode):
         kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
-        raise StoreError(
+        raise StorageError(
             f"this is {kind}; a folder's files must lie in the folder.", location=FileLocation(path), hint=hint
         )
     return path
@@ -117,9 +117,9 @@ def check(found: Any, schema: Any, path: Path, *, hint: str = AGAIN) -> None:
         raise damaged(path, fault, hint)
 
 
-def damaged(path: Path, what: str, hint: str = AGAIN) -> StoreError:
+def damaged(path: Path, what: str, hint: str = AGAIN) -> StorageError:
     """Return the error about a manifest."""
-    return StoreError(f"the manifest is damaged: {what}.", location=FileLocation(path), hint=hint)
+    return StorageError(f"the manifest is damaged: {what}.", location=FileLocation(path), hint=hint)
 
 
 def is_read_fault(error: BaseException) -> bool:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from plait.answer.predict.prediction import score
-from plait.data.reading.graphs import SIDE, is_graph
-from plait.data.reading.relation import Relation
-from plait.errors import DataError, OneWayWarning, SettingError
+from plait._typing import Array, Rows
+from plait.analysis.predict.prediction import score
+from plait.data.sources.graphs import SIDE, is_graph
+from plait.data.sources.relation import Relation
+from plait.errors import AsymmetricLinksWarning, DataError, ParameterError
 from plait.fitting.fit import fit as fit_model
-from plait.fitting.progress import Progress
-from plait.types import Array, Rows
+from plait.progress import Progress
+from plait.tuning import TUNING
 
 if TYPE_CHECKING:
     from plait.result import Fit
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 UNDIRECTED = "link[node, other] = U[node, r] U[other, r]; other: node"
 DIRECTED = "link[source, target] = S[source, r] T[target, r]; target: source"
 BIPARTITE = "link[first, second] = F[first, r] S[second, r]"
-MEMBERS = 5  # fits whose mixture answers: one alone is a poorer guess (docs/quality.md)
-BLOCK = 1 << 16  # pairs whose probabilities are computed at a time
 
 Link = tuple[Any, Any, float]
 
@@ -54,7 +53,7 @@ def predict_links(
         )
     most = _checked_count(k)
     pairs = None if ebunch is None else _checked_pairs(G, ebunch)
-    links = _Links.of(G)
+    links = _GraphLinks.of(G)
     if not (links.open_pairs() if pairs is None else pairs):
         return iter(())
     fit = links.fit(rank, seed)
@@ -67,7 +66,7 @@ def predict_links(
 def _checked_count(k: Any) -> int | None:
     whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
     if k is not None and (not whole or k < 0):
-        raise SettingError.must_be("k", "a whole number, 0 or more", k)
+        raise ParameterError.must_be("k", "a whole number, 0 or more", k)
     return None if k is None else int(k)
 
 
@@ -82,7 +81,7 @@ def _checked_pairs(G: Any, ebunch: Iterable[tuple[Any, Any]]) -> list[tuple[Any,
 
 
 @dataclass(frozen=True, eq=False)
-class _Links:
+class _GraphLinks:
     """The links of a graph by numbers: firsts and seconds are the nodes of the rows and columns of `matrix`, whose
     entries are 1; of an undirected graph these are the same, and a link is there once, over the diagonal.
     """
@@ -93,7 +92,7 @@ class _Links:
     matrix: Any
 
     @classmethod
-    def of(cls, G: Any) -> "_Links":
+    def of(cls, G: Any) -> "_GraphLinks":
         nodes = list(G.nodes)
         sides = None if G.is_directed() else _sides(G)
         firsts = nodes if sides is None else [node for node in nodes if sides[node] == 0]
@@ -116,20 +115,20 @@ class _Links:
 
     def fit(self, rank: int | None, seed: int | None) -> "Fit":
         """The model, fitted."""
-        apart: dict[str, Any] = {} if self.text == BIPARTITE else {"diagonal": "missing"}
+        apart: dict[str, Any] = {} if self.text == BIPARTITE else {"self_links": "missing"}
         relation = Relation(self.matrix, likelihood="bernoulli", **apart)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OneWayWarning)  # whether links have a direction, the graph says
+            warnings.simplefilter("ignore", AsymmetricLinksWarning)  # whether links have a direction, the graph says
             return fit_model(
-                self.text, {"link": relation}, rank=rank, seed=seed, restarts=MEMBERS,
+                self.text, {"link": relation}, rank=rank, seed=seed, restarts=TUNING.networkx_restarts,
                 progress=Progress(bar=False, interrupt="raise"),
             )  # fmt: skip
 
     def of_pairs(self, fit: "Fit", pairs: list[tuple[Any, Any]]) -> Iterator[Link]:
         """Pairs as they come, block by block."""
         rows, columns = (dict(zip(own, range(len(own)))) for own in (self.firsts, self.seconds))
-        for at in range(0, len(pairs), BLOCK):
-            some = pairs[at : at + BLOCK]
+        for at in range(0, len(pairs), TUNING.networkx_pairs):
+            some = pairs[at : at + TUNING.networkx_pairs]
             cells = np.array([_cell(u, v, rows, columns) for u, v in some], np.int64).reshape(-1, 2)
             possible = (cells >= 0).all(axis=1)
             p = np.zeros(len(some))
@@ -145,7 +144,7 @@ class _Links:
     def _open_cells(self) -> Iterator[Rows]:
         """Their numbers (n, 2), some rows of the matrix at a time."""
         n, m = self.matrix.shape
-        step = max(1, BLOCK // m)
+        step = max(1, TUNING.networkx_pairs // m)
         for at in range(0, n, step):
             rows = np.arange(at, min(at + step, n))
             free = self.matrix[rows].toarray() == 0

@@ -3,21 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+from plait._typing import Array
 from plait.data.bound import Data
-from plait.errors import SettingError, suggestion
-from plait.run.record import Fitted, Member
-from plait.types import Array
-from plait.warn import warn_of
+from plait.errors import ParameterError, suggestion, warn_of
+from plait.storage.fitted import Fitted, Member
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray
     from narwhals.typing import IntoDataFrame
 
-    from plait.answer.explain import Explanation
-    from plait.chart.plots import FitPlot
+    from plait.analysis.explain.explain import Explanation
+    from plait.plotting.plots import FitPlot
 
 Table = TypeVar("Table", bound="IntoDataFrame")
 
@@ -27,60 +26,77 @@ class Fit(Fitted):
     """A fitted model.
 
     factors: posteriors by name (a given factor without latent indices is an exposure, not among them). prior: what they
-    were fitted under, after adaptation (VB, MAP). labels: names by axis and by index, in row order. bound: the evidence
-    bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start first.
-    stop: why it stopped, a `plait.Stop`: `stop.reason`, and as text a sentence. known: the observed links by relation.
-    likelihood: by relation, an object that equals its name unless anything was given with it; learnt: by relation its
-    own numbers, {"burst": 0.7}. titles: by axis and by index what people call entities, a mapping from those that have
-    a title; tables and explanations show it beside the name (`film_title`). settings: the arguments of the fit.
-    fingerprint: of the data, equal for equal data. state: what the loop would go on from.
+    were fitted under, after adaptation (VB, MAP). entities: names by axis and by index, in row order. objective: the
+    evidence bound (EM: log-likelihood, MAP: log joint) of exactly this state. history: one `Record` a sweep, the start
+    first. stop: why it stopped, a `plait.Stop`: `stop.reason`, and as text a sentence. known: the observed links by
+    relation. likelihood: by relation, an object that equals its name unless anything was given with it;
+    likelihood_params: by relation its own numbers, {"burst": 0.7}. titles: by axis and by index what people call
+    entities, a mapping from those that have a title; tables and explanations show it beside the name (`film_title`).
+    settings: the arguments of the fit. fingerprint: of the data, equal for equal data. state: what the loop would go on
+    from.
 
     members: with `restarts=`, all fits of the ensemble, each a Fit of its own; else this one. An ensemble answers
-    `predict`, `top`, `explain` and `samples` by the mixture of its members. What else it shows, `factors`, `prior`,
-    `bound`, `history`, is that of the member with the best bound (with `bootstrap=True` of the first).
+    `predict`, `top`, `explain` and `sample` by the mixture of its members. What else it shows, `factors`, `prior`,
+    `objective`, `history`, is that of the member with the best bound (with `bootstrap=True` of the first).
     """
 
     @overload
     def predict(
-        self, relation: str, cells: dict[str, Any], *, unknown: str = "error", new: Mapping[str, Any] | None = None
+        self,
+        relation: str,
+        cells: dict[str, Any],
+        *,
+        handle_unknown: Literal["error", "prior"] = "error",
+        new_entities: Mapping[str, Any] | None = None,
     ) -> "pl.DataFrame": ...
 
     @overload
     def predict(
-        self, relation: str, cells: Table, *, unknown: str = "error", new: Mapping[str, Any] | None = None
+        self,
+        relation: str,
+        cells: Table,
+        *,
+        handle_unknown: Literal["error", "prior"] = "error",
+        new_entities: Mapping[str, Any] | None = None,
     ) -> Table: ...
 
     def predict(
-        self, relation: str, cells: Any, *, unknown: str = "error", new: Mapping[str, Any] | None = None
+        self,
+        relation: str,
+        cells: Any,
+        *,
+        handle_unknown: Literal["error", "prior"] = "error",
+        new_entities: Mapping[str, Any] | None = None,
     ) -> Any:
-        """What is expected at some cells: the same kind of table, with the columns mean, sd, probability, low, high.
+        """What is expected at some cells: the same kind of table, with the columns mean, sd, probability, lower,
+        upper.
 
-        cells: a table (or a dict of columns) with a column for each index of the relation, by outside names. unknown: a
-        name that the fit has not seen is an "error", or has the "prior". new: rows of guests by relation, as for
-        `fold_in`, whom the cells may name; nothing is stored of them.
+        cells: a table (or a dict of columns) with a column for each index of the relation, by outside names.
+        handle_unknown: a name that the fit has not seen is an "error", or has the "prior". new_entities: rows of guests
+        by relation, as for `fold_in`, which the cells may name.
 
         probability: of a link, P(x > 0). mean: the expected count. sd: of its rate, from the uncertainty of the
-        factors. low, high: a 90 % predictive interval of the count.
+        factors. lower, upper: a 90 % predictive interval of the count.
 
-        Under Bernoulli `mean` is the probability of a link, 1 − e^−rate averaged over the posterior; sd, low and high
-        say how unsure that probability is: its standard deviation and a 90 % credible interval. A column `rate` holds
-        the expected rate.
+        Under Bernoulli `mean` is the probability of a link, 1 − e^−rate averaged over the posterior; sd, lower and
+        upper say how unsure that probability is: its standard deviation and a 90 % credible interval. A column `rate`
+        holds the expected rate.
 
-        Under "negbin", "amounts" and others in which an event adds more than 1 the mean is that of the value, sd says
-        how unsure that mean is, low and high are a 90 % predictive interval of the value, and `rate` is the number of
-        events.
+        Under "negbin", "tweedie" and others in which an event adds more than 1 the mean is that of the value, sd says
+        how unsure that mean is, lower and upper are a 90 % predictive interval of the value, and `rate` is the number
+        of events.
 
         EM and MAP know no uncertainty: sd is 0, a count has the interval of a Poisson distribution, and a probability
         that of a point.
         """
-        from plait.answer.predict.prediction import predict
+        from plait.analysis.predict.prediction import predict
 
-        return predict(self, relation, cells, unknown=unknown, new=new)
+        return predict(self, relation, cells, handle_unknown=handle_unknown, new_entities=new_entities)
 
     def top(
         self, relation: str, k: int = 10, *, given: Mapping[str, Any] | None = None,
-        each: str | Sequence[str] | None = None, known: bool = False, exclude: Any = None, score: str = "mean",
-        new: Mapping[str, Any] | None = None,
+        per: str | Sequence[str] | None = None, include_known: bool = False, exclude: Any = None, score: str = "mean",
+        new_entities: Mapping[str, Any] | None = None,
     ) -> "IntoDataFrame":  # fmt: skip
         """The k most probable links of a relation, best first: a table with the columns of `predict`.
 
@@ -88,21 +104,29 @@ class Fit(Fitted):
 
         Exact, though most cells are never looked at.
 
-        given: some of the indices, each with a name or a list of names. each: an index, or several, for every entity of
-        which k links are wanted, one entity after the other: `each="user"`. known: whether links of the data may be
-        among them. exclude: what else is not to be proposed, a table or several (or dicts of columns) over some of the
-        indices: seen elsewhere, out of stock. score: the column to rank by, "mean", "probability" or "rate". new: rows
-        of guests by relation, as for `fold_in`, who may be given; nothing is stored of them.
+        given: some of the indices, each with a name or a list of names. per: an index, or several, for every entity of
+        which k links are wanted, one entity after the other: `per="user"`. include_known: whether links of the data may
+        be among them. exclude: what else is not to be proposed, a table or several (or dicts of columns) over some of
+        the indices: seen elsewhere, out of stock. score: the column to rank by, "mean", "probability" or "rate".
+        new_entities: rows by relation of entities that are not stored, as for `fold_in`, which may be given.
 
         What a rule makes unobservable is not proposed: pairs and slices of `missing=`, self-links where hardly any is
         observed, cells of exposure 0. Single missing cells, and all that is hidden for a test, may be. Where rules
-        leave nothing of what is asked for, a `plait.ClosedWarning` says so.
+        leave nothing of what is asked for, a `plait.errors.NoCandidatesWarning` says so.
         """
-        from plait.answer.search.top import propose
-        from plait.data.reading.tables import as_kind
+        from plait.analysis.topk.top import propose
+        from plait.data.sources.tables import as_kind
 
         table, closed = propose(
-            self, relation, k, given=given, each=each, known=known, exclude=exclude, score=score, new=new
+            self,
+            relation,
+            k,
+            given=given,
+            per=per,
+            include_known=include_known,
+            exclude=exclude,
+            score=score,
+            new_entities=new_entities,
         )
         if closed is not None:
             warn_of([closed])
@@ -124,7 +148,7 @@ class Fit(Fitted):
         with the link an observed zero, "missing" with the link not observed. data: what was given to `plait.fit`,
         which a fit does not keep; only needed for exact.
         """
-        from plait.answer.explain import explain
+        from plait.analysis.explain.explain import explain
 
         return explain(self, relation, cell, top=top, exact=exact, data=data)
 
@@ -141,7 +165,7 @@ class Fit(Fitted):
         shares of all relations that have it, so that a large relation does not drown a small one. kind: "private"
         where one relation has at least 0.95 of that, else "shared". Both are null where there is no component.
         """
-        from plait.answer.explain.coupling import coupling
+        from plait.analysis.explain.coupling import coupling
 
         return coupling(self)
 
@@ -163,7 +187,7 @@ class Fit(Fitted):
         (for pairs, over those that are remembered); where two of them are one axis, `axis` is the index. A core has no
         rows. An ensemble shows its best member.
         """
-        from plait.answer.groups.components import components
+        from plait.analysis.components.component_members import components
 
         return components(self, top=top)
 
@@ -180,7 +204,7 @@ class Fit(Fitted):
         large. EM and MAP know no uncertainty: sd is 0. An ensemble averages over its members, and sd has their
         disagreement in it.
         """
-        from plait.answer.groups.similar import similar
+        from plait.analysis.components.similar import similar
 
         return similar(self, axis, name, k)
 
@@ -194,11 +218,11 @@ class Fit(Fitted):
         Zeros are those that the fit has seen: cells that are missing, hidden or closed by a rule are none. Where only
         links were observed there are no zeros; nor in runs of versions that did not keep what is observed.
         """
-        from plait.answer.search.surprising import surprising
+        from plait.analysis.topk.surprising import surprising
 
         return surprising(self, relation, k)
 
-    def allocate(self, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
+    def responsibilities(self, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
         """Where the counts of cells come from: the share of each term and latent value, and the counts it is expected
         to have, one a row.
 
@@ -212,9 +236,9 @@ class Fit(Fitted):
         predicted mean, and expected is empty. An ensemble has a column `member`: its members share each cell by what
         they add to the mean.
         """
-        from plait.answer.explain.allocate import allocate
+        from plait.analysis.explain.responsibilities import responsibilities
 
-        return allocate(self, relation, cells, most=most)
+        return responsibilities(self, relation, cells, most=most)
 
     def fold_in(self, data: Mapping[str, Any], *, iterations: int = 10) -> Self:
         """This fit with new entities beside the old ones; everything else is untouched, to the last bit.
@@ -224,12 +248,12 @@ class Fit(Fitted):
         problem of their own: by the fit's method, under the factor's prior (where each entity has its own, under their
         average), from their own cells. These are observed as all others are: where what is not listed is a 0, so it is
         for a new entity and every known one of the relation. An entity that only other relations mention is missing
-        here, unless universe="model". iterations: ten are enough (see the docs).
+        here, unless unseen="zero". iterations: ten are enough (see the docs).
 
         The result answers every question, can be saved, and folded in again. What is learnt of new entities does not
         change what others have taught: for that, see `update`.
         """
-        from plait.fold.folding import fold_in
+        from plait.incremental.fold_in import fold_in
 
         return fold_in(self, data, iterations=iterations)
 
@@ -246,36 +270,36 @@ class Fit(Fitted):
         Refused: an ensemble with bootstrap=True, whose weights are not kept, and runs of earlier versions. EM and MAP
         hold the counts of a fit that has converged; of others they are approximate.
         """
-        from plait.fold.updating import update
+        from plait.incremental.update import update
 
         return update(self, data, iterations=iterations)
 
     def title(self, axis: str, name: Any) -> str | None:
         """What people call an entity of an axis (or index); None where it has no title."""
-        if axis not in self.labels:
+        if axis not in self.entities:
             hint = f"{suggestion(axis, self.model.axes)}Its axes are {', '.join(self.model.axes) or 'none'}."
-            raise SettingError(f"{axis!r} is no axis of the model.", location="title", actual=axis, hint=hint)
+            raise ParameterError(f"{axis!r} is no axis of the model.", location="title", actual=axis, hint=hint)
         return self.titles[axis].get(name) if axis in self.titles else None
 
-    def titled(self, titles: Mapping[str, Any]) -> Self:
+    def with_titles(self, titles: Mapping[str, Any]) -> Self:
         """The same fit with titles, as `plait.fit(…, titles=…)` takes them; those it had stay where none are given.
 
         By axis a table with a column of ids, named as the axis (or the first one), and a column `title` (or `name`, or
         the only other one); or a dict {id: title}. A title that is null or empty takes away that of its entity.
         """
-        from plait.data.reading.titles import bind_titles
+        from plait.data.titles import bind_titles
 
-        return self.calling(bind_titles(self.model, self.labels, titles, self.titles))
+        return self._with_bound_titles(bind_titles(self.model, self.entities, titles, self.titles))
 
-    def samples(self, n: int, seed: int | None = None) -> dict[str, Array]:
+    def sample(self, n: int, seed: int | None = None) -> dict[str, Array]:
         """Draws of all factors from the posterior, by name: arrays (n, …) with the axes as written."""
-        from plait.answer.predict.samples import samples
+        from plait.analysis.export import sample
 
-        return samples(self, n, seed)
+        return sample(self, n, seed)
 
     def to_xarray(self) -> "xarray.Dataset":
         """The factors as a labelled `xarray.Dataset` (needs xarray: pip install 'tensorplait[xarray]')."""
-        from plait.answer.labelled import to_xarray
+        from plait.analysis.export import to_xarray
 
         return to_xarray(self)
 
@@ -285,7 +309,7 @@ class Fit(Fitted):
         """Draws from the posterior as an `xarray.DataTree`, which ArviZ reads (needs xarray, as `to_xarray` does).
 
         draws: from each member. factors: the names of those that are wanted, or one name; all, unless given. seed:
-        equal seeds give equal draws, those of `samples`; None draws one.
+        equal seeds give equal draws, those of `sample`; None draws one.
 
         The group posterior has each factor with the dimensions chain, draw and its indices as written, labelled as in
         `to_xarray`. Given factors are known and not drawn: they are in the group constant_data. Attributes: those of
@@ -296,7 +320,7 @@ class Fit(Fitted):
         within a chain are independent. There is no sample_stats, for nothing was accepted, rejected or tuned; and no
         observed_data, which would be dense. Under EM and MAP there is no posterior: refused.
         """
-        from plait.answer.datatree import to_datatree
+        from plait.analysis.export import to_datatree
 
         return to_datatree(self, draws, factors, seed)
 
@@ -312,7 +336,7 @@ class Fit(Fitted):
         the pointer, by scripts inside of the file; without them it has none. The page asks for no other file. replace:
         whether a file that is there may go.
         """
-        from plait.report.file import report
+        from plait.report.report_file import report
 
         report(self, path, test=test, relation=relation, interactive=interactive, replace=replace)
 
@@ -324,18 +348,18 @@ class Fit(Fitted):
         replaced. extra: anything that JSON can hold, kept beside it; where this fit was saved before, what is there
         stays.
         """
-        from plait.run.save import save
+        from plait.storage.save import save
 
         members = [Member(fit.seed, fit.state, fit.stop) for fit in self.members]
-        save(path, self.origin, members, self.stop, replace=replace, extra=extra)
+        save(path, self._origin, members, self.stop, replace=replace, extra=extra)
 
     @property
     def plot(self) -> "FitPlot":
-        """Charts by name, each an Altair chart (`pip install 'tensorplait[report]'`): ``fit.plot.bound()``.
+        """Charts by name, each an Altair chart (`pip install 'tensorplait[report]'`): ``fit.plot.objective()``.
 
-        bound, components, coupling, rank, entity, neighbourhood.
+        objective, components, coupling, rank, entity, neighbourhood.
         """
-        from plait.chart.plots import FitPlot
+        from plait.plotting.plots import FitPlot
 
         return FitPlot(self)
 
@@ -343,11 +367,13 @@ class Fit(Fitted):
         relations = ", ".join(self.model.relations)
         ranks = ", ".join(f"{index}={size}" for index, size in self.rank.items())
         fit = "Fit" if len(self.members) == 1 else f"Ensemble of {len(self.members)} fits"
-        return f"{fit} of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.bound:,.6g}; {self.stop}"
+        return (
+            f"{fit} of {relations} by {self.method}, rank {ranks or 'none'}: bound {self.objective:,.6g}; {self.stop}"
+        )
 
     def __str__(self) -> str:
         if len(self.members) > 1:
-            bounds = ", ".join(f"{member.bound:,.6g}" for member in self.members)
+            bounds = ", ".join(f"{member.objective:,.6g}" for member in self.members)
             shown = "first one, which alone saw links as they are" if self.settings.get("bootstrap") else "best one"
             return (
                 f"{self!r}\nIt predicts by all of them (bounds {bounds}); factors, prior and history are those of "
@@ -357,14 +383,14 @@ class Fit(Fitted):
             return repr(self)
         if self.history[-1].warm_up:
             return f"{self!r}\nIts bound is the log-likelihood that the warm-up has reached: it compares with no other."
-        return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt=."
+        return f"{self!r}\nIts bound compares with those of other ranks and equations: same data, same adapt_prior=."
 
     def _repr_html_(self) -> str:
-        from plait.chart.pictures import bound
-        from plait.show.html import render
-        from plait.show.objects import describe_fit
+        from plait.plotting.pictures import objective
+        from plait.rendering.html import render
+        from plait.rendering.objects import describe_fit
 
-        return render(describe_fit(self, [bound(self)]))
+        return render(describe_fit(self, [objective(self)]))
 
 
 def load(path: str | PathLike[str]) -> Fit:
@@ -373,6 +399,6 @@ def load(path: str | PathLike[str]) -> Fit:
 
     A run that was interrupted loads as it stood at its last checkpoint; `plait.fit(…, init=path)` goes on with it.
     """
-    from plait.run.load import load as read
+    from plait.storage.load import read_run as read
 
-    return Fit.of(*read(path))
+    return Fit._of(*read(path))

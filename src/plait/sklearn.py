@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from plait.errors import PlaitError, SettingError
+from plait._typing import Array
+from plait.errors import ParameterError, PlaitError
 from plait.fitting.fit import fit
-from plait.fitting.progress import Progress
-from plait.fold.guests import Guests
-from plait.infer.stop import Reason
-from plait.types import Array
+from plait.incremental.fold_in import TransientEntities
+from plait.inference.state import Reason
+from plait.progress import Progress
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -68,7 +68,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             MODEL,
             {"X": entries},
             rank=None if self.n_components is None else int(self.n_components),
-            sweeps=int(self.max_iter),
+            max_iter=int(self.max_iter),
             tol=float(self.tol),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             progress=Progress(bar=False, interrupt="raise"),
@@ -76,7 +76,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.components_ = np.array(self.fit_.factors["H"].mean.T, order="C")
         self.n_components_ = len(self.components_)
         self.n_iter_ = self.fit_.history[-1].sweep
-        self.bound_ = self.fit_.bound
+        self.bound_ = self.fit_.objective
         self._warn_if_not_converged()
         return self
 
@@ -89,7 +89,7 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         check_is_fitted(self)
         W = check_array(X, accept_sparse="csr", dtype=NUMBERS)
         if W.shape[1] != self.n_components_:
-            raise SettingError(
+            raise ParameterError(
                 f"X has {W.shape[1]} columns, but there are {self.n_components_} components.",
                 hint="Give what transform returns.",
             )
@@ -121,11 +121,11 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         entries.eliminate_zeros()
         return entries
 
-    def _folded(self, X: Any) -> Guests:
+    def _folded(self, X: Any) -> TransientEntities:
         """Samples as guests of the fit, under numbers that it has not."""
         check_is_fitted(self)
-        rows = _table(self._entries(X, reset=False), len(self.fit_.labels["sample"]))
-        return Guests(self.fit_, {"X": rows}, SETTLED)
+        rows = _table(self._entries(X, reset=False), len(self.fit_.entities["sample"]))
+        return TransientEntities(self.fit_, {"X": rows}, SETTLED)
 
     def _check_settings(self) -> None:
         kinds = {
@@ -138,10 +138,10 @@ class PoissonFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         }
         for name, (right, wanted) in kinds.items():
             if not right:
-                raise SettingError.must_be(name, wanted, getattr(self, name))
+                raise ParameterError.must_be(name, wanted, getattr(self, name))
 
     def _warn_if_not_converged(self) -> None:
-        if self.fit_.stop.reason == Reason.SWEEPS:
+        if self.fit_.stop.reason == Reason.MAX_ITER:
             text = f"The bound still changes after {self.n_iter_} sweeps. Raise max_iter to go on, or tol."
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 

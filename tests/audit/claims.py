@@ -13,8 +13,6 @@ CLAIMS: dict[str, Callable[[Audited], None]] = {
     "declared": fits.declared,
     "permuted": fits.permuted,
     "hidden": splits.hidden,
-    "evaluate": splits.evaluate,
-    "chance": answers.chance,
-    "explain": answers.explain,
+    "predicted": answers.predicted,
     "top": answers.top,
 }

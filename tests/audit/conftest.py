@@ -6,15 +6,19 @@ import pytest
 
 from tests.audit.drawn import KINDS
 
+QUICK = 6  # cases of the first tier
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "audit_case" in metafunc.fixturenames:
         option = metafunc.config.getoption
         first, count = option("--audit-seed"), option("--audit")
-        if count is None:
-            count = 200 if option("--all") else len(KINDS)
-        numbers = range(first, first + count)
-        metafunc.parametrize("audit_case", numbers, ids=[f"{KINDS[n % len(KINDS)]}-{n}" for n in numbers])
+        quick = QUICK if count is None else count
+        cases = [
+            pytest.param(n, id=f"{KINDS[n % len(KINDS)]}-{n}", marks=[] if n < first + quick else pytest.mark.thorough)
+            for n in range(first, first + (200 if count is None else count))
+        ]
+        metafunc.parametrize("audit_case", cases)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 import plait
-from tests import cases, oracle
 from tests.audit import equations, observing
 from tests.audit.equations import Drawn
 from tests.audit.observing import Given, Observed, Way
+from tests.support import oracle, problems
 
 KINDS = (
-    *("sweeps",) * 6, "long", "long", "em", "adapted", "adapted", "declared", "permuted", "hidden", "evaluate",
-    "chance", "explain", "top",
+    *("sweeps",) * 6, "long", "long", "em", "adapted", "adapted", "declared", "permuted", "hidden", "hidden",
+    "predicted", "predicted", "top",
 )  # fmt: skip
 SAMPLE = 12  # models of the sample: most of them are not compiled, which would take longer than all else
 LONE = "v"  # an index that only an exposure has
@@ -89,7 +89,7 @@ def visible(drawn: Drawn) -> dict[str, tuple[str, ...]]:
 
 
 def _method(rng: np.random.Generator, kind: str) -> str:
-    if kind in ("em", "adapted", "declared", "chance"):
+    if kind in ("em", "adapted", "declared"):
         return "em" if kind == "em" else "vb"
     return str(rng.choice(["vb", "em", "map"], p=[0.4, 0.35, 0.25]))
 
@@ -124,13 +124,11 @@ def _exposed(drawn: Drawn, over: tuple[str, ...], *, lone: bool) -> tuple[Drawn,
 def _way(rng: np.random.Generator, kind: str, indices: tuple[str, ...]) -> Way:
     way = observing.draw(rng, indices)
     if kind == "declared":  # who is declared and never seen is missing only there
-        return replace(way, table=bool(indices), gaps=0.0, universe="relation")
+        return replace(way, table=bool(indices), gaps=0.0, unseen="missing")
     if kind == "permuted":  # names are given another order, which arrays have not
         return replace(way, table=bool(indices), gaps=0.0)
-    if kind in ("hidden", "evaluate") and rng.random() < 0.5:
+    if kind == "hidden" and rng.random() < 0.5:
         way = replace(way, hidden=())
-    if kind == "evaluate" and rng.random() < 0.3:
-        return replace(way, value="times" if way.table else "value")
     if kind == "top":
         return replace(way, hidden=(), gaps=min(way.gaps, 0.3), weight=max(way.weight, 0.3))
     return way
@@ -153,7 +151,7 @@ def _em_ways(rng: np.random.Generator, ways: dict[str, Way]) -> dict[str, Way]:
     shares = [float(rng.choice([0.55, 0.7, 0.9])), float(rng.choice([0.0, 0.3, 0.7]))]
     table = bool(rng.random() < 0.4)
     return {
-        name: Way(table=True, universe="model", hidden=((("i", "j"), share),)) if table else Way(False, gaps=share)
+        name: Way(table=True, unseen="zero", hidden=((("i", "j"), share),)) if table else Way(False, gaps=share)
         for name, share in zip(ways, shares)
     }
 
@@ -162,7 +160,7 @@ def _em_ways(rng: np.random.Generator, ways: dict[str, Way]) -> dict[str, Way]:
 
 
 @dataclass(frozen=True)
-class Audited(cases.Case):
+class Audited(problems.Case):
     """A case with its data: relations as they are handed over, and what the oracle knows of them."""
 
     decided: Decided
@@ -179,7 +177,7 @@ class Audited(cases.Case):
         return {name: seen.relation for name, seen in self.observed.items()}
 
     @property
-    def labels(self) -> dict[str, range]:
+    def entities(self) -> dict[str, range]:
         """All entities by axis."""
         return {axis: range(self.decided.drawn.sizes[axis]) for axis in self.model.axes}
 
@@ -189,14 +187,14 @@ class Audited(cases.Case):
         d = self.decided
         common: dict[str, Any] = {"rank": self.rank, "fixed": self.fixed, "method": d.method}
         common |= {"tol": 0.0, "seed": d.number, "dtype": d.dtype, "accelerate": d.accelerate}
-        common |= {"threads": d.threads} if d.threads else {"executor": plait.execute.Reference()}
+        common |= {"threads": d.threads} if d.threads else {"executor": plait.executors.Reference()}
         if d.method != "em":
             common["prior"] = plait.Gamma(d.concentration, d.mean)
         return common
 
     def fit(self, method: str | None = None, **settings: Any) -> Any:
-        """A fit that stops for nothing but `sweeps`; its priors stay as they are unless told."""
-        adapt = {"adapt": None} if self.decided.method == "vb" else {}
+        """A fit that stops for nothing but `max_iter`; its priors stay as they are unless told."""
+        adapt = {"adapt_prior": None} if self.decided.method == "vb" else {}
         return plait.fit(self.model, settings.pop("data", self.data), **(self.settings | adapt | settings))
 
     def start(self, seed: int = 0, method: str | None = None) -> Any:
@@ -241,7 +239,7 @@ def build(decided: Decided) -> Audited:
     held = {decided.held: Z[decided.held]} if decided.held else {}
     data = model.bind(
         {name: seen.relation for name, seen in observed.items()},
-        labels={axis: range(drawn.sizes[axis]) for axis in model.axes},
+        entities={axis: range(drawn.sizes[axis]) for axis in model.axes},
     )
     free = [name for name in Z if name not in held and name != "V"]
     prior = {} if decided.method == "em" else dict.fromkeys(free, (decided.concentration, decided.mean))

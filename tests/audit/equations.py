@@ -63,7 +63,7 @@ def _term(name: str, indices: Indices) -> str:
 def _add_equation(draft: _Draft, name: str) -> None:
     """Old factors first, then new ones over the indices that are there and a few more."""
     rng = draft.rng
-    occurrences = _taken_up(draft)
+    occurrences = _resume(draft)
     visible = dict.fromkeys(i for _, indices in occurrences for i in indices if i not in LATENT)
     more = draft.some(VISIBLE, max(4 - len(visible), 0))
     visible |= dict.fromkeys(more or (VISIBLE[:2] if rng.random() < 0.8 and not visible else ()))
@@ -80,7 +80,7 @@ def _add_equation(draft: _Draft, name: str) -> None:
     draft.equations.append((name, tuple(map(str, rng.permutation(list(visible)))), occurrences))
 
 
-def _taken_up(draft: _Draft) -> list[tuple[str, Indices]]:
+def _resume(draft: _Draft) -> list[tuple[str, Indices]]:
     """One or two factors of earlier equations, the first axis perhaps under its other name."""
     if not draft.factors:
         return []

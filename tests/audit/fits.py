@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 import plait
-from plait.infer.loop import ADAPT_AFTER, ADAPT_WARM
-from tests import oracle
+from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM
 from tests.audit.drawn import Audited
-from tests.cases import starts, state_of
+from tests.support import oracle
+from tests.support.problems import starts, state_of
 
 FLOATS = {"float64": (1e-9, 1e-9), "float32": (1e-3, 1e-5)}  # of a state, relative; of the bound, of its terms
 
@@ -21,18 +21,18 @@ def sweeps(case: Audited) -> None:
         for _ in range(count - done):
             reference = swept(case, reference)
         done = count
-        fit = case.fit(init=starts(start), sweeps=count)
+        fit = case.fit(init=starts(start), max_iter=count)
         same_state(case, fit, reference, f"after {count} sweeps")
         right_bound(case, fit)
     if case.decided.dtype == "float64":
-        before = case.fit(init=starts(start), sweeps=30)
+        before = case.fit(init=starts(start), max_iter=30)
         right_bound(case, before)
         one_sweep_on(case, before)
 
 
 def long(case: Audited) -> None:
     """A warm-up and 60 sweeps, perhaps accelerated: the bound never falls and is that of the state."""
-    fit = case.fit(sweeps=60)
+    fit = case.fit(max_iter=60)
     rises(case, fit)
     right_bound(case, fit)
 
@@ -40,7 +40,7 @@ def long(case: Audited) -> None:
 def em(case: Audited) -> None:
     """200 sweeps of maximum likelihood, looked at on the way."""
     for count in (17, 60, 200):
-        fit = case.fit(sweeps=count)
+        fit = case.fit(max_iter=count)
         right_bound(case, fit)
         one_sweep_on(case, fit)
     rises(case, fit)
@@ -48,26 +48,26 @@ def em(case: Audited) -> None:
 
 def adapted(case: Audited) -> None:
     """The first adaptation of a factor is the oracle's, rows without data left out; adapting all raises the bound."""
-    fit = case.fit(sweeps=ADAPT_WARM + 20, adapt=_tie(case, None))
+    fit = case.fit(max_iter=ADAPT_WARM + 20, adapt_prior=_tie(case, None))
     rises(case, fit)
     right_bound(case, fit)
     for name in case.problem.free[:2]:
         tie = _tie(case, name)
         if tie != "rank-one":
-            before, after = (case.fit(sweeps=ADAPT_AFTER + n, adapt={name: tie}, start="random") for n in (0, 1))
+            before, after = (case.fit(max_iter=ADAPT_AFTER + n, adapt_prior={name: tie}, warmup=0) for n in (0, 1))
             _same_prior(case, before, after, name, tie)
 
 
 def declared(case: Audited) -> None:
     """Declaring more entities changes nothing for those that are there."""
     model, sizes = case.model, case.decided.drawn.sizes
-    seen = {axis: case.data.labels[axis].names.to_list() for axis in model.axes}
+    seen = {axis: case.data.entities[axis].names.to_list() for axis in model.axes}
     more = {axis: [*names, *range(100, 100 + 2 * sizes[axis])] for axis, names in seen.items()}
     if case.fixed or not model.axes:  # a given array has rows for the entities that are there
         return
-    settings = {"sweeps": ADAPT_WARM + 15, "adapt": _tie(case, None)}
-    one, two = (case.fit(data=case.relations, labels=labels, **settings) for labels in (seen, more))
-    near(two.bound, one.bound, 1e-9 * slack(case, one), "bound")
+    settings = {"max_iter": ADAPT_WARM + 15, "adapt_prior": _tie(case, None)}
+    one, two = (case.fit(data=case.relations, entities=labels, **settings) for labels in (seen, more))
+    near(two.objective, one.objective, 1e-9 * slack(case, one), "bound")
     for name, factor in one.factors.items():
         rows = np.ix_(*(_rows(one, two, index, size) for index, size in zip(factor.indices, factor.mean.shape)))
         close(two.factors[name].mean[rows], factor.mean, 1e-8, f"mean of {name} with more labels")
@@ -75,7 +75,7 @@ def declared(case: Audited) -> None:
 
 def _rows(one: plait.Fit, two: plait.Fit, index: str, size: int) -> np.ndarray:
     """Where the rows of one fit are in another."""
-    return two.labels[index].encode(one.labels[index].names) if index in one.labels else np.arange(size)
+    return two.entities[index].encode(one.entities[index].names) if index in one.entities else np.arange(size)
 
 
 def permuted(case: Audited) -> None:
@@ -86,9 +86,9 @@ def permuted(case: Audited) -> None:
         return
     labels = {axis: order.tolist() for axis, order in orders.items()}
     moved = {n: _moved(case, n, value, orders) for n, value in start.items()}
-    one = case.fit(init=starts(start), sweeps=12)
-    two = case.fit(data=case.relations, labels=labels, init=starts(moved), sweeps=12)
-    near(two.bound, one.bound, 1e-9 * slack(case, one), "bound")
+    one = case.fit(init=starts(start), max_iter=12)
+    two = case.fit(data=case.relations, entities=labels, init=starts(moved), max_iter=12)
+    near(two.objective, one.objective, 1e-9 * slack(case, one), "bound")
     for name, factor in one.factors.items():
         close(two.factors[name].mean, _moved(case, name, factor.mean, orders), 1e-6, f"mean of {name}, permuted")
 
@@ -99,7 +99,7 @@ def permuted(case: Audited) -> None:
 def one_sweep_on(case: Audited, fit: plait.Fit) -> None:
     """The next sweep is the oracle's: what is compared is one sweep, so that no rounding has had time to grow."""
     state = state_of(fit, case.problem.free)
-    after = case.fit(init=starts(state), sweeps=1)
+    after = case.fit(init=starts(state), max_iter=1)
     same_state(case, after, swept(case, state), f"one sweep after {fit.history[-1].sweep}")
 
 
@@ -141,8 +141,8 @@ def slack(case: Audited, fit: plait.Fit) -> float:
 def right_bound(case: Audited, fit: plait.Fit) -> None:
     """The bound is that of exactly the returned state."""
     expected = case.objective(fit)
-    assert np.isfinite(fit.bound)
-    near(fit.bound, expected, FLOATS[case.decided.dtype][1] * slack(case, fit), f"bound; {fit.stop}")
+    assert np.isfinite(fit.objective)
+    near(fit.objective, expected, FLOATS[case.decided.dtype][1] * slack(case, fit), f"bound; {fit.stop}")
 
 
 def rises(case: Audited, fit: plait.Fit) -> None:
@@ -153,7 +153,7 @@ def rises(case: Audited, fit: plait.Fit) -> None:
 
 
 def _rises(case: Audited, fit: plait.Fit, records: list[Any]) -> None:
-    bounds = np.array([record.bound for record in records])
+    bounds = np.array([record.objective for record in records])
     falls = -np.diff(bounds)
     # At a start the terms may be far larger than at the end.
     most = FLOATS[case.decided.dtype][1] * (slack(case, fit) + np.abs(bounds[:-1]))

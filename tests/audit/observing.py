@@ -20,8 +20,7 @@ class Way:
     """How one relation is handed over.
 
     table: rows, or else an array. zeros: the share of zeros that a table lists. gaps: the share of NaN in an array.
-    hidden: tables of missing cells: over which indices, which share of them. own: a column of weights. value: the
-    column of values.
+    hidden: tables of missing cells: over which indices, which share of them. own: a column of weights.
     """
 
     table: bool = True
@@ -29,10 +28,9 @@ class Way:
     zeros: float = 0.0
     gaps: float = 0.0
     hidden: tuple[tuple[Indices, float], ...] = ()
-    universe: str = "relation"
+    unseen: str = "missing"
     weight: float = 1.0
     own: bool = False
-    value: str = "value"
 
 
 PLAIN = Way(table=False)
@@ -52,7 +50,7 @@ def draw(rng: np.random.Generator, indices: Indices) -> Way:
         float(rng.choice([0.0, 0.3, 1.0])) if table else 0.0,
         0.0 if table else float(rng.choice(FRACTIONS)),
         tuple(_hidden(rng, indices) for _ in range(rng.choice(3, p=[0.5, 0.35, 0.15]))),
-        str(rng.choice(["relation", "model"])),
+        str(rng.choice(["missing", "zero"])),
         1.0 if own else float(rng.choice([1.0, 1.0, 0.3, 2.5, 0.0], p=[0.5, 0.2, 0.15, 0.13, 0.02])),
         own,
     )
@@ -84,7 +82,7 @@ def observe(
 ) -> Observed:
     """X seen in this way; axes: of every index, for those that share one share who is seen."""
     hidden, closed, tables = _missing(way, indices, X.shape, rng)
-    options = {"missing": tables or None, "universe": way.universe, "likelihood": likelihood, "observed": way.observed}
+    options = {"missing": tables or None, "unseen": way.unseen, "likelihood": likelihood, "observed": way.observed}
     if not way.table:
         gaps = rng.random(X.shape) < way.gaps
         zero = 1.0 if isinstance(way.observed, str) else way.observed
@@ -94,8 +92,8 @@ def observe(
         return Observed(relation, X, M, gaps | hidden, closed)
     listed = (X > 0) | (rng.random(X.shape) < way.zeros)
     own = rng.choice(CELL_WEIGHTS, X.shape)
-    columns = dict(zip(indices, np.nonzero(listed))) | {way.value: X[listed]} | ({"w": own[listed]} if way.own else {})
-    relation = plait.Relation(pl.DataFrame(columns), value=way.value, weight="w" if way.own else way.weight, **options)
+    columns = dict(zip(indices, np.nonzero(listed))) | {"value": X[listed]} | ({"w": own[listed]} if way.own else {})
+    relation = plait.Relation(pl.DataFrame(columns), weight="w" if way.own else way.weight, **options)
     M = _table_weights(way, indices, axes, X, listed, hidden, own)
     counted = (X > 0) & ~hidden & (own > 0 if way.own else True)
     M = _without_diagonal(M, indices, axes, counted, listed)
@@ -135,7 +133,7 @@ def _table_weights(
     if not way.own:
         own = np.where(X > 0, 1.0, zero)
     unlisted = np.full(X.shape, 0.0 if way.observed == "listed" else zero)
-    if way.universe == "relation":
+    if way.unseen == "missing":
         for place, index in enumerate(indices):
             seen = np.zeros(X.shape[place], bool)
             for other, name in enumerate(indices):

@@ -5,7 +5,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
-import plait.execute.threads
+import plait
+from plait.tuning import TUNING
 from tests.audit.claims import CLAIMS
 from tests.audit.drawn import Decided, build, decide
 from tests.audit.equations import Drawn
@@ -70,7 +71,7 @@ def shrunk(decided: Decided) -> Decided:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", plait.PlaitWarning)
-    plait.execute.threads.SMALL = 2
+    TUNING.min_parallel_entries = 2
     case = decide(int(sys.argv[1]))
     if failure(case) is None:
         print(f"case {case.number} holds")

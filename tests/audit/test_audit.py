@@ -1,6 +1,6 @@
 """Random models × ways of observing × likelihood × method × order × dtype × threads, against dense mathematics.
 
-Every kind of case by default, 200 cases with --all; `pytest tests/audit --audit 5000 --audit-seed 1000`
+6 cases in `make test`, 200 in `make test-all`; `pytest tests/audit --audit 5000 --audit-seed 1000`
 runs as many as one likes, from case 1000 on. A failure says the number of its case and all that was decided in it.
 """
 
@@ -8,7 +8,7 @@ import faulthandler
 
 import pytest
 
-import plait.execute.threads
+from plait.tuning import TUNING
 from tests.audit.claims import CLAIMS
 from tests.audit.drawn import build, decide
 
@@ -16,7 +16,7 @@ from tests.audit.drawn import build, decide
 @pytest.fixture(autouse=True)
 def _small_pieces_and_no_hang(monkeypatch):
     """Threads share even the smallest sums; and what hangs ends the process with the place where it did."""
-    monkeypatch.setattr(plait.execute.threads, "SMALL", 2)
+    monkeypatch.setattr(TUNING, "min_parallel_entries", 2)
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()

@@ -1,4 +1,4 @@
-"""Fibre trees hold exactly the cells and entries that they were grown from."""
+"""Fibre trees: cells and entries, leaves, types, and trees shared by relations."""
 
 import itertools
 import math
@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plait
-from plait.data.cells import leaves, trees
-from plait.data.cells.leaves import leaf_size
-from plait.data.cells.sorting import is_uniform
-from plait.data.cells.trees import Forest, grow, narrow
-from plait.fitting.begin import prepare
+from plait.data.sparse.csf import CSFCache, grow
+from plait.data.sparse.leaves import leaf_size
 from plait.fitting.options import Options
-from tests.finely import cut_finely
+from plait.fitting.prepare import prepare
+from plait.tuning import TUNING
+from tests.support.small_leaves import cut_finely
 
 INDICES = ("i", "j", "k")
 
@@ -35,41 +34,22 @@ def tables(draw, dtype=np.uint32):
 
 
 @given(tables())
-def test_a_tree_gives_back_its_cells_and_entries(table):
+def test_a_tree_holds_its_cells_and_entries_sorted_and_compressed(table):
     indices, _, cells, entries, order = table
     tree = grow(*table)
-    back = tree.cells(np.arange(len(tree)))[:, [order.index(index) for index in indices]]
+    every = tree.cells(np.arange(len(tree)))
+    back = every[:, [order.index(index) for index in indices]]
     found = {tuple(cell): entry for cell, entry in zip(back.tolist(), tree.entries)}
     assert found == {tuple(cell): entry for cell, entry in zip(cells.tolist(), entries)}
-    assert len(tree) == len(entries)
-
-
-@given(tables())
-def test_cells_of_a_tree_are_sorted_in_its_order(table):
-    tree = grow(*table)
-    rows = list(map(tuple, tree.cells(np.arange(len(tree))).tolist()))
+    rows = list(map(tuple, every.tolist()))
     assert rows == sorted(set(rows))
-
-
-@given(tables())
-def test_cells_of_chosen_positions_are_those_of_all_positions_chosen(table):
-    tree = grow(*table)
-    every = tree.cells(np.arange(len(tree)))
+    assert len(tree) == len(entries)
     chosen = np.arange(len(tree))[::-2]
     np.testing.assert_array_equal(tree.cells(chosen), every[chosen])
-
-
-@given(tables())
-def test_levels_are_compressed(table):
-    """A level has one fibre for every distinct beginning of a cell, and its children follow one another."""
-    tree = grow(*table)
-    every = tree.cells(np.arange(len(tree)))
-    for level, rows in enumerate(tree.rows):
-        beginnings = {tuple(cell[: level + 1]) for cell in every.tolist()}
-        assert len(rows) == len(beginnings)
+    for level, fibres in enumerate(tree.rows):
+        assert len(fibres) == len({cell[: level + 1] for cell in rows})
     for level, starts in enumerate(tree.starts):
-        assert starts[0] == 0
-        assert starts[-1] == len(tree.rows[level + 1])
+        assert (starts[0], starts[-1]) == (0, len(tree.rows[level + 1]))
         assert len(starts) == len(tree.rows[level]) + 1
         assert (np.diff(starts) > 0).all()
 
@@ -82,7 +62,7 @@ def entries_of(tree):
 
 
 @given(tables(), st.integers(1, 9))
-def test_leaves_have_every_entry_once_and_in_order(table, size):
+def test_leaves_hold_every_entry_once_in_order(table, size):
     with pytest.MonkeyPatch.context() as patch:
         cut_finely(patch, size)
         tree = grow(*table)
@@ -92,32 +72,21 @@ def test_leaves_have_every_entry_once_and_in_order(table, size):
         assert [piece.number for piece in tree.walk(1)] == list(range(tree.leaf_count))[1:]
 
 
-def test_leaves_share_out_the_entries_evenly(monkeypatch):
-    rng = np.random.default_rng(0)
-    flat = np.sort(rng.choice(1000 * 50, 20_000, replace=False))
-    cells = np.stack(np.unravel_index(flat, (1000, 50)), axis=1).astype(np.uint32)
-    for count in (2, 3, 8):
-        cut_finely(monkeypatch, -(-20_000 // count))
-        monkeypatch.setattr(leaves, "PAYS", 20_000)
-        tree = grow(("i", "j"), {"i": 1000, "j": 50}, cells, np.ones(len(cells)), ("i", "j"))
-        lengths = [tree.length(leaf) for leaf in tree.leaves]
-        assert len(lengths) == count
-        assert sum(lengths) == 20_000
-        assert np.abs(np.array(lengths) - 20_000 / count).max() <= 50
-
-
-def test_one_heavy_root_is_cut_below_itself(monkeypatch):
+def test_a_heavy_root_is_cut_below_itself(monkeypatch):
     cells = np.array([[0, n] for n in range(1000)] + [[n, 0] for n in range(1, 5)], np.uint32)
     cut_finely(monkeypatch, 100)
-    monkeypatch.setattr(leaves, "PAYS", 20_000)
+    monkeypatch.setattr(TUNING, "leaf_entries_per_row", 20_000)
     tree = grow(("i", "j"), {"i": 5, "j": 1000}, cells, np.ones(len(cells)), ("i", "j"))
     parts = [leaf for leaf in tree.leaves if leaf.inside]
     assert len(parts) == 11
     assert {(leaf.lo, leaf.hi) for leaf in parts} == {(0, 1)}
     assert max(map(tree.length, tree.leaves)) <= 101
+    single = np.array([[0, 0, n] for n in range(1000)], np.uint32)
+    tree = grow(INDICES, {"i": 2, "j": 2, "k": 1000}, single, np.ones(1000), INDICES)
+    assert [(leaf.lo, leaf.hi, leaf.inside) for leaf in tree.leaves] == [(0, 1, None)]
 
 
-def test_leaves_depend_on_the_entries_alone_and_pay():
+def test_sizes_of_leaves():
     small = leaf_size(4000, (1000, 50))
     assert small == 4000
     assert leaf_size(5000, (1000, 50)) == 2500
@@ -126,17 +95,8 @@ def test_leaves_depend_on_the_entries_alone_and_pay():
         assert -(-entries // leaf_size(entries, sizes)) == count
 
 
-def test_a_tree_of_nothing_is_empty():
-    tree = grow(INDICES, {"i": 3, "j": 4, "k": 5}, np.zeros((0, 3), np.uint32), np.zeros(0), ("k", "i", "j"))
-    assert len(tree) == 0
-    assert tree.cells(np.arange(0)).shape == (0, 3)
-    assert tree.leaves == []
-    assert [len(rows) for rows in tree.rows] == [0, 0, 0]
-    assert [starts.tolist() for starts in tree.starts] == [[0], [0]]
-
-
 @given(tables())
-def test_other_entries_go_to_the_same_cells(table):
+def test_other_entries_keep_the_cells_of_a_tree(table):
     indices, sizes, cells, entries, order = table
     tree = grow(*table)
     other = tree.with_entries(entries**2, -entries)
@@ -147,75 +107,21 @@ def test_other_entries_go_to_the_same_cells(table):
     assert all(a is b for a, b in zip(other.rows, tree.rows))
 
 
-@pytest.fixture
-def narrowed(monkeypatch):
-    """Small trees in as few bytes as large ones."""
-    monkeypatch.setattr(trees, "FEW_ENTRIES", 0)
-
-
-@pytest.mark.parametrize("value", [1.0, 300.0, 0.1])
-def test_small_trees_have_the_same_types_and_share_kernels(value):
-    for size in (3, 300, 70_000):
-        for order in (("i", "j"), ("j", "i")):
-            cells = np.array([[0, 1], [1, 0]], np.uint32)
-            tree = grow(("i", "j"), {"i": 2, "j": size}, cells, narrow(np.full(2, value)), order)
-            assert tree.types == tuple(map(np.dtype, (np.uint32, np.uint32, np.uint32, np.float64)))
-            assert tree.with_entries(np.ones(2, np.uint8)).types == tree.types
-
-
-def test_row_numbers_are_as_narrow_as_their_axis_allows(narrowed):
-    widths = {
-        256: np.uint8,
-        257: np.uint16,
-        65_536: np.uint16,
-        65_537: np.uint32,
-        2**32: np.uint32,
-        2**32 + 1: np.uint64,
-    }
-    for size, kept in widths.items():
-        for given_ in (np.uint32, np.int64, np.uint64):
-            cells = np.array([[0, 1], [1, 0]], given_)
-            tree = grow(("i", "j"), {"i": 2, "j": size}, cells, np.ones(2), ("j", "i"))
-            assert [rows.dtype for rows in tree.rows] == [np.dtype(kept), np.dtype(np.uint8)]
-            assert {starts.dtype for starts in tree.starts} == {np.dtype(np.uint32)}
-
-
 @pytest.mark.parametrize(
-    ("values", "kept"),
-    [([0, 255], np.uint8), ([3, 256], np.uint16), ([65_535], np.uint16), ([65_536], np.float32), ([1, 0.5], np.float32),
-     ([1, 2**24 + 1], np.float64), ([0.1], np.float64), ([-1.0], np.float32)],
-)  # fmt: skip
-def test_entries_take_as_few_bytes_as_hold_them_all(values, kept):
-    for entries in (np.array(values, float), np.broadcast_to(float(values[-1]), 9), np.array(values * 200_000, float)):
-        found = narrow(entries)
-        assert found.dtype == kept or (entries.strides == (0,) and found.dtype.itemsize <= np.dtype(kept).itemsize)
-        np.testing.assert_array_equal(found, entries)
-
-
-def test_nbytes_are_those_of_all_arrays(narrowed):
-    cells = np.array([[0, 0], [0, 1], [2, 0]], np.uint32)
-    sizes = {"i": 3, "j": 2}
-    plain = grow(("i", "j"), sizes, cells, np.ones(3), ("i", "j"))
-    assert plain.nbytes == (2 + 3) + 4 * 3 + 8 * 3
-    turned = grow(("i", "j"), sizes, cells, np.ones(3), ("j", "i"))
-    assert turned.nbytes == plain.nbytes + 4 * 3
-    assert turned.with_entries(np.ones(3), np.ones(3)).nbytes == turned.nbytes + 8 * 3
-
-
-def test_one_value_seen_many_times_takes_as_few_bytes_a_link_as_hold_it(narrowed):
-    cells = np.stack(np.divmod(np.arange(2000, dtype=np.uint32), 50), axis=1)
-    for value, width in ((1.0, 1), (300.0, 2), (2.0**24, 4), (0.25, 4), (0.1, 8), (2.0**24 + 1, 8), (1e300, 8)):
-        stored = narrow(np.broadcast_to(value, 2000))
-        assert is_uniform(stored)
-        for order in (("i", "j"), ("j", "i")):
-            tree = grow(("i", "j"), {"i": 40, "j": 50}, cells, stored, order)
-            assert tree.entries.flags.c_contiguous
-            assert tree.entries.nbytes == width * 2000
-            assert (tree.entries == value).all()
+    ("size", "kept"),
+    [(256, np.uint8), (257, np.uint16), (65_537, np.uint32), (2**32, np.uint32), (2**32 + 1, np.uint64)],
+)
+def test_rows_of_large_trees_are_as_narrow_as_their_axis_allows(size, kept, monkeypatch):
+    monkeypatch.setattr(TUNING, "min_narrow_entries", 0)
+    for dtype in (np.uint32, np.int64, np.uint64):
+        tree = grow(("i", "j"), {"i": 2, "j": size}, np.array([[0, 1], [1, 0]], dtype), np.ones(2), ("j", "i"))
+        assert [rows.dtype for rows in tree.rows] == [np.dtype(kept), np.dtype(np.uint8)]
+        assert {starts.dtype for starts in tree.starts} == {np.dtype(np.uint32)}
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_links_without_values_have_trees_of_one_byte_a_link(likelihood, narrowed):
+def test_links_without_values_take_one_byte_each(likelihood, monkeypatch):
+    monkeypatch.setattr(TUNING, "min_narrow_entries", 0)
     rng = np.random.default_rng(0)
     cells = rng.permutation(300 * 20)[:2000]
     links = plait.Relation(pl.DataFrame({"i": cells // 20, "j": cells % 20}), likelihood=likelihood)
@@ -229,7 +135,7 @@ def test_links_without_values_have_trees_of_one_byte_a_link(likelihood, narrowed
 
 def test_a_forest_grows_a_tree_of_the_same_cells_once():
     sizes, cells = {"i": 3, "j": 4}, np.array([[0, 1], [1, 0], [2, 3]], np.uint32)
-    forest = Forest()
+    forest = CSFCache()
     first = forest.tree(("i", "j"), sizes, cells, np.array([1.0, 2.0, 3.0]), ("j", "i"))
     used = forest.nbytes
     for same in (cells, cells.copy()):
@@ -240,41 +146,30 @@ def test_a_forest_grows_a_tree_of_the_same_cells_once():
     assert forest.nbytes == used
 
 
-def test_a_forest_tells_other_cells_and_other_orders_apart():
-    sizes, forest = {"i": 3, "j": 4}, Forest()
-    cells = np.array([[0, 1], [1, 0]], np.uint32)
-    one = forest.tree(("i", "j"), sizes, cells, np.ones(2), ("i", "j"))
-    turned = forest.tree(("i", "j"), sizes, cells, np.ones(2), ("j", "i"))
-    moved = forest.tree(("i", "j"), sizes, cells + np.uint32(1), np.ones(2), ("i", "j"))
-    fewer = forest.tree(("i", "j"), sizes, cells[:1], np.ones(1), ("i", "j"))
-    assert turned.order != one.order
-    assert moved.rows[0].tolist() == [1, 2]
-    assert len(fewer) == 1
-    assert forest.nbytes == sum(tree.nbytes for tree in (one, turned, moved, fewer))
+def test_a_forest_separates_cells_orders_indices_and_sizes():
+    cells, sizes, forest = np.array([[0, 1], [1, 0]], np.uint32), {"i": 3, "j": 4}, CSFCache()
+    ij, ji = ("i", "j"), ("j", "i")
+    one = forest.tree(ij, sizes, cells, np.ones(2), ij)
+    others = [
+        forest.tree(ij, sizes, cells, np.ones(2), ji),
+        forest.tree(ij, sizes, cells + np.uint32(1), np.ones(2), ij),
+        forest.tree(ij, sizes, cells[:1], np.ones(1), ij),
+        forest.tree(ij, {"i": 9, "j": 9}, cells, np.ones(2), ij),
+    ]
+    assert [other.sizes for other in others] == [(4, 3), (3, 4), (3, 4), (9, 9)]
+    assert others[1].cells(np.arange(2)).tolist() == [[1, 2], [2, 1]]
+    assert forest.nbytes == sum(tree.nbytes for tree in (one, *others))
+    turned = forest.tree(ji, {"i": 9, "j": 9}, np.array([[0, 1], [0, 2]], np.uint32), np.ones(2), ij)
+    assert turned.cells(np.arange(2)).tolist() == [[1, 0], [2, 0]]
 
 
-def test_a_forest_tells_tables_apart_whose_columns_mean_other_indices():
-    cells, forest, sizes = np.array([[0, 1], [0, 2]], np.uint32), Forest(), {"i": 9, "j": 9}
-    first = forest.tree(("i", "j"), sizes, cells, np.ones(2), ("i", "j"))
-    other = forest.tree(("j", "i"), sizes, cells, np.ones(2), ("i", "j"))
-    assert first.cells(np.arange(2)).tolist() == [[0, 1], [0, 2]]
-    assert other.cells(np.arange(2)).tolist() == [[1, 0], [2, 0]]
-
-
-def test_a_forest_tells_tables_apart_that_have_other_sizes():
-    cells, forest = np.array([[0, 1], [1, 0]], np.uint32), Forest()
-    small = forest.tree(("i", "j"), {"i": 2, "j": 2}, cells, np.ones(2), ("i", "j"))
-    large = forest.tree(("i", "j"), {"i": 9, "j": 9}, cells, np.ones(2), ("i", "j"))
-    assert (small.sizes, large.sizes) == ((2, 2), (9, 9))
-
-
-def test_two_relations_with_equal_coordinates_over_swapped_axes_are_fitted_as_each_alone():
+def test_relations_with_equal_coordinates_over_swapped_axes_fit_as_alone():
     rng = np.random.default_rng(0)
     links = np.triu(rng.poisson(3.0, (5, 5))).astype(float)
     X, Y = np.zeros((5, 6)), np.zeros((6, 5))
     X[:, :5] = Y[:5] = links
     init = {name: rng.uniform(0.5, 1.5, (size, 2)) for name, size in (("A", 5), ("B", 6), ("C", 6), ("D", 5))}
-    how = {"rank": 2, "method": "em", "sweeps": 2, "tol": 0.0}
+    how = {"rank": 2, "method": "em", "max_iter": 2, "tol": 0.0}
     both = plait.fit("X[i,j] = A[i,r] B[j,r]; Y[j,i] = C[j,s] D[i,s]", {"X": X, "Y": Y}, init=init, **how)
     alone = plait.fit("Y[j,i] = C[j,s] D[i,s]", {"Y": Y}, init={name: init[name] for name in "CD"}, **how)
     for name in "CD":
@@ -292,7 +187,7 @@ def test_a_tree_beyond_63_bits_gives_back_its_cells():
         np.testing.assert_array_equal(back, cells[tree.entries.astype(int)])
 
 
-def test_growing_needs_nothing_of_the_size_of_all_cells():
+def test_growing_a_tree_needs_no_memory_for_all_cells():
     sizes = dict.fromkeys(INDICES, 2**20)
     cells = np.array([[1, 2, 3], [2**20 - 1, 5, 7]], np.uint32)
     tracemalloc.start()

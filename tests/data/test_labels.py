@@ -1,4 +1,4 @@
-"""Labels: every kind of column gives the same rows, in an order that does not depend on the data's order."""
+"""Labels of entities: kinds of columns, the order of rows, and row numbers against a dictionary."""
 
 import datetime as dt
 
@@ -8,10 +8,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from plait.data.labels import hashed
-from plait.data.labels.columns import kind, label_series, number_array, widened
-from plait.data.labels.names import Labels, Seen, Tallied, build
-from plait.errors import DataError, TableLocation
+from plait.data.encoding import hash_lookup
+from plait.data.encoding.columns import kind, label_series, number_array, widened
+from plait.data.encoding.names import Labels, Seen, Tallied, build
+from plait.errors import TableLocation
+from tests.support.data_errors import assert_mentions, error_text
 
 DAY = dt.date(2024, 2, 29)
 HOUR = dt.datetime(2024, 2, 29, 12)
@@ -21,63 +22,60 @@ def seen(where, values):
     return Seen(TableLocation(where), label_series(values, where))
 
 
-def message(call):
-    with pytest.raises(DataError) as caught:
-        call()
-    return str(caught.value)
+def array_of(count):
+    return Tallied(TableLocation("X", "x", noun="index"), count)
 
 
+STRINGS, INTEGERS = ["b", "a", "b"], [7, 5, 7]
 SAME_STRINGS = {
-    "list": ["b", "a", "b"],
-    "tuple": ("b", "a", "b"),
-    "numpy": np.array(["b", "a", "b"]),
-    "numpy objects": np.array(["b", "a", "b"], object),
-    "pandas": pd.Series(["b", "a", "b"]),
-    "pandas objects": pd.Series(["b", "a", "b"], dtype=object),
-    "pandas category": pd.Series(["b", "a", "b"], dtype="category"),
-    "polars": pl.Series(["b", "a", "b"]),
-    "polars categorical": pl.Series(["b", "a", "b"], dtype=pl.Categorical),
-    "polars enum": pl.Series(["b", "a", "b"], dtype=pl.Enum(["b", "a"])),
-    "pyarrow": pa.array(["b", "a", "b"]),
+    "list": STRINGS,
+    "tuple": tuple(STRINGS),
+    "numpy": np.array(STRINGS),
+    "numpy objects": np.array(STRINGS, object),
+    "pandas": pd.Series(STRINGS),
+    "pandas objects": pd.Series(STRINGS, dtype=object),
+    "pandas category": pd.Series(STRINGS, dtype="category"),
+    "polars categorical": pl.Series(STRINGS, dtype=pl.Categorical),
+    "polars enum": pl.Series(STRINGS, dtype=pl.Enum(["b", "a"])),
+    "pyarrow": pa.array(STRINGS),
     "pyarrow chunks": pa.chunked_array([["b"], ["a", "b"]]),
-    "pyarrow dictionary": pa.array(["b", "a", "b"]).dictionary_encode(),
+    "pyarrow dictionary": pa.array(STRINGS).dictionary_encode(),
 }
-
 SAME_INTEGERS = {
-    "list": [7, 5, 7],
-    "int8": np.array([7, 5, 7], np.int8),
-    "uint64": np.array([7, 5, 7], np.uint64),
-    "whole floats": np.array([7.0, 5.0, 7.0]),
-    "pandas": pd.Series([7, 5, 7]),
-    "pandas nullable": pd.Series([7, 5, 7], dtype="Int64"),
-    "pandas category of integers": pd.Series([7, 5, 7], dtype="category"),
-    "pandas objects": pd.Series([7, 5, 7], dtype=object),
-    "pandas on arrow": pd.Series([7, 5, 7], dtype="int64[pyarrow]"),
-    "polars": pl.Series([7, 5, 7], dtype=pl.Int16),
-    "pyarrow": pa.array([7, 5, 7]),
+    "list": INTEGERS,
+    "int8": np.array(INTEGERS, np.int8),
+    "uint64": np.array(INTEGERS, np.uint64),
+    "whole floats": np.array(INTEGERS, float),
+    "pandas": pd.Series(INTEGERS),
+    "pandas nullable": pd.Series(INTEGERS, dtype="Int64"),
+    "pandas category": pd.Series(INTEGERS, dtype="category"),
+    "pandas objects": pd.Series(INTEGERS, dtype=object),
+    "pandas on arrow": pd.Series(INTEGERS, dtype="int64[pyarrow]"),
+    "polars int16": pl.Series(INTEGERS, dtype=pl.Int16),
+    "polars int128": pl.Series(INTEGERS, dtype=pl.Int128),
+    "pyarrow": pa.array(INTEGERS),
     "numpy scalars": [np.int64(7), 5, 7],
 }
 
 
 @pytest.mark.parametrize("name", SAME_STRINGS)
-def test_a_column_of_strings_is_the_same_however_it_is_kept(name):
-    assert label_series(SAME_STRINGS[name], "t").to_list() == ["b", "a", "b"]
+def test_strings_of_every_kind_of_column_are_equal(name):
+    assert label_series(SAME_STRINGS[name], "t").to_list() == STRINGS
     assert Labels.of("x", ["a", "b"]).encode(SAME_STRINGS[name]).tolist() == [1, 0, 1]
 
 
-def test_integers_are_read_by_a_polars_that_has_no_wider_ones(monkeypatch):
-    assert label_series(pl.Series([7, 5, 7], dtype=pl.Int128), "t").dtype == pl.Int64
-    for name in ("Int128", "UInt128"):
-        monkeypatch.delattr(pl, name, raising=False)
-    assert label_series(pl.Series([7, 5, 7], dtype=pl.Int16), "t").dtype == pl.Int16
-
-
 @pytest.mark.parametrize("name", SAME_INTEGERS)
-def test_a_column_of_integers_is_the_same_however_it_is_kept(name):
+def test_integers_of_every_kind_of_column_are_equal(name):
     series = label_series(SAME_INTEGERS[name], "t")
     assert kind(series) == "integers"
     assert widened(series).dtype == pl.Int64
-    assert series.to_list() == [7, 5, 7]
+    assert series.to_list() == INTEGERS
+
+
+def test_integers_are_read_by_a_polars_without_128_bits(monkeypatch):
+    for name in ("Int128", "UInt128"):
+        monkeypatch.delattr(pl, name, raising=False)
+    assert label_series(pl.Series(INTEGERS, dtype=pl.Int16), "t").dtype == pl.Int16
 
 
 @pytest.mark.parametrize(
@@ -92,14 +90,14 @@ def test_a_column_of_integers_is_the_same_however_it_is_kept(name):
         (["ä", "z", "Z"], [2, 1, 0]),
     ],
 )
-def test_labels_of_every_kind_are_rows_in_ascending_order(values, rows):
+def test_labels_of_every_kind_are_sorted(values, rows):
     labels = build("x", [seen("t", values)])
     assert labels.encode(values).tolist() == rows
     assert [labels[row] for row in rows] == values
     assert [labels.row(value) for value in values] == rows
 
 
-def test_times_are_the_same_in_every_unit_and_library():
+def test_times_are_equal_in_every_unit_and_library():
     labels = build("x", [seen("t", [HOUR])])
     for column in (
         pd.Series([HOUR]),
@@ -117,14 +115,14 @@ def test_zoned_times_keep_their_zone():
     assert label_series(column, "t").equals(label_series(pl.from_pandas(column), "t"))
 
 
-def test_rows_do_not_depend_on_the_order_of_tables_or_rows():
+def test_the_order_of_tables_and_rows_does_not_matter():
     one = build("x", [seen("s", ["c", "a"]), seen("t", ["b", "a"])])
     two = build("x", [seen("t", ["a", "b"]), seen("s", ["a", "c"])])
     assert list(one) == list(two) == ["a", "b", "c"]
     assert one == two
 
 
-def test_declared_labels_come_after_those_seen_unless_all_are_declared():
+def test_declared_labels_follow_the_others_unless_all_are_declared():
     assert list(build("x", [seen("t", [3, 1, 2])], declared=[9, 2, 8])) == [1, 2, 3, 9, 8]
     assert list(build("x", [seen("t", [3, 1, 2])], declared=[9, 2, 3, 1])) == [9, 2, 3, 1]
     assert list(build("x", [seen("t", [])], declared=["b", "a"])) == ["b", "a"]
@@ -137,26 +135,20 @@ def test_integers_of_different_widths_are_one_axis():
     assert labels.encode([-1], unknown="mark").tolist() == [-1]
 
 
-def test_an_array_has_the_entities_0_to_n():
-    labels = build("x", [Tallied(TableLocation("X", "x", noun="index"), 3), seen("t", [2, 0])])
+def test_an_array_has_the_entities_0_to_n_or_the_declared_ones():
+    labels = build("x", [array_of(3), seen("t", [2, 0])])
     assert list(labels) == [0, 1, 2]
     assert labels.encode([2, 0]).tolist() == [2, 0]
     assert labels.encode([3, -1], unknown="mark").tolist() == [-1, -1]
     assert labels.encode([2**64 - 1], unknown="mark").tolist() == [-1]
-
-
-def test_declared_names_name_the_rows_of_an_array():
-    labels = build("x", [Tallied(TableLocation("X", "x", noun="index"), 2), seen("t", ["a"])], declared=["b", "a"])
+    labels = build("x", [array_of(2), seen("t", ["a"])], declared=["b", "a"])
     assert labels.encode(["a", "b"]).tolist() == [1, 0]
 
 
 def test_unknown_labels_can_be_marked():
     labels = Labels.of("x", ["a", "b"])
     assert labels.encode(["b", "q"], unknown="mark").tolist() == [1, -1]
-    assert "a" in labels
-    assert "q" not in labels
-    assert labels[1] == "b"
-    assert len(labels) == 2
+    assert ["a" in labels, "q" in labels, labels[1], len(labels)] == [True, False, "b", 2]
     assert repr(labels) == "Labels('x', 2 strings: 'a', 'b')"
 
 
@@ -183,11 +175,10 @@ MANY_LABELS = {
 }
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.quick(count=[5, 400])
 @pytest.mark.parametrize("count", [5, 400, 160_000])
 @pytest.mark.parametrize("name", MANY_LABELS)
-def test_rows_are_those_of_a_dictionary(name, count):
-    """The oracle: sorted distinct names, numbered by a dict; small tables, and such as threads share."""
+def test_row_numbers_equal_a_dictionary(name, count):
     labels = np.random.default_rng(1).choice(MANY_LABELS[name], count).tolist()
     column = pl.Series(labels, dtype=pl.Series(MANY_LABELS[name]).dtype)
     names = sorted(set(labels))
@@ -202,7 +193,7 @@ def test_rows_are_those_of_a_dictionary(name, count):
 
 
 @pytest.mark.parametrize("name", MANY_LABELS)
-def test_rows_have_the_order_of_names_that_are_all_declared(name):
+def test_rows_keep_the_order_of_declared_names(name):
     labels = list(dict.fromkeys(MANY_LABELS[name].tolist()))
     column, declared = MANY_LABELS[name], [*labels[-2:], *reversed(labels[:-2])]
     axis = build("x", [seen("t, column 'x'", column)], declared=pl.Series(declared, dtype=pl.Series(labels).dtype))
@@ -224,155 +215,96 @@ def test_integers_that_are_no_name_are_marked(names):
         assert axis.encode(column, unknown="mark").tolist() == wanted
 
 
-def test_an_unknown_label_among_many_is_named_with_its_row():
-    axis, column, rows = Labels.of("x", [2, 3, 5]), np.full(150_000, 3), np.empty(150_000, np.uint32)
-    for strange in (4, -7, 10**15):
-        column[140_000] = strange
-        text = message(lambda: axis.write(label_series(column, "t"), rows, where="t, column 'x'"))
-        assert text.startswith(f"t, column 'x', row 140000 (counting from 0): {strange} is no entity of axis x")
-
-
-def test_an_unknown_name_among_many_is_named_with_its_row():
-    axis, column = Labels.of("x", ["ann", "bob", "a name longer than twelve bytes"]), ["bob"] * 150_000
-    column[70_000] = "a name longer than any of them"
-    text = message(lambda: axis.encode(column, where="t, column 'x'"))
-    assert text.startswith("t, column 'x', row 70000 (counting from 0): 'a name longer than any of them' is no entity")
+@pytest.mark.parametrize(
+    ("names", "known", "unknown"),
+    [([2, 3, 5], 3, 4), ([2, 3, 5], 3, -7), ([2, 3, 5], 3, 10**15),
+     (["ann", "bob", "a name longer than twelve bytes"], "bob", "a name longer than any of them")],
+)  # fmt: skip
+def test_an_unknown_label_in_a_large_column_is_named_with_its_row(names, known, unknown):
+    axis, column = Labels.of("x", names), [known] * 150_000
+    column[140_000] = unknown
+    text = error_text(axis.encode, column, where="t, column 'x'")
+    assert text.startswith(f"t, column 'x', row 140000 (counting from 0): {unknown!r} is no entity of axis x")
     marked = axis.encode(column, unknown="mark")
-    assert np.flatnonzero(marked != 1).tolist() == [70_000]
-    assert marked[70_000] == -1
-
-
-def test_labels_of_one_hash_are_not_taken_for_each_other():
-    names, labels = pl.Series(["ann", "bob"]), pl.Series(["stranger", "bob"])
-    table, rows = np.full(256, -1), np.empty(2, np.int64)
-    hashes = labels.hash().to_numpy()  # as if ann had the stranger's hash
-    table[hashes[:1] & np.uint64(255)], table[hashes[1:] & np.uint64(255)] = 0, 1
-    assert not hashed.Hashed(names, hashes, table).write(labels, rows)
-    assert rows.tolist() == [-1, 1]
+    assert np.flatnonzero(marked != 1).tolist() == [140_000]
+    assert marked[140_000] == -1
 
 
 @pytest.mark.parametrize("names", [1, 7, 300_000])
-def test_as_many_names_as_there_are_rows_and_a_single_one(names):
+def test_encoding_of_one_few_and_many_names(names):
     labels = [f"a rather long name {k % names}" for k in range(300_000)]
     axis = build("x", [seen("t, column 'x'", labels)])
     assert list(axis) == sorted(set(labels))
     assert [axis[int(row)] for row in axis.encode(labels)[::1000]] == labels[::1000]
 
 
-def test_names_of_one_hash_are_still_told_apart(monkeypatch):
+@pytest.mark.parametrize("names_per_hash", [1, 2])
+def test_names_with_equal_hashes_stay_different(names_per_hash, monkeypatch):
     labels = [f"name {k % 5}" for k in range(60_000)]
-    column = label_series(labels, "t")
-    monkeypatch.setattr(hashed, "hash_of", lambda some: (some.str.tail(1).cast(pl.UInt64) // 2).to_numpy())
-    axis = build("x", [Seen(TableLocation("t", "x"), column)])
+    monkeypatch.setattr(
+        hash_lookup, "hash_of", lambda some: (some.str.tail(1).cast(pl.UInt64) // names_per_hash).to_numpy()
+    )
+    axis = build("x", [seen("t", labels)])
     assert list(axis) == [f"name {k}" for k in range(5)]
-    assert axis.encode(column).tolist() == [k % 5 for k in range(60_000)]
+    assert axis.encode(labels).tolist() == [k % 5 for k in range(60_000)]
+    assert axis.encode([*labels, "other 4"], unknown="mark")[-1] == -1
 
 
-ERRORS = {
-    "null": (
-        lambda: label_series(pd.Series(["a", None]), "t, column 'x'"),
-        "t, column 'x', row 1 (counting from 0): the label is missing.\nEvery row names its entities; remove the row.",
-    ),
-    "null among integers": (
-        lambda: label_series(pd.Series([1, np.nan]), "t, column 'x'"),
-        "t, column 'x', row 1 (counting from 0): the label is missing.\nEvery row names its entities; remove the row.",
-    ),
-    "null category": (
-        lambda: label_series(pd.Series([1, None], dtype="category"), "t, column 'x'"),
-        "t, column 'x', row 1 (counting from 0): the label is missing.\nEvery row names its entities; remove the row.",
-    ),
-    "fraction": (
-        lambda: label_series([1.0, 1.5], "t, column 'x'"),
-        "t, column 'x', row 1 (counting from 0): 1.5 is not a whole number.\n"
-        "Labels are integers, strings, booleans, dates or times; round the column, or convert it to strings.",
-    ),
-    "mixed types": (
-        lambda: label_series(pd.Series([1, "a"]), "t, column 'x'"),
-        "t, column 'x', row 1 (counting from 0): 'a' is str, but the column begins with int.\n"
-        "Convert the column to one type.",
-    ),
-    "lists": (
-        lambda: label_series(pl.Series([[1]]), "t, column 'x'"),
-        "t, column 'x': the labels are of type List(Int64).\n"
-        "Labels are integers, strings, booleans, dates or times; convert the column to strings.",
-    ),
-    "too large": (
-        lambda: label_series([1, 2**70], "t, column 'x'"),
-        "t, column 'x': integers from 1 to 1180591620717411303424 do not fit into 64 bits.\n"
-        "Convert the column to strings.",
-    ),
-    "too fine": (
-        lambda: label_series(np.array(["2020-01-01T00:00:00.000000001"], "datetime64[ns]"), "t, column 'x'"),
-        "t, column 'x': times are finer than a microsecond.\nRound the column, or convert it to strings.",
-    ),
-    "one string": (
-        lambda: label_series("abc", "labels of x"),
-        "labels of x: wanted a column or list of values, got 'abc'.\nPut it into a list.",
-    ),
-    "no number": (
-        lambda: number_array(pl.Series([None, "a"]), "t, column 'value'"),
-        "t, column 'value', row 1 (counting from 0): 'a' is not a number; the column is of type String.\n"
-        "Convert the column to numbers.",
-    ),
-    "declared twice": (
-        lambda: Labels.of("x", ["a", "b", "a"]),
-        "labels of x: 'a' is there twice.\nAn entity has one name; remove one.",
-    ),
-    "unknown": (
-        lambda: Labels.of("user", ["anna", "bert"]).encode(["bert", "ana"], where="t, column 'user'"),
-        "t, column 'user', row 1 (counting from 0): 'ana' is no entity of axis user, which has 'anna', 'bert'.\n"
-        "Did you mean 'anna'? Declare further entities with `labels={'user': …}`, or remove the rows.",
-    ),
-    "several unknown": (
-        lambda: Labels.count("x", 9).encode([1, 9, 12, 9], where="t, column 'x'"),
-        "t, column 'x', row 1 (counting from 0): 9, 12 are no entities of axis x, which has 0, 1, 2, 3, 4, ….\n"
-        "Declare further entities with `labels={'x': …}`, or remove the rows.",
-    ),
-    "other kind": (
-        lambda: Labels.of("x", ["a", "b"]).encode([1], where="t, column 'x'"),
-        "t, column 'x': the labels are integers, but axis x has strings: 'a', 'b'.\nConvert the column to strings.",
-    ),
-    "two kinds on one axis": (
-        lambda: build("x", [seen("s, column 'x'", ["1"]), seen("t, column 'y'", [1])]),
-        "t, column 'y': the labels are integers, but strings in s, column 'x'.\n"
-        "Both are axis x: convert one of the two, or read the integers as text (`text`).",
-    ),
-    "arrays of two sizes": (
-        lambda: build(
-            "x", [Tallied(TableLocation("X", "x", noun="index"), 3), Tallied(TableLocation("Y", "x", noun="index"), 4)]
-        ),
-        "X, index 'x': axis x has 3 entities, but 4 in Y, index 'x'.\n"
-        "Arrays over one axis have equal sizes; give a table where only some entities occur.",
-    ),
-    "table beyond the array": (
-        lambda: build("x", [Tallied(TableLocation("X", "x", noun="index"), 3), seen("t, column 'x'", [0, 3])]),
-        "t, column 'x', row 1 (counting from 0): 3 is no row of an array, but X, index 'x' is one: axis x is 0…2.\n"
-        "Use these integers, or name the array's rows with `labels={'x': …}`.",
-    ),
-    "names beside an array": (
-        lambda: build("x", [Tallied(TableLocation("X", "x", noun="index"), 3), seen("t, column 'x'", ["a"])]),
-        "t, column 'x', row 0 (counting from 0): 'a' is no row of an array, but X, index 'x' is one: axis x is 0…2.\n"
-        "Use these integers, or name the array's rows with `labels={'x': …}`.",
-    ),
-    "declared for an array of another size": (
-        lambda: build("x", [Tallied(TableLocation("X", "x", noun="index"), 3)], declared=["a"]),
-        "labels of x: 1 names are declared, but X, index 'x' has 3 entities.\n"
-        "Declare one name for each row of the array, in order.",
-    ),
-    "no entity": (
-        lambda: build("x", [seen("t, column 'x'", [])]),
-        "axis x has no entity: there is nothing in t, column 'x'.\n"
-        "Give at least one row, or declare the entities with `labels={'x': …}`.",
-    ),
-    "no common integer type": (
-        lambda: build("x", [seen("s, column 'x'", [-1]), seen("t, column 'x'", [2**63])]),
-        "s, column 'x': -1 and integers beyond 2^63 elsewhere on axis x have no common type.\n"
-        "Convert the labels of x to strings.",
-    ),
+X = "t, column 'x'"
+
+COLUMN_ERRORS = {
+    "null among integers": (pd.Series([1, np.nan]), ["row 1", "missing"]),
+    "null category": (pd.Series([1, None], dtype="category"), ["row 1", "missing"]),
+    "fraction": ([1.0, 1.5], ["row 1", "1.5"]),
+    "mixed types": (pd.Series([1, "a"]), ["row 1", "'a' is str", "int"]),
+    "lists": (pl.Series([[1]]), ["List(Int64)"]),
+    "too large": ([1, 2**70], ["1180591620717411303424", "64 bits"]),
+    "too fine": (np.array(["2020-01-01T00:00:00.000000001"], "datetime64[ns]"), ["microsecond"]),
+    "one string": ("abc", ["'abc'", "list"]),
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
-def test_the_error_says_what_and_where_and_a_cure(name):
-    call, wanted = ERRORS[name]
-    assert message(call) == wanted
+@pytest.mark.parametrize("name", COLUMN_ERRORS)
+def test_a_column_that_holds_no_labels_is_refused(name):
+    values, words = COLUMN_ERRORS[name]
+    assert_mentions(error_text(label_series, values, X), X, *words)
+
+
+def test_text_is_no_number():
+    assert_mentions(error_text(number_array, pl.Series([None, "a"]), "t, column 'value'"), "row 1", "'a'", "String")
+
+
+# sources of an axis, declared names, words of the error
+AXIS_ERRORS = {
+    "two kinds": ([seen("s, column 'x'", ["1"]), seen(X, [1])], None, [X, "integers", "strings in s, column 'x'"]),
+    "arrays of two sizes": ([array_of(3), array_of(4)], None, ["X, index 'x'", "3 entities", "4"]),
+    "table beyond the array": ([array_of(3), seen(X, [0, 3])], None, [X, "row 1", "3 is no row", "X, index 'x'"]),
+    "names next to an array": (
+        [array_of(3), seen(X, ["a"])],
+        None,
+        [X, "row 0", "'a' is no row", "`entities={'x': …}`"],
+    ),
+    "declared for another size": ([array_of(3)], ["a"], ["1 names are declared", "3 entities"]),
+    "declared twice": ([array_of(3)], ["a", "b", "a"], ["'a'", "twice"]),
+    "no entity": ([seen(X, [])], None, ["axis x", X, "`entities={'x': …}`"]),
+    "no common integer type": ([seen(X, [-1]), seen("s, column 'x'", [2**63])], None, [X, "-1", "2^63"]),
+}
+
+
+@pytest.mark.parametrize("name", AXIS_ERRORS)
+def test_an_axis_without_a_common_meaning_is_refused(name):
+    sources, declared, words = AXIS_ERRORS[name]
+    assert_mentions(error_text(build, "x", sources, declared=declared), *words)
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "words"),
+    [
+        (Labels.of("x", ["anna", "bert"]), ["bert", "ana"], ["row 1", "'ana' is", "Did you mean 'anna'?"]),
+        (Labels.count("x", 9), [1, 9, 12, 9], ["row 1", "9, 12 are", "0, 1, 2, 3, 4, …"]),
+        (Labels.of("x", ["a", "b"]), [1], ["integers", "strings: 'a', 'b'"]),
+    ],
+    ids=["unknown", "several unknown", "other kind"],
+)
+def test_labels_that_are_no_entities_are_refused(labels, column, words):
+    assert_mentions(error_text(labels.encode, column, where=X), X, "axis x", *words)

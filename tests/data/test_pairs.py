@@ -1,4 +1,4 @@
-"""Which pairs a factor remembers, which rows they have, and what may be said of such a factor."""
+"""Factors over pairs: which pairs have rows of their own, and settings of such factors."""
 
 import re
 
@@ -7,20 +7,20 @@ import polars as pl
 import pytest
 
 import plait
-import plait.fitting.remembered
+import plait.fitting.validation
 from plait.data.binding.bind import bind
-from plait.data.observing import pairs as stored
-from plait.data.observing.pairs import Pairs, count_joined
-from plait.errors import SettingError
-from plait.fitting.begin import pairs_of
-from tests.pairs import PAIRS, draw, fit_of, remembered, sparse  # noqa: F401
+from plait.data.observation.pairs import Pairs, count_joined
+from plait.errors import ParameterError
+from plait.fitting.prepare import pairs_of
+from plait.tuning import TUNING
+from tests.support.pair_factors import PAIRS, draw, fit_of, remembered
 
 pytestmark = pytest.mark.usefixtures("sparse")
 
 
 @pytest.mark.parametrize("way", ["all", "listed", "missing_cells"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_pairs_are_those_of_links_in_any_relation_sorted(name, way):
+def test_pairs_are_the_sorted_links_of_all_relations(name, way):
     model, data, X, M = draw(name, way)
     for factor, pairs in pairs_of(data, model.factors).items():
         np.testing.assert_array_equal(pairs.coords, np.argwhere(remembered(model, X, M, factor)))
@@ -30,9 +30,9 @@ def test_the_pairs_are_those_of_links_in_any_relation_sorted(name, way):
 
 def test_few_pairs_are_an_array(monkeypatch):
     model, data, *_ = draw("memory")
-    monkeypatch.setattr(stored, "DENSE", 7 * 6)
+    monkeypatch.setattr(TUNING, "max_dense_pairs", 7 * 6)
     assert pairs_of(data, model.factors) == {}
-    monkeypatch.setattr(stored, "DENSE", 7 * 6 - 1)
+    monkeypatch.setattr(TUNING, "max_dense_pairs", 7 * 6 - 1)
     assert list(pairs_of(data, model.factors)) == ["M"]
 
 
@@ -58,59 +58,61 @@ def test_no_pair_at_all_leaves_the_shared_rows():
 
 
 @pytest.mark.parametrize("common", [[], [(1, 0)], [(0, 0)], [(0, 1), (1, 0)]])
-def test_a_join_is_counted_without_being_made(common):
+def test_the_size_of_a_join(common):
     rng = np.random.default_rng(len(common))
     first, second = random_pairs(rng, (6, 6), 20), random_pairs(rng, (6, 6), 15)
     alike = [all(a[p] == b[q] for p, q in common) for a in first.coords.tolist() for b in second.coords.tolist()]
     assert count_joined(first, second, common) == sum(alike)
 
 
-def test_a_join_larger_than_memory_is_refused_before_it_is_made(monkeypatch):
+def test_a_join_larger_than_memory_is_refused(monkeypatch):
     model, data, *_ = draw("two")
     pairs = pairs_of(data, model.factors)
     count = count_joined(pairs["M"], pairs["N"], [(1, 0)])
-    monkeypatch.setattr(plait.fitting.remembered, "memory", lambda: count * 52.0 - 1)
+    monkeypatch.setattr(plait.fitting.validation, "memory", lambda: count * 52.0 - 1)
     with pytest.raises(
-        SettingError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* meet in {count:,} combinations of i, j, k"
+        ParameterError, match=rf"X: M\[i, j, z\] and N\[j, k, y\] .* meet in {count:,} combinations of i, j, k"
     ):
         fit_of(model, data)
-    monkeypatch.setattr(plait.fitting.remembered, "memory", lambda: count * 52.0)
-    fit_of(model, data, sweeps=0)
+    monkeypatch.setattr(plait.fitting.validation, "memory", lambda: count * 52.0)
+    fit_of(model, data, max_iter=0)
 
 
-# --- what is said of such a factor
+# --- settings of such a factor
 
 
-@pytest.mark.parametrize("adapt", ["entity", "rank-one", ("i",), {"M": ("i", "z")}, {"M": "entity", "A": "factor"}])
-def test_a_prior_for_each_entity_of_a_memory_is_refused_with_a_cure_that_works(adapt):
+@pytest.mark.parametrize(
+    "adapt_prior", ["entity", "rank-one", ("i",), {"M": ("i", "z")}, {"M": "entity", "A": "factor"}]
+)
+def test_a_prior_per_entity_of_pairs_is_refused_with_a_hint_that_works(adapt_prior):
     model, data, *_ = draw("memory")
-    with pytest.raises(SettingError, match="factor M, which remembers pairs") as error:
-        fit_of(model, data, adapt=adapt)
-    cure = eval(re.search(r"`adapt=(\{.*\})`\.", str(error.value)).group(1))
-    assert fit_of(model, data, adapt=cure, sweeps=1).settings["adapt"]["M"] == "factor"
+    with pytest.raises(ParameterError, match="factor M, which remembers pairs") as error:
+        fit_of(model, data, adapt_prior=adapt_prior)
+    hint = eval(re.search(r"`adapt_prior=(\{.*\})`\.", str(error.value)).group(1))
+    assert fit_of(model, data, adapt_prior=hint, max_iter=1).settings["adapt_prior"]["M"] == "factor"
 
 
-@pytest.mark.parametrize("adapt", ["auto", "factor", "component", ("r",), ("z",), {"M": ("z",)}, {"M": None}])
-def test_other_ways_to_adapt_are_as_they_are_for_all_factors(adapt):
+@pytest.mark.parametrize("adapt_prior", ["auto", "factor", "component", ("r",), ("z",), {"M": ("z",)}, {"M": None}])
+def test_other_ways_to_adapt_work_for_pairs(adapt_prior):
     model, data, *_ = draw("memory")
-    assert np.isfinite(fit_of(model, data, adapt=adapt, sweeps=12).bound)
+    assert np.isfinite(fit_of(model, data, adapt_prior=adapt_prior, max_iter=12).objective)
 
 
 def test_a_prior_is_one_for_all_pairs():
     model, data, *_ = draw("memory")
     for shape in ((7, 6, 2), (7, 1, 1), (6, 1), (1, 1, 1, 2)):
-        with pytest.raises(SettingError, match=r"`prior` of M: mean has shape .* M\[i, j, z\] remembers pairs"):
+        with pytest.raises(ParameterError, match=r"`prior` of M: mean has shape .* M\[i, j, z\] remembers pairs"):
             fit_of(model, data, prior={"M": plait.Gamma(0.5, np.ones(shape))})
     fits = [fit_of(model, data, prior={"M": plait.Gamma(0.5, np.reshape([1.0, 2.0], s))}) for s in ((2,), (1, 1, 2))]
-    assert fits[0].bound == fits[1].bound
+    assert fits[0].objective == fits[1].objective
     np.testing.assert_array_equal(fits[0].prior["M"].mean, [[[1.0, 2.0]]])
-    with pytest.raises(SettingError, match="does not broadcast"):
+    with pytest.raises(ParameterError, match="does not broadcast"):
         fit_of(model, data, prior={"M": plait.Gamma(0.5, np.ones(3))})
 
 
-def test_a_start_of_a_memory_is_no_array():
+def test_init_of_pairs_is_no_array():
     model, data, *_ = draw("memory")
-    with pytest.raises(SettingError, match=r"`init` names factor M, which remembers pairs.*\n.*`init=fit`"):
+    with pytest.raises(ParameterError, match=r"`init` names factor M, which remembers pairs.*\n.*`init=fit`"):
         fit_of(model, data, init={"M": np.ones((7, 6, 2))})
 
 
@@ -120,5 +122,5 @@ def test_more_pairs_than_numbers_are_refused():
     text = f"X[{','.join(names)}] = M[{','.join(names)}]"
     labels = {name: range(1000) for name in names}
     data = bind(plait.Model(text), {"X": table}, labels)
-    with pytest.raises(plait.DataError, match="more than can be numbered"):
+    with pytest.raises(plait.errors.DataError, match="more than can be numbered"):
         pairs_of(data, ["M"])

@@ -1,4 +1,4 @@
-"""Relations whose equation has a factor twice, or no direction: bound against a dictionary of unordered pairs."""
+"""Undirected relations, and a factor that stands twice: bound against a dictionary of unordered pairs."""
 
 import itertools
 import math
@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse
 
 import plait
-from plait.data.observing.undirected import canonical, count_cells, groups_of, mirrored, total_once, writing, written
-from plait.data.observing.weights import Weights
-from plait.errors import DataError
+from plait.data.observation.symmetry import canonical, count_cells, groups_of, mirrored, total_once, writing, written
+from plait.data.observation.weights import Weights
+from tests.support.data_errors import assert_mentions, error_text
 
 N, K = 6, 3
 FRIENDS = plait.Model("X[a, b] = U[a, r] U[b, r]; b: a")
@@ -22,9 +22,9 @@ TRIPLES = plait.Model("X[a, b, c] = U[a] + U[b] + U[c]; b: a; c: a")
 LABELS = {"a": range(N), "k": range(K)}
 
 
-def bound(relation, model=FRIENDS, labels=None):
-    names = {i: v for i, v in LABELS.items() if i in model.visible} if labels is None else labels
-    return model.bind({"X": relation}, labels=names).relations["X"]
+def bound(relation, model=FRIENDS, entities=None):
+    names = {i: v for i, v in LABELS.items() if i in model.visible} if entities is None else entities
+    return model.bind({"X": relation}, entities=names).relations["X"]
 
 
 def dense(relation):
@@ -39,17 +39,9 @@ def values(relation):
     return X
 
 
-def message(call):
-    with pytest.raises(DataError) as caught:
-        call()
-    return str(caught.value)
-
-
 def same(one, other):
-    """Every bit of what is bound, but the names of indices."""
-    for name in ("rows", "starts"):
-        for mine, theirs in zip(getattr(one.links.fibres, name), getattr(other.links.fibres, name), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+    """Assert that two relations are bitwise identical, except for the names of indices."""
+    np.testing.assert_array_equal(one.cells, other.cells)
     np.testing.assert_array_equal(one.values, other.values)
     np.testing.assert_array_equal(one.cell_weights, other.cell_weights)
     np.testing.assert_array_equal(dense(one), dense(other))
@@ -79,12 +71,12 @@ def table(rows, columns=("a", "b", "value", "w")):
     return pl.DataFrame(rows, {c: kinds.get(c, pl.Int64) for c in columns}, orient="row")
 
 
-def expected(rows, *, c, universe, pairs=(), entities=(), weighted=True):
+def expected(rows, *, c, unseen, pairs=(), entities=(), weighted=True):
     """M by its definition, and X, of unordered pairs."""
     hidden = {frozenset(pair) for pair in pairs}
     gone = {pair for pair in map(frozenset, itertools.product(range(N), range(N))) if pair & set(entities)} | hidden
     listed = {frozenset((a, b)): (x, w) for a, b, x, w in rows if a != b and frozenset((a, b)) not in gone}
-    seen = set().union(*listed) if universe == "relation" else set(range(N))
+    seen = set().union(*listed) if unseen == "missing" else set(range(N))
     M, X = np.zeros((N, N)), np.zeros((N, N))
     for a, b in itertools.permutations(range(N), 2):
         pair = frozenset((a, b))
@@ -99,26 +91,21 @@ def expected(rows, *, c, universe, pairs=(), entities=(), weighted=True):
 
 @pytest.mark.parametrize("both", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("observed", ["all", "listed", 0.25])
-@pytest.mark.parametrize("universe", ["relation", "model"])
+@pytest.mark.parametrize("unseen", ["missing", "zero"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_pairs_are_cells_whichever_way_they_are_written(seed, weighted, universe, observed, both):
+def test_pairs_are_cells_in_either_order(seed, weighted, unseen, observed, both):
     rng = np.random.default_rng((seed, 1))
     rows = drawn(seed, both)
     pairs, entities = rng.integers(0, N, (3, 2)).tolist(), [int(rng.integers(N))]
-    relation = plait.Relation(
-        table(rows), value="value", weight="w" if weighted else 1.0, observed=observed, universe=universe,
+    found = bound(plait.Relation(
+        table(rows) if weighted else table(rows).drop("w"),
+        weight="w" if weighted else 1.0, observed=observed, unseen=unseen,
         missing=[table(pairs[:2], ("b", "a")), table([[e] for e in entities], ("b",))],
         hidden=table(pairs[2:], ("a", "b")),
-    )  # fmt: skip
-    if not weighted:
-        relation = plait.Relation(
-            table(rows).drop("w"), observed=observed, universe=universe, missing=relation.missing,
-            hidden=relation.hidden,
-        )  # fmt: skip
-    found = bound(relation)
+    ))  # fmt: skip
     c = {"all": 1.0, "listed": 0.0}.get(observed, observed)
-    M, X = expected(rows, c=c, universe=universe, pairs=pairs, entities=entities, weighted=weighted)
+    M, X = expected(rows, c=c, unseen=unseen, pairs=pairs, entities=entities, weighted=weighted)
     np.testing.assert_array_equal(dense(found), M)
     np.testing.assert_array_equal(values(found), np.triu(X))
     np.testing.assert_array_equal(found.cell_weights, M[tuple(found.cells.astype(int).T)])
@@ -129,7 +116,7 @@ def test_pairs_are_cells_whichever_way_they_are_written(seed, weighted, universe
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_neither_names_nor_columns_nor_listing_twice_change_a_bit(seed):
+def test_order_of_columns_and_repeated_pairs_change_nothing(seed):
     rows = drawn(seed)
     hidden = table([[0, 1], [3, 2]], ("a", "b"))
 
@@ -148,36 +135,34 @@ def test_neither_names_nor_columns_nor_listing_twice_change_a_bit(seed):
     assert as_written.cells.tolist() == sorted(map(sorted, as_written.cells.tolist()))
 
 
-def test_a_pair_with_two_values_is_a_duplicate():
-    rows = [(0, 1, 1.0), (2, 3, 2.0), (1, 0, 4.0)]
-    data = table(rows, ("a", "b", "value"))
-    assert message(lambda: bound(data)) == (
-        "X, rows 0 and 2 (counting from 0): a=0, b=1 has no direction, as exchanging the two leaves the equation as it "
-        "is, but the value is 1 written one way and 4 written the other.\n"
-        'Remove one, or add them up with `duplicates="sum"`; where links have a direction, write '
-        "two different factors."
-    )
-    summed = bound(plait.Relation(data, duplicates="sum"))
-    assert summed.values.tolist() == [5, 2]
-    assert summed.summed == 1
+NAMES = ("a", "b", "value")
+BOTH_WAYS = table([(0, 1, 1.0), (2, 3, 2.0), (1, 0, 4.0)], NAMES)
+SAME_WAY = table([(0, 1, 1.0), (1, 0, 3.0), (2, 3, 2.0), (0, 1, 2.0)], NAMES)
+SPARSE = scipy.sparse.coo_array(([1.0, 2.0], ([0, 1], [1, 0])), (N, N))
 
 
-def test_the_same_way_twice_is_a_duplicate_as_ever():
-    rows = [(0, 1, 1.0), (1, 0, 3.0), (2, 3, 2.0), (0, 1, 2.0)]
-    data = table(rows, ("a", "b", "value"))
-    assert message(lambda: bound(data)).startswith("X, rows 0 and 3 (counting from 0): both are about a=0, b=1.")
-    # 1 + 2 one way, and 3 the other, is said twice rather than more.
+@pytest.mark.parametrize(
+    ("data", "words", "sums"),
+    [
+        (BOTH_WAYS, ["rows 0 and 2", "a=0, b=1", "1 written one way and 4 written", '`duplicates="sum"`'], [5, 2]),
+        # The sum of one direction, 1 + 2, equals the value of the other.
+        (SAME_WAY, ["rows 0 and 3", "a=0, b=1"], [3, 2]),
+        (SPARSE, ["a=0, b=1 has no direction"], [3]),
+    ],
+    ids=["both ways", "same way", "sparse"],
+)
+def test_a_pair_with_two_values_is_refused_or_summed(data, words, sums):
+    assert_mentions(error_text(bound, data), *words)
     found = bound(plait.Relation(data, duplicates="sum"))
-    assert found.values.tolist() == [3, 2]
+    assert found.values.tolist() == sums
     assert found.summed == 1
 
 
-def test_a_pair_with_two_weights_is_refused_even_where_values_are_summed():
+def test_a_pair_with_two_weights_is_refused():
     data = table([(0, 1, 1.0, 1.0), (1, 0, 1.0, 2.0)])
-    assert "the weight is 1 written one way and 2 written the other" in message(
-        lambda: bound(plait.Relation(data, weight="w"))
-    )
-    assert "different weights" in message(lambda: bound(plait.Relation(data, weight="w", duplicates="sum")))
+    text = error_text(bound, plait.Relation(data, weight="w"))
+    assert_mentions(text, "the weight is 1 written one way and 2 written the other")
+    assert "different weights" in error_text(bound, plait.Relation(data, weight="w", duplicates="sum"))
 
 
 @pytest.mark.parametrize("sums", ["error", "sum"])
@@ -186,12 +171,6 @@ def test_sparse_arrays_may_store_one_triangle_or_both(sums):
     wanted = bound(X + X.T)
     for array in (X, X.T, X + X.T):
         same(wanted, bound(plait.Relation(scipy.sparse.coo_array(array), duplicates=sums)))
-
-
-def test_sparse_arrays_with_two_values_for_a_pair_are_refused():
-    array = scipy.sparse.coo_array(([1.0, 2.0], ([0, 1], [1, 0])), (N, N))
-    assert "a=0, b=1 has no direction" in message(lambda: bound(array))
-    assert bound(plait.Relation(array, duplicates="sum")).values.tolist() == [3]
 
 
 @pytest.mark.parametrize("share", [0.2, 0.8])
@@ -209,31 +188,28 @@ def test_dense_arrays_are_symmetric_or_one_triangle(share):
         same(wanted, bound(array))
 
 
-def test_dense_arrays_that_are_neither_name_the_first_pair_that_differs():
+def test_other_dense_arrays_are_refused():
     X = np.zeros((N, N))
     X[1, 4], X[4, 1], X[2, 0], X[0, 2] = 1, 1, 3, 2
-    assert message(lambda: bound(X)) == (
-        "X: cells [0, 2] and [2, 0] of the array are 2 and 3, but its equation has no direction: they are one cell.\n"
-        "Give a symmetric array, or one triangle of it with 0 or NaN in the other; or two different factors."
-    )
-    assert "dimensions 0 and 1 of the array are 2 and 3 long" in message(lambda: bound(np.ones((2, 3)), labels={}))
+    assert_mentions(error_text(bound, X), "[0, 2] and [2, 0]", "2 and 3", "symmetric")
+    assert_mentions(error_text(bound, np.ones((2, 3)), entities={}), "dimensions 0 and 1", "2 and 3")
 
 
-def test_links_of_zero_and_one_are_pairs_too():
+def test_bernoulli_links_are_pairs_too():
     found = bound(plait.Relation(table([(1, 0), (0, 1), (4, 2)], ("a", "b")), likelihood="bernoulli"))
     assert found.values.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["table", "dense", "sparse"])
 @pytest.mark.parametrize("observed", ["all", "listed", 0.5])
-def test_self_links_are_dropped_with_a_count_where_a_factor_stands_twice(kind, observed):
+def test_self_links_are_dropped_and_counted_if_a_factor_stands_twice(kind, observed):
     X = np.zeros((N, N))
     X[0, 1] = X[1, 0] = X[2, 2] = X[3, 3] = 1
     rows = table(np.argwhere(X).tolist(), ("a", "b"))
     data = {"table": rows, "dense": X, "sparse": scipy.sparse.coo_array(X)}[kind]
     found = bound(plait.Relation(data, observed=observed))
     assert found.cells.tolist() == [[0, 1]]
-    assert found.self_links == 2
+    assert found.dropped_self_links == 2
     assert not dense(found).diagonal().any()
     assert "self-links      2 dropped: a factor stands twice, with two entities" in str(found)
     assert found.closed.contain(np.stack([np.arange(N)] * 2, axis=1)).all()
@@ -242,7 +218,7 @@ def test_self_links_are_dropped_with_a_count_where_a_factor_stands_twice(kind, o
 def test_the_diagonal_of_three_indices_is_missing_too():
     rows = [("x", 1, "y"), ("x", 2, "x"), ("y", 2, "x"), ("z", 1, "x"), ("z", 1, "z")]
     found = bound(pl.DataFrame(rows, ("h", "p", "t"), orient="row"), RESCAL, {})
-    assert found.self_links == 2
+    assert found.dropped_self_links == 2
     assert found.cells.tolist() == [[0, 0, 1], [1, 1, 0], [2, 0, 0]]  # nothing is turned round
     M = np.ones((3, 2, 3))
     M[np.arange(3), :, np.arange(3)] = 0
@@ -254,43 +230,29 @@ def test_the_diagonal_of_three_indices_is_missing_too():
 
 
 @pytest.mark.parametrize("model", [FRIENDS, RESCAL])
-def test_an_observed_diagonal_is_refused_where_a_factor_stands_twice(model):
-    rows = pl.DataFrame({index: [0, 1] for index in model.equation("X").indices})
+def test_the_diagonal_of_a_doubled_factor_is_always_missing(model):
+    indices = model.equation("X").indices
     first, second = model.equation("X").doubled[0]
-    assert message(lambda: bound(plait.Relation(rows, diagonal="observed"), model, {})).startswith(
-        f"X: `diagonal` is 'observed', but a factor stands twice in its equation, by {first} and {second}: "
-    )
+    rows = pl.DataFrame({index: [0, 1, 2] for index in indices[:-1]} | {indices[-1]: [1, 2, 0]})
+    text = error_text(bound, plait.Relation(rows, self_links="observed"), model, {})
+    assert_mentions(text, "X: ", "`self_links`", f"{first} and {second}")
+    same(*(bound(plait.Relation(rows, self_links=word), model, {}) for word in ("auto", "missing")))
 
 
-@pytest.mark.parametrize("model", [FRIENDS, RESCAL])
-def test_a_missing_diagonal_says_what_holds_anyway(model):
-    rows = pl.DataFrame(
-        {i: [0, 1, 2] for i in model.equation("X").indices[:-1]} | {model.equation("X").indices[-1]: [1, 2, 0]}
-    )
-    plain, said = (bound(plait.Relation(rows, diagonal=word), model, {}) for word in ("auto", "missing"))
-    same(plain, said)
-
-
-def test_data_of_nothing_but_self_links_are_refused():
-    assert "all 2 links are self-links" in message(lambda: bound(table([(0, 0), (1, 1)], ("a", "b"))))
-
-
-def test_a_bad_value_of_a_self_link_is_not_looked_at():
-    assert len(bound(table([(0, 0, -1.0), (0, 1, 1.0)], ("a", "b", "value"))).links) == 1
-
-
-def test_hidden_self_links_are_not_counted():
+def test_self_links_do_not_count():
+    assert "all 2 links are self-links" in error_text(bound, table([(0, 0), (1, 1)], ("a", "b")))
+    assert len(bound(table([(0, 0, -1.0), (0, 1, 1.0)], NAMES)).links) == 1  # a bad value of a self-link is ignored
     rows = table([(0, 0), (1, 1), (0, 1)], ("a", "b"))
-    assert bound(plait.Relation(rows, hidden=table([(1, 1)], ("a", "b")))).self_links == 1
+    assert bound(plait.Relation(rows, hidden=table([(1, 1)], ("a", "b")))).dropped_self_links == 1
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_without_a_factor_twice_the_diagonal_is_what_the_data_say(own):
+def test_self_links_decide_about_the_diagonal_of_other_equations(own):
     rows = [(0, 1), (2, 1), *([(3, 3)] if own else [])]
     found = bound(table(rows, ("a", "b")), SIDES, {"a": range(4)})
     assert found.groups == ((0, 1),)
-    assert found.diagonal == ("observed" if own else "missing")
-    assert found.self_links == 0
+    assert found.self_links == ("observed" if own else "missing")
+    assert found.dropped_self_links == 0
     M = dense(found)
     np.testing.assert_array_equal(M, M.T)
     assert bool(M.diagonal().any()) == own
@@ -302,7 +264,7 @@ def test_other_indices_keep_their_place():
     rows = [(3, 1, 0, 2.0), (1, 3, 1, 1.0), (1, 3, 0, 2.0), (0, 4, 2, 5.0)]
     data = table(rows, ("a", "b", "k", "value"))
     hidden = [table([[0, 2]], ("b", "k")), table([[2]], ("b",))]
-    found = bound(plait.Relation(data, missing=hidden, universe="model"), MEETINGS)
+    found = bound(plait.Relation(data, missing=hidden, unseen="zero"), MEETINGS)
     assert found.cells.tolist() == [[1, 3, 0], [1, 3, 1]]
     M = np.ones((N, N, K))
     M[np.arange(N), np.arange(N)] = M[2] = M[:, 2] = M[0, :, 2] = M[:, 0, 2] = 0
@@ -311,11 +273,11 @@ def test_other_indices_keep_their_place():
     assert found.observed_cells == np.count_nonzero(M) // 2
 
 
-def test_cells_of_three_indices_without_an_order_are_counted_once():
+def test_cells_of_three_unordered_indices_are_counted_once():
     assert groups_of(TRIPLES.equation("X")) == ((0, 1, 2),)
     ways = list(itertools.permutations((4, 1, 2)))
     data = pl.DataFrame(ways, ("a", "b", "c"), orient="row")
-    found = bound(plait.Relation(data, observed=0.5, universe="model"), TRIPLES, {"a": range(N)})
+    found = bound(plait.Relation(data, observed=0.5, unseen="zero"), TRIPLES, {"a": range(N)})
     assert found.cells.tolist() == [[1, 2, 4]]
     M = np.full((N, N, N), 0.5)
     for way in ways:
@@ -324,7 +286,7 @@ def test_cells_of_three_indices_without_an_order_are_counted_once():
     assert found.total_cells == found.observed_cells == math.comb(N + 2, 3)
 
 
-def test_weights_are_added_up_once_a_cell():
+def test_weights_are_summed_once_per_cell():
     rng = np.random.default_rng(0)
     groups = ((0, 2), (1, 3))
     shape, indices = (3, 4, 3, 4), tuple("abcd")
@@ -337,7 +299,7 @@ def test_weights_are_added_up_once_a_cell():
     np.testing.assert_array_equal(np.unique(canonical(whole, groups), axis=0), once)
 
 
-def test_tables_over_one_index_of_a_pair_are_about_both():
+def test_tables_over_one_index_of_a_pair_apply_to_both():
     tables = {("a",): np.array([[1]]), ("b", "k"): np.array([[2, 0]])}
     found = mirrored(tables, ("a", "b", "k"), (N, N, K), ((0, 1),))
     assert {over: coords.tolist() for over, coords in found.items()} == {
@@ -345,12 +307,13 @@ def test_tables_over_one_index_of_a_pair_are_about_both():
     }  # fmt: skip
 
 
-def test_links_listed_one_way_are_no_trap_where_they_have_no_direction():
+def test_links_listed_one_way_warn_only_if_directed():
     rng = np.random.default_rng(0)
     X = np.triu(rng.random((40, 40)) < 0.3, 1)
-    bound(table(np.argwhere(X).tolist(), ("a", "b")), labels={})  # warnings are errors
+    bound(table(np.argwhere(X).tolist(), ("a", "b")), entities={})  # warnings are errors
     two = plait.Model("X[a, b] = A[a, r] B[b, r]; b: a")
     with pytest.warns(
-        plait.OneWayWarning, match=r"write one factor twice, A\[a, r\] A\[b, r\], or list each both ways"
+        plait.errors.AsymmetricLinksWarning,
+        match=r"write one factor twice, A\[a, r\] A\[b, r\], or list each both ways",
     ):
         bound(table(np.argwhere(X).tolist(), ("a", "b")), two, {})

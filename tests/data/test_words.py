@@ -1,29 +1,16 @@
-"""Cells as words: sorted in place as NumPy does, read as the fibres of np.unique."""
+"""Cells packed into words of 64 bits: sorting, reading and memory, against NumPy."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plait.data.cells import words as module
-from plait.data.cells.fibres import Fibres
-from plait.data.cells.ranges import MANY
-from plait.data.cells.sorting import sort_words
-from plait.data.cells.words import CellWords, Format
+from plait.data.sparse import words as module
+from plait.data.sparse.csf_index import CSFIndex
+from plait.data.sparse.parallel import MANY
+from plait.data.sparse.sorting import sort_words
+from plait.data.sparse.words import CellWords, WordFormat
 from plait.machine import resident
-
-
-@st.composite
-def sizings(draw):
-    """Parts and pieces so small that a few words take every way."""
-    return {
-        "STRETCH": draw(st.sampled_from([1, 3, 50])),
-    }
-
-
-def resized(patch, sizing):
-    for name, size in sizing.items():
-        patch.setattr(module, name, size)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -36,16 +23,11 @@ def test_words_are_sorted_in_place(count, threads):
     assert words.tolist() == wanted
 
 
-def wanted_of(cells, values):
-    """Distinct cells in order, and the sums of their values, by NumPy."""
-    distinct, where = np.unique(cells, axis=0, return_inverse=True)
-    return distinct, np.bincount(where.reshape(-1), values, len(distinct))
-
-
-@given(st.data(), sizings())
-def test_words_are_read_as_the_fibres_of_distinct_cells(data, sizing):
+@given(st.data(), st.sampled_from([1, 3, 50]))
+def test_words_hold_the_distinct_cells_and_sums(data, stretch):
     sizes = tuple(data.draw(st.lists(st.sampled_from([1, 2, 7, 300, 70_000]), min_size=1, max_size=4)))
     count, most = data.draw(st.sampled_from([1, 2, 80])), data.draw(st.sampled_from([0, 1, 300, 65_535]))
+    assume(WordFormat(sizes, most.bit_length()).fits)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     few = [min(size, data.draw(st.sampled_from([2, 400_000]))) for size in sizes]
     cells = np.stack([size - 1 - rng.integers(0, own, count) for size, own in zip(sizes, few)], axis=1)
@@ -53,30 +35,27 @@ def test_words_are_read_as_the_fibres_of_distinct_cells(data, sizing):
     gap = data.draw(st.integers(0, 5))
     indices = tuple("ijkl"[: len(sizes)])
     with pytest.MonkeyPatch.context() as patch:
-        resized(patch, sizing)
-        words = CellWords(Format(sizes, most.bit_length()), count + gap)
+        patch.setattr(module, "STRETCH", stretch)
+        words = CellWords(WordFormat(sizes, most.bit_length()), count + gap)
         half = count // 2
         for at, part in ((0, slice(0, half)), (half + gap, slice(half, count))):
             words.write(at, list(cells[part].astype(np.uint32).T), values[part] if most else None)
         words.close([(0, half), (half + gap, count - half)])
         words.sort()
         found = words.read(indices)
-    distinct, sums = wanted_of(cells, values)
-    assert found.cells.equals(Fibres.of(indices, sizes, distinct.astype(np.uint32)))
-    kinds = zip((*found.cells.rows, *found.cells.starts), (*(o := Fibres.of(indices, sizes, distinct)).rows, *o.starts))
-    assert all(mine.dtype == theirs.dtype for mine, theirs in kinds)
-    np.testing.assert_array_equal(found.values, sums)
+    distinct, where = np.unique(cells, axis=0, return_inverse=True)
+    assert found.cells.equals(CSFIndex.of(indices, sizes, distinct.astype(np.uint32)))
+    np.testing.assert_array_equal(found.values, np.bincount(where.reshape(-1), values, len(distinct)))
     assert found.summed == count - len(distinct)
     assert len(words) == 0
 
 
-def test_a_word_has_room_for_63_bits():
-    """One is left, by which a word differs from all others."""
-    assert Format((2**31, 2**32)).fits
-    assert Format((2**31, 2**31), 1).fits
-    assert not Format((2**32, 2**32)).fits
-    assert not Format((2**31, 2**32), 1).fits
-    words = CellWords(Format((1, 2**31, 2**32)), 3)
+def test_a_word_holds_63_bits():
+    assert WordFormat((2**31, 2**32)).fits
+    assert WordFormat((2**31, 2**31), 1).fits
+    assert not WordFormat((2**32, 2**32)).fits
+    assert not WordFormat((2**31, 2**32), 1).fits
+    words = CellWords(WordFormat((1, 2**31, 2**32)), 3)
     rows = [np.zeros(3, np.int64), np.array([2**31 - 1, 0, 2**31 - 1]), np.array([2**32 - 1, 2**32 - 1, 0])]
     words.write(0, rows, None)
     words.sort()
@@ -85,8 +64,8 @@ def test_a_word_has_room_for_63_bits():
 
 
 @pytest.mark.parametrize(("most", "kind"), [(128, np.uint16), (40_000, np.float32), (60_000, np.float32)])
-def test_sums_of_values_have_room(most, kind):
-    words = CellWords(Format((4, 4), most.bit_length()), 2)
+def test_sums_of_values_do_not_overflow(most, kind):
+    words = CellWords(WordFormat((4, 4), most.bit_length()), 2)
     words.write(0, [np.array([3, 3]), np.array([1, 1])], np.array([most, most]))
     words.sort()
     found = words.read(("i", "j"))
@@ -95,17 +74,16 @@ def test_sums_of_values_have_room(most, kind):
 
 
 def held():
-    """Bytes of memory that this process holds for itself, and of memory that it would share."""
+    """Return the bytes of private and of shared memory of this process."""
     with open("/proc/self/status") as file:
         found = dict(line.split(":", 1) for line in file)
     return [1024 * int(found[word].split()[0]) for word in ("RssAnon", "RssShmem")]
 
 
 @pytest.mark.skipif(resident() is None, reason="this system does not say what a process holds")
-def test_memory_is_given_back_while_words_are_read():
-    """All of it was this process's own: shared memory would only seem to be given back."""
+def test_memory_is_released_while_words_are_read():
     count = 1 << 22
-    words = CellWords(Format((2**20, 2**20)), count)
+    words = CellWords(WordFormat((2**20, 2**20)), count)
     words.words[:] = np.arange(count, dtype=np.uint64)
     own, shared = held()
     words._give_back(0, count // 2)

@@ -6,16 +6,17 @@ import re
 
 import numpy as np
 import polars as pl
+import pytest
 
 import plait
-from tests.explore.conftest import HARD, make_run, serving, tables
-from tests.oracle import sd_of_shares
+from tests.support.explore_run import HARD, make_run, serving, tables
+from tests.support.oracle import sd_of_shares
 
 
 def test_home_has_every_relation_and_axis_with_its_size(served):
     text, told = served.get("/").text, served.get("/index.json").json()
     assert told["axes"] == {"user": len(HARD), "place": 7}
-    assert told["bound"] == served.site.fit.bound
+    assert told["objective"] == served.site.fit.objective
     for words in ('href="/relation/visits"', 'href="/relation/friends"', 'href="/axis/place"', f"{len(HARD)}</td>"):
         assert words in text
 
@@ -23,7 +24,7 @@ def test_home_has_every_relation_and_axis_with_its_size(served):
 def test_the_profile_of_an_entity_is_that_of_the_factors(served):
     fit, name = served.site.fit, "x y"
     told = pl.DataFrame(served.get("/axis/user/x%20y.json").json()["components"])
-    row = fit.labels["user"].row(name)
+    row = fit.entities["user"].row(name)
     own = told.filter(pl.col("factor") == "U").sort("component")
     rest = fit.factors["P"].mean.sum(axis=0) + fit.factors["F"].mean.sum(axis=0)  # of both terms that have U
     held = fit.factors["U"].mean[row] * rest
@@ -31,7 +32,7 @@ def test_the_profile_of_an_entity_is_that_of_the_factors(served):
     np.testing.assert_allclose(own["sd"], sd_of_shares(held, (fit.factors["U"].sd[row] * rest) ** 2), rtol=1e-7)
 
 
-def test_predicted_known_and_similar_are_what_the_fit_answers(served):
+def test_a_page_of_an_entity_equals_the_library(served):
     fit, name = served.site.fit, "x y"
     told = served.get("/axis/user/x%20y.json").json()
     top = fit.top("visits", 10, given={"user": name})
@@ -46,7 +47,7 @@ def test_predicted_known_and_similar_are_what_the_fit_answers(served):
         assert re.search(rf">{place}</a></td>.*?>{mean:.4f}</td>", text), place
 
 
-def test_pictures_are_drawn_from_what_the_fit_answers(served):
+def test_pictures_equal_the_library(served):
     fit, name = served.site.fit, "x y"
     near, held = (one["chart"] for one in served.get("/picture/user/x%20y.json").json()["pictures"])
     alike, visits = (pl.DataFrame(near["datasets"][panel["data"]["name"]]) for panel in near["concat"][:2])
@@ -61,7 +62,7 @@ def test_pictures_are_drawn_from_what_the_fit_answers(served):
     assert shares == profile["share"].sort(descending=True).to_list()
 
 
-def test_a_page_that_is_there_gets_the_pictures_alone(served):
+def test_htmx_gets_the_pictures_alone(served):
     whole = served.get("/picture/place/1")
     part = served.get("/picture/place/1", headers={"HX-Request": "true"})
     assert part.text.startswith("<figure")
@@ -129,23 +130,13 @@ def test_the_csv_file_is_the_table(served):
     assert one["place"].unique().to_list() == [3]
 
 
+@pytest.mark.thorough
 def test_every_link_of_every_page_leads_to_a_page(served):
-    seen, todo = set(), ["/"]
-    while todo and len(seen) < 150:
-        address = todo.pop(0)
-        if address in seen:
-            continue
-        seen.add(address)
-        answer = served.get(address)
-        assert answer.status_code == 200, address
-        if answer.headers["content-type"].startswith("text/html"):
-            found = re.findall(r'<a [^>]*href="(/[^"]*)"', answer.text)
-            todo += [one.replace("&amp;", "&").replace("&#x27;", "'") for one in found]
-    assert len(seen) == 150
+    assert served.crawl(150) == 150
 
 
-def test_titles_stand_beside_names_and_are_searched(run, tmp_path):
-    fit = plait.load(run).titled({"place": {1: "The old café", 2: "Gym"}})
+def test_titles_are_shown_and_searched(run, tmp_path):
+    fit = plait.load(run).with_titles({"place": {1: "The old café", 2: "Gym"}})
     fit.save(tmp_path / "titled")
     with serving(tmp_path / "titled") as own:
         assert "1 &quot;The old café&quot;" in own.get("/axis/place/1").text
@@ -154,6 +145,7 @@ def test_titles_stand_beside_names_and_are_searched(run, tmp_path):
         assert found[0]["title"] == "The old café"
 
 
+@pytest.mark.thorough
 def test_an_ensemble_is_explored_as_well(tmp_path):
     run = make_run(tmp_path, "restarts = 2\n")
     with serving(run) as own:
@@ -164,11 +156,11 @@ def test_an_ensemble_is_explored_as_well(tmp_path):
         assert own.get("/relation/visits/cell.json?user=x+y&place=4").json()["prediction"]["mean"] == mixed
 
 
-def test_where_rules_leave_nothing_to_propose_the_page_says_so_and_the_terminal_nothing(tmp_path, recwarn):
+def test_a_page_says_that_nothing_can_be_proposed(tmp_path, recwarn):
     pairs = [(a, b) for a in "xyz" for b in "xyz" if a < b]
     table = pl.DataFrame(pairs, ["a", "b"], orient="row")
     model = "e[a, b] = U[a, r] U[b, r]; b: a"
-    plait.fit(model, {"e": table}, rank=2, sweeps=20, seed=0, tol=0).save(tmp_path / "all")
+    plait.fit(model, {"e": table}, rank=2, max_iter=20, seed=0, tol=0).save(tmp_path / "all")
     with serving(tmp_path / "all") as own:
         assert "nothing can be proposed: all cells asked for are closed by" in own.get("/axis/a/x").text
-    assert not [one for one in recwarn if issubclass(one.category, plait.ClosedWarning)]
+    assert not [one for one in recwarn if issubclass(one.category, plait.errors.NoCandidatesWarning)]

@@ -4,7 +4,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.explore.search import Index, fold
+from plait.explore.entity_urls import Index, fold
 
 
 def naive(names: list[str], query: str) -> list[int]:
@@ -19,30 +19,24 @@ letters = st.text(st.sampled_from("abAB éÉß\n🎷"), max_size=6)
 
 
 @given(st.lists(letters, min_size=1, max_size=12), letters.filter(lambda text: text != ""), st.integers(1, 20))
-def test_what_is_found_is_what_looking_at_every_name_finds(names, query, most):
+def test_search_equals_a_scan_of_all_names(names, query, most):
     found, more = Index.of(pl.Series(names)).find(query, most)
     wanted = naive(names, query)
     assert found == wanted[:most]
     assert more == (len(wanted) > most)
 
 
-def test_letters_are_compared_as_people_do():
+def test_letters_are_folded_and_titles_and_numbers_are_found():
     index = Index.of(pl.Series(["Straße", "E\u0301tude", "İstanbul"]))
     assert index.find("STRASSE", 5)[0] == [0]
     assert index.find("étu", 5)[0] == [1]
-
-
-def test_numbers_are_found_by_their_digits():
     assert Index.of(pl.Series([12, 112, 3])).find("12", 5)[0] == [0, 1]
-
-
-def test_a_title_is_found_once_with_its_name():
     index = Index.of(pl.Series(["m1", "m2"]), pl.Series(["m one", None]))
     assert index.find("m", 5) == ([0, 1], False)
     assert index.find("one", 5) == ([0], False)
 
 
-def test_search_answers_a_page_that_is_typed_into_with_its_part_only(served):
+def test_search_answers_htmx_with_a_part_of_the_page(served):
     part = served.get("/search?q=ja", headers={"HX-Request": "true"}).text
     whole = served.get("/search?q=ja").text
     assert "jazz" in part

@@ -1,4 +1,4 @@
-"""The real command as a process: where it listens, what it says, and how it ends."""
+"""`plait explore` as a process: where it listens, what it prints, and how it ends."""
 
 import asyncio
 import json
@@ -8,9 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -19,15 +18,16 @@ from typer.testing import CliRunner
 
 import plait
 from plait.cli import app as command
-from plait.explore.address import own_names
-from plait.explore.serve import listen, server_of
+from plait.explore.guard import own_names
+from plait.explore.serve import listen
+from tests.support.explore_run import listening_server
 
 START = [sys.executable, "-c", "from plait.cli import app; app()", "explore"]
 LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp to look into")
 
 
 class Process:
-    """`plait explore` as somebody starts it, in a process group of its own."""
+    """`plait explore` in a process group of its own."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen([*START, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -63,7 +63,7 @@ def process(run):
 
 
 def _listening(port: int) -> set[str]:
-    """The addresses at which somebody listens at a port, as the kernel tells: hexadecimal."""
+    """The hexadecimal addresses that listen at a port, by the kernel."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else ():
@@ -74,8 +74,9 @@ def _listening(port: int) -> set[str]:
     return found
 
 
+@pytest.mark.budget(5)
 @LINUX
-def test_it_listens_on_loopback_only_says_where_and_ends_cleanly(process):
+def test_it_listens_on_loopback_only_and_ends_cleanly(process):
     own = process()
     assert httpx.get(own.url, trust_env=False).status_code == 200
     assert _listening(own.port) == {"0100007F"}  # 127.0.0.1
@@ -86,8 +87,9 @@ def test_it_listens_on_loopback_only_says_where_and_ends_cleanly(process):
         socket.create_connection(("127.0.0.1", own.port), timeout=5)
 
 
+@pytest.mark.thorough
 @LINUX
-def test_another_address_is_asked_for_and_said_what_it_means(process):
+def test_another_address_gives_a_warning(process):
     own = process("--host", "0.0.0.0")
     line = own.process.stdout.readline()
     assert "there is no password" in line
@@ -98,6 +100,7 @@ def test_another_address_is_asked_for_and_said_what_it_means(process):
     assert own.end()[0] == 0
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_it_while_a_what_if_runs(process, run):
     own = process()
     page = httpx.get(f"{own.url}relation/visits/cell?user=x+y&place=1", trust_env=False).text
@@ -116,8 +119,9 @@ def test_ctrl_c_ends_it_while_a_what_if_runs(process, run):
         assert not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
-def test_ctrl_c_ends_it_without_a_word_while_a_client_is_slow(process, twice):
+def test_ctrl_c_ends_it_while_a_client_is_slow(process, twice):
     own = process()
     with socket.create_connection(("127.0.0.1", own.port)) as client:
         client.sendall(b"POST /whatif HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\na")
@@ -142,45 +146,34 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _said(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(command, ["explore", *arguments])
-    return done.exit_code, done.output
-
-
-def test_a_port_that_is_taken_is_said_with_a_cure(run):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "TAKEN"], ["is taken", "--port 0"]),
+        (["--data", "nothing"], ["there is no folder"]),
+        (["--host", "no.such.host.invalid"], ["no address"]),
+        (["--host", "192.0.2.1"], ["nothing can listen"]),
+        (["without uvicorn"], ["needs uvicorn", "tensorplait[explore]"]),
+    ],
+)
+def test_a_server_that_cannot_start_is_refused(run, monkeypatch, options, words):
+    if options == ["without uvicorn"]:
+        monkeypatch.setitem(sys.modules, "uvicorn", None)
+        options = []
     with listen("127.0.0.1", 0) as taken:
-        code, said = _said(str(run), "--port", str(taken.getsockname()[1]))
-    assert code == 2
-    assert "is taken" in said
-    assert "--port 0" in said
+        options = [str(taken.getsockname()[1]) if one == "TAKEN" else one for one in options]
+        done = CliRunner().invoke(command, ["explore", str(run), *options])
+    assert done.exit_code == 2, done.output
+    assert all(word in done.output for word in words)
 
 
-def test_mistakes_are_said(run, tmp_path):
-    for arguments, words in (
-        ((str(tmp_path / "nothing"),), "no such folder"),
-        ((str(run), "--data", str(tmp_path / "nothing")), "there is no folder"),
-        ((str(run), "--host", "no.such.host.invalid"), "no address"),
-        ((str(run), "--host", "192.0.2.1"), "nothing can listen"),
-    ):
-        code, said = _said(*arguments)
-        assert code == 2, said
-        assert words in said
-
-
-def test_a_missing_package_is_named_with_its_extra(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    code, said = _said(str(run))
-    assert code == 2
-    assert "needs uvicorn" in said
-    assert "tensorplait[explore]" in said
-
-
-def test_programs_are_told_the_address_in_json(run):
+@pytest.mark.thorough
+def test_json_has_the_address(run):
     process = subprocess.Popen([*START, str(run), "--json"], stdout=subprocess.PIPE, text=True)
     try:
-        told = json.loads("".join(process.stdout.readline() for _ in range(5)))
-        assert told["this_computer_only"] is True
-        assert httpx.get(told["address"], trust_env=False).status_code == 200
+        found = json.loads("".join(process.stdout.readline() for _ in range(5)))
+        assert found["this_computer_only"] is True
+        assert httpx.get(found["address"], trust_env=False).status_code == 200
     finally:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=30)[0] == ""
@@ -189,9 +182,9 @@ def test_programs_are_told_the_address_in_json(run):
 async def echo(scope, receive, send):
     """An application that reads a body, and answers how long it is."""
     if scope["type"] == "lifespan":
-        for told in ("startup", "shutdown"):
+        for event in ("startup", "shutdown"):
             await receive()
-            await send({"type": f"lifespan.{told}.complete"})
+            await send({"type": f"lifespan.{event}.complete"})
         return
     size, more = 0, True
     while more:
@@ -199,20 +192,6 @@ async def echo(scope, receive, send):
         size, more = size + len(message.get("body", b"")), message.get("more_body", False)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"%d" % size})
-
-
-@contextmanager
-def listening_server(app=echo, **options):
-    listening = listen("127.0.0.1", 0)
-    server = server_of(app, **options)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield server, listening.getsockname()
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        listening.close()
 
 
 HALF = {
@@ -224,8 +203,8 @@ HALF = {
 
 
 @pytest.mark.parametrize("sent", HALF.values(), ids=HALF)
-def test_connections_with_half_a_request_are_closed_and_make_room(sent):
-    with listening_server(request_seconds=0.3) as (server, address), ExitStack() as opened:
+def test_connections_with_half_a_request_are_closed(sent):
+    with listening_server(echo, request_seconds=0.3) as (server, address), ExitStack() as opened:
         server.config.limit_concurrency = 5
         server.config.timeout_keep_alive = 1
         clients = [opened.enter_context(socket.create_connection(address, timeout=20)) for _ in range(8)]
@@ -239,8 +218,11 @@ def test_connections_with_half_a_request_are_closed_and_make_room(sent):
         assert httpx.post(url, content=b"abc", trust_env=False).text == "3"
 
 
-def test_bytes_that_trickle_in_do_not_put_off_the_end_of_a_request():
-    with listening_server(request_seconds=0.3) as (_, address), socket.create_connection(address, timeout=20) as client:
+def test_a_trickle_of_bytes_does_not_extend_a_request():
+    with (
+        listening_server(echo, request_seconds=0.3) as (_, address),
+        socket.create_connection(address, timeout=20) as client,
+    ):
         client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
         client.settimeout(0.02)
 
@@ -254,13 +236,13 @@ def test_bytes_that_trickle_in_do_not_put_off_the_end_of_a_request():
             trickle()
 
 
-def test_a_slow_answer_and_a_connection_that_is_kept_outlive_the_limit_of_a_request():
+def test_slow_answers_and_kept_connections_outlive_the_limit():
     async def slow(scope, receive, send):
         if scope["type"] == "http":
             await asyncio.sleep(0.3)
         await echo(scope, receive, send)
 
-    with listening_server(app=slow, request_seconds=0.1) as (_, address), httpx.Client(trust_env=False) as client:
+    with listening_server(slow, request_seconds=0.1) as (_, address), httpx.Client(trust_env=False) as client:
         for _ in range(2):
             assert client.get(f"http://{address[0]}:{address[1]}/").text == "0"
 
@@ -270,6 +252,7 @@ def test_names_of_this_machine_depend_on_where_it_listens():
     assert socket.gethostname().lower() in own_names("0.0.0.0")
 
 
+@pytest.mark.thorough
 def test_a_run_in_one_file_is_explored(run, tmp_path):
     plait.load(run).save(tmp_path / "run.plait")
     own = Process(str(tmp_path / "run.plait"))

@@ -1,4 +1,4 @@
-"""What-ifs: what they say, that they save nothing, and that they keep nobody waiting."""
+"""What-ifs equal refits by the library, save nothing, and run in a bounded queue."""
 
 import hashlib
 import shutil
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import plait
-from plait.answer.explain.trial import try_change
-from plait.config.again import data_of
-from plait.explore.whatif import MOST_WAITING, Job, Question, Trials
-from tests.explore.conftest import make_run, serving
+from plait.analysis.explain.counterfactual import try_change
+from plait.config.config_file import data_of
+from plait.explore.whatif import MOST_WAITING, Question, TrialJob, Trials
+from plait.tuning import TUNING
+from tests.support.explore_run import make_run, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.SpellingWarning")  # of names that are meant
 
@@ -23,17 +24,25 @@ def waited(served, address: str, seconds: float = 120) -> dict:
     """The answer of a what-if, once it has ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        told = served.get(f"{address}.json").json()
-        if told["state"] not in ("waiting", "running"):
-            return told
+        answer = served.get(f"{address}.json").json()
+        if answer["state"] not in ("waiting", "running"):
+            return answer
         time.sleep(0.1)
-    raise AssertionError(told)
+    raise AssertionError(answer)
 
 
-def asked(served, **fields: str) -> str:
-    answer = served.post("/whatif", {**CELL, **fields})
+def asked(served, change: str, link: dict, **fields: str) -> str:
+    """The address of a what-if about a link of visits."""
+    names = {f"link.{index}": str(name) for index, name in link.items()}
+    answer = served.post("/whatif", {**CELL, "changing": "visits", "change": change, **names, **fields})
     assert answer.status_code == 303, answer.text
     return answer.headers["location"]
+
+
+def reason(fit):
+    """The known link of visits that bears most on the cell."""
+    e = fit.explain("visits", {"user": "x y", "place": 1}, top=10)
+    return next(link for link in e.reasons if link.relation == "visits")
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -43,42 +52,31 @@ def content(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("change", "value"), [("hide", None), ("zero", 0.0), ("add", 2.0)])
-def test_the_answer_is_a_refit_by_the_library_and_the_run_is_as_it_was(served, run, change, value):
+def test_the_answer_is_a_refit_by_the_library_and_nothing_is_saved(served, run, change, value):
     before = content(run)
     fit = plait.load(run)
-    link = {"user": "x y", "place": 2} if change == "add" else _reason(fit)
-    address = asked(served, changing="visits", change=change, value="2",
-                    **{"link.user": link["user"], "link.place": str(link["place"])})  # fmt: skip
-    told = waited(served, address)
-    assert told["state"] == "done", told
+    link = {"user": "x y", "place": 2} if change == "add" else dict(reason(fit).cell)
+    address = asked(served, change, link, value="2")
+    found = waited(served, address)
+    assert found["state"] == "done", found
     wanted = try_change(fit, data_of(fit, run), "visits", {"user": "x y", "place": 1}, "visits", link, value)
-    assert told["after"] == dict(wanted.after)
-    assert told["before"] == dict(wanted.before)
-    assert told["loss"] == wanted.loss
-    assert told["saved"] is False
+    assert (found["after"], found["before"]) == (dict(wanted.after), dict(wanted.before))
+    assert (found["loss"], found["saved"]) == (wanted.loss, False)
     page = served.get(address).text
     assert f"{wanted.after['mean']:.4f}</td>" in page
     assert "Not saved" in page
     assert content(run) == before
 
 
-def _reason(fit) -> dict:
-    """The known link of visits that bears most on the cell."""
-    e = fit.explain("visits", {"user": "x y", "place": 1}, top=10)
-    return dict(next(link.cell for link in e.reasons if link.relation == "visits"))
-
-
-def test_the_first_order_claim_stands_beside_the_refit(served, run):
-    e = plait.load(run).explain("visits", {"user": "x y", "place": 1}, top=10)
-    reason = next(link for link in e.reasons if link.relation == "visits")
-    address = asked(served, changing="visits", change="zero",
-                    **{f"link.{i}": str(name) for i, name in reason.cell.items()})  # fmt: skip
-    told = waited(served, address)
-    assert told["claim"] == reason.responsibility
-    exact = plait.load(run).explain("visits", {"user": "x y", "place": 1}, top=10, exact="zero",
-                                    data=data_of(plait.load(run), run))  # fmt: skip
-    same = next(link for link in exact.reasons if link.relation == "visits" and link.cell == reason.cell)
-    assert told["loss"] == pytest.approx(same.exact, abs=1e-9)
+def test_the_first_order_estimate_is_next_to_the_refit(served, run):
+    fit = plait.load(run)
+    link = reason(fit)
+    address = asked(served, "zero", link.cell)
+    found = waited(served, address)
+    assert found["claim"] == link.responsibility
+    exact = fit.explain("visits", {"user": "x y", "place": 1}, top=10, exact="zero", data=data_of(fit, run))
+    same = next(one for one in exact.reasons if one.relation == "visits" and one.cell == link.cell)
+    assert found["loss"] == pytest.approx(same.exact, abs=1e-9)
     assert "to first order" in served.get(address).text
 
 
@@ -103,57 +101,55 @@ def test_a_question_that_makes_no_sense_is_refused(served, fields, said):
 
 
 def test_readers_are_served_while_a_what_if_runs(served):
-    link = _reason(served.site.fit)
-    address = asked(served, changing="visits", change="zero",
-                    **{f"link.{i}": str(name) for i, name in link.items()})  # fmt: skip
+    address = asked(served, "zero", reason(served.site.fit).cell)
     with ThreadPoolExecutor(20) as pool:
         found = list(pool.map(lambda n: served.get(f"/axis/place/{1 + n % 7}").status_code, range(60)))
     assert found == [200] * 60
     assert waited(served, address)["state"] == "done"
 
 
-def test_without_data_the_page_says_how_to_give_them(run, tmp_path):
+def test_without_data_the_page_names_the_option(run, tmp_path):
     plait.load(run).save(tmp_path / "bare")
     with serving(tmp_path / "bare") as own:
         page = own.get("/relation/visits/cell?user=x+y&place=4").text
         assert "--data DIR" in page
         assert '<form class="action"' not in page
-        answer = own.post(
-            "/whatif", {**CELL, "changing": "visits", "change": "hide", "link.user": "x y", "link.place": "3"}
-        )
+        fields = {"changing": "visits", "change": "hide", "link.user": "x y", "link.place": "3"}
+        answer = own.post("/whatif", CELL | fields)
         assert answer.status_code == 409
         assert "needs the data" in answer.text
 
 
-def test_data_that_moved_are_found_in_the_folder_that_was_named(tmp_path):
+@pytest.mark.thorough
+def test_moved_data_are_found_in_another_folder(tmp_path):
     (tmp_path / "old").mkdir()
     run = make_run(tmp_path / "old")
     (tmp_path / "new").mkdir()
     for path in (tmp_path / "old").glob("*.parquet"):
         path.rename(tmp_path / "new" / path.name)
-    link = {f"link.{i}": str(name) for i, name in _reason(plait.load(run)).items()}
+    link = reason(plait.load(run)).cell
     with serving(run) as own:
-        told = waited(own, asked(own, changing="visits", change="hide", **link))
-        assert told["state"] == "failed"
-        assert "visits.parquet" in told["what"]
+        found = waited(own, asked(own, "hide", link))
+        assert found["state"] == "failed"
+        assert "visits.parquet" in found["what"]
     with serving(run, folder=tmp_path / "new") as own:
-        told = waited(own, asked(own, changing="visits", change="hide", **link))
-        assert told["state"] == "done"
+        assert waited(own, asked(own, "hide", link))["state"] == "done"
 
 
-def test_a_run_that_was_replaced_is_not_mixed_with_the_one_that_is_shown(tmp_path):
+@pytest.mark.thorough
+def test_a_replaced_run_is_not_mixed_with_the_one_shown(tmp_path):
     run = make_run(tmp_path)
-    link = {f"link.{i}": str(name) for i, name in _reason(plait.load(run)).items()}
+    link = reason(plait.load(run)).cell
     with serving(run) as own:
         shutil.rmtree(run)
         make_run(tmp_path, "tol = 1e-3\n")
-        told = waited(own, asked(own, changing="visits", change="hide", **link))
-        assert told["state"] == "failed"
-        assert "has changed since the explorer began" in told["what"]
+        found = waited(own, asked(own, "hide", link))
+        assert found["state"] == "failed"
+        assert "has changed since the explorer began" in found["what"]
         assert own.get("/axis/user/x%20y").status_code == 200
 
 
-def test_a_process_that_cannot_be_started_is_said_and_the_next_question_is_taken(slow):
+def test_a_worker_that_cannot_start_fails_its_question_only(slow):
     trials = slow(60)
     trials.command = ["/there/is/no/such/program"]
     first = trials.ask(QUESTION)
@@ -185,7 +181,7 @@ def slow(monkeypatch):
 QUESTION = Question("visits", (0, 0), "visits", (0, 1), 0.0)
 
 
-def _until(job: Job, state: str, seconds: float = 20) -> None:
+def _until(job: TrialJob, state: str, seconds: float = 20) -> None:
     until = time.monotonic() + seconds
     while job.state != state and time.monotonic() < until:
         time.sleep(0.02)
@@ -200,20 +196,21 @@ def test_a_full_queue_refuses_and_the_page_says_so(run, slow):
     with serving(run) as own:
         own.site.trials.close()
         object.__setattr__(own.site, "trials", trials)
-        link = {f"link.{i}": str(name) for i, name in _reason(own.site.fit).items()}
-        answer = own.post("/whatif", {**CELL, "changing": "visits", "change": "hide", **link})
+        cell = reason(own.site.fit).cell
+        fields = CELL | {"changing": "visits", "change": "hide"} | {f"link.{i}": str(cell[i]) for i in cell}
+        answer = own.post("/whatif", fields)
         assert answer.status_code == 503
         assert "waiting already" in answer.text
         assert own.get("/").status_code == 200
         cancelled = own.post(f"/whatif/{waiting[0].id}/cancel", {})
         assert cancelled.status_code == 303
         assert "It was cancelled" in own.get(f"/whatif/{waiting[0].id}").text
-        assert own.post("/whatif", {**CELL, "changing": "visits", "change": "hide", **link}).status_code == 303
+        assert own.post("/whatif", fields).status_code == 303
         assert "Waiting" in own.get(f"/whatif/{waiting[-1].id}").text
 
 
-def test_what_takes_too_long_is_stopped(slow, monkeypatch):
-    monkeypatch.setattr("plait.explore.whatif.GRACE", 0.2)
+def test_a_late_worker_is_stopped(slow, monkeypatch):
+    monkeypatch.setattr(TUNING, "whatif_grace_seconds", 0.2)
     trials = slow(0.3)
     first, second = trials.ask(QUESTION), trials.ask(QUESTION)
     _until(first, "late")
@@ -221,7 +218,7 @@ def test_what_takes_too_long_is_stopped(slow, monkeypatch):
 
 
 def test_answers_are_kept_up_to_a_number(slow, monkeypatch):
-    monkeypatch.setattr("plait.explore.whatif.MOST_KEPT", 3)
+    monkeypatch.setattr(TUNING, "whatif_answers", 3)
     trials = slow(60)
     jobs = [trials.ask(QUESTION) for _ in range(5)]
     assert list(trials.jobs) == [job.id for job in jobs[2:]]

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.postgres import NoServer, Server, server
+from tests.support.postgres import NoServer, Server, server
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

@@ -1,26 +1,27 @@
+import gzip
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import plait
 from plait.files import formats, options_for
+from tests.support.data_errors import assert_mentions, error_text
 
 
-def message(call, *arguments, **options):
-    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
-        call(*arguments, **options)
-    return str(caught.value)
+def message(source, **options):
+    return error_text(plait.read, source, **options)
+
+
+TEXT = ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas")
 
 
 @pytest.mark.parametrize(
     ("source", "options"),
     [
-        ("a.csv", ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas")),
-        (
-            Path("a.TSV.gz"),
-            ("kind", "columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas"),
-        ),
+        ("a.csv", TEXT),
+        (Path("a.TSV.gz"), TEXT),
         ("a.tns.gz", ("kind", "columns")),
         ("a.parquet", ("kind", "strip")),
         ("a.mat", ("kind", "name")),
@@ -34,93 +35,63 @@ def test_the_name_of_a_source_says_which_options_it_takes(source, options):
 
 
 def test_a_connection_takes_a_query_or_a_table():
-    connection = sqlite3.connect(":memory:")
-    assert options_for(connection) == ("query", "table", "strip")
-    connection.close()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        assert options_for(connection) == ("query", "table", "strip")
 
 
-def test_an_option_that_says_nothing_about_the_source_is_refused():
-    assert message(plait.read, "a.csv", name="x") == (
-        "`name` says nothing about a.csv.\n"
-        "It takes kind, columns, delimiter, header, value, text, quoted, strip, escape_formulas."
-    )
-    assert message(plait.read, "a.parquet", columns=["a"]) == (
-        "`columns` says nothing about a.parquet.\nIt takes kind, strip."
-    )
-    assert message(plait.read, "postgresql://me:pw@host/db", text=["a"]) == (
-        "`text` says nothing about postgresql://me:***@host/db.\nIt takes query, table, strip."
-    )
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        ("a.csv", {"name": "x"}, ["`name`", "a.csv", "delimiter, header"]),
+        ("a.parquet", {"columns": ["a"]}, ["`columns`", "a.parquet", "kind, strip"]),
+        ("postgresql://me:pw@host/db", {"text": ["a"]}, ["`text`", "postgresql://me:***@host/db", "query, table"]),
+        ("sqlite:///a.db", {"kind": "csv", "table": "t"}, ["`kind`", "sqlite:///a.db"]),
+        ("a.xlsx", {"kind": "cvs"}, ["`kind` is 'cvs'", "Did you mean 'csv'?"]),
+        ("a.xlsx", {"kind": 3}, ["`kind` is 3"]),
+    ],
+)
+def test_an_option_that_does_not_fit_the_source_is_refused(source, options, words):
+    Path("a.xlsx").touch()
+    assert_mentions(message(source, **options), *words)
 
 
 ALL = ".csv, .tsv, .tab, .txt, .tns (these also with .gz), .parquet, .pq, .arrow, .ipc, .feather, .mat, .npz, .npy"
 
 
-def test_an_unknown_ending_lists_the_known_ones():
-    for name in ("a.xlsx", "a.parquet.gz", "a.db", "README", "a.cvs"):
-        Path(name).touch()
-    assert message(plait.read, "a.xlsx") == (
-        f"a.xlsx: '.xlsx' is no known ending, so the kind of the file is unknown.\nKnown are {ALL}. "
-        'Give its kind: `kind="csv"`.'
-    )
-    assert message(plait.read, "a.cvs") == (
-        f"a.cvs: '.cvs' is no known ending, so the kind of the file is unknown.\nDid you mean '.csv'? Known are {ALL}. "
-        'Give its kind: `kind="csv"`.'
-    )
-    assert message(plait.read, "a.parquet.gz").startswith("a.parquet.gz: '.parquet.gz' is no known ending")
-    assert message(plait.read, "README") == (
-        f"README: the name has no ending, so the kind of the file is unknown.\nKnown are {ALL}. "
-        'Give its kind: `kind="csv"`.'
-    )
-    assert message(plait.read, "a.db") == (
-        "a.db: '.db' is no known ending, so the kind of the file is unknown.\n"
-        "A SQLite file is read by its URL: 'sqlite:///a.db'."
-    )
-
-
-def test_a_missing_file_names_the_one_that_was_meant():
-    Path("visits.csv").touch()
-    assert message(plait.read, "visit.csv") == (
-        "visit.csv: there is no such file in the current folder.\nDid you mean 'visits.csv'?"
-    )
-    assert message(plait.read, "visits.cvs") == (
-        "visits.cvs: there is no such file in the current folder.\nDid you mean 'visits.csv'?"
-    )
-    assert (
-        message(plait.read, "./other.tns")
-        == "./other.tns: there is no such file in the current folder.\nCheck the path."
-    )
-    assert message(plait.read, "data/visits.csv") == (
-        "data/visits.csv: there is no such file, nor a folder 'data'.\nCheck the path."
-    )
-    Path("data").mkdir()
-    assert message(plait.read, "data/visits.csv") == (
-        "data/visits.csv: there is no such file in 'data'.\nCheck the path."
-    )
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.xlsx", ["'.xlsx'", ALL, '`kind="csv"`']),
+        ("a.cvs", ["'.cvs'", "Did you mean '.csv'?"]),
+        ("a.parquet.gz", ["'.parquet.gz'"]),
+        ("README", ["no ending", ALL]),
+        ("a.db", ["'.db'", "'sqlite:///a.db'"]),
+    ],
+)
+def test_an_unknown_ending_is_refused_with_the_known_ones(name, words):
+    Path(name).touch()
+    assert_mentions(message(name), f"{name}: ", *words)
 
 
 def test_a_folder_is_no_file():
     Path("data.csv").mkdir()
-    assert message(plait.read, "data.csv") == "data.csv: this is a folder.\nName a file in it."
+    assert_mentions(message("data.csv"), "data.csv", "folder")
     for name in "dcba":
         Path("data.csv", f"{name}.csv").touch()
-    assert message(plait.read, "data.csv") == (
-        "data.csv: this is a folder.\nName a file in it: 'a.csv', 'b.csv', 'c.csv', …."
-    )
+    assert_mentions(message("data.csv"), "'a.csv', 'b.csv', 'c.csv', …")
 
 
-def test_what_is_no_source_is_refused_with_what_is():
-    assert message(plait.read, 3) == (
-        "plait.read cannot read from int.\nGive a path, a URL of a database, or an open ADBC or DB-API connection; "
-        "a table or an array goes straight into plait.fit."
-    )
-    assert message(plait.read, "https://host/a.csv") == (
-        "https://host/a.csv: https:// cannot be read.\nDownload the file, and read it by its path."
-    )
-    assert message(plait.read, "mysql://me:secret@host/db", query="select 1") == (
-        "mysql://me:***@host/db: mysql:// cannot be read.\n"
-        "Databases are sqlite:// and postgresql://; in Python, `plait.read` takes a connection to any other."
-    )
-    assert message(plait.read, "postgre://host/db").splitlines()[1].startswith("Did you mean 'postgres'? ")
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (3, ["int", "path"]),
+        ("https://host/a.csv", ["https://host/a.csv", "Download"]),
+        ("mysql://me:secret@host/db", ["mysql://me:***@host/db", "sqlite:// and postgresql://"]),
+        ("postgre://host/db", ["Did you mean 'postgres'?"]),
+    ],
+)
+def test_other_sources_are_refused(source, words):
+    assert_mentions(message(source), *words)
 
 
 def test_formats_lists_every_ending_once():
@@ -130,66 +101,42 @@ def test_formats_lists_every_ending_once():
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "meant"),
+    ("name", "files", "words"),
     [
-        ("a.csv", ["b.csv"], None),
-        ("new.csv", ["men.csv", "test.csv"], None),
-        ("vists.csv", ["visits.csv", "tests.csv"], "visits.csv"),
-        ("Visits.csv", ["visits.csv", "visits.parquet"], "visits.csv"),
-        ("visits.tsv", ["visits.parquet"], "visits.parquet"),
+        ("a.csv", ["b.csv"], ["current folder", "Check the path."]),
+        ("new.csv", ["men.csv", "test.csv"], ["Check the path."]),
+        ("vists.csv", ["visits.csv", "tests.csv"], ["Did you mean 'visits.csv'?"]),
+        ("Visits.csv", ["visits.csv", "visits.parquet"], ["Did you mean 'visits.csv'?"]),
+        ("visits.tsv", ["visits.parquet"], ["Did you mean 'visits.parquet'?"]),
+        ("data/visits.csv", ["visits.csv"], ["nor a folder 'data'", "Check the path."]),
+        ("data/visits.csv", ["data/a.txt"], ["in 'data'", "Check the path."]),
     ],
 )
-def test_a_file_is_suggested_only_if_its_name_is_close_without_the_ending(tmp_path, monkeypatch, asked, there, meant):
-    monkeypatch.chdir(tmp_path)
-    for name in there:
-        (tmp_path / name).touch()
-    with pytest.raises(plait.DataError) as caught:
-        plait.read(asked)
-    assert str(caught.value).splitlines()[1] == ("Check the path." if meant is None else f"Did you mean {meant!r}?")
+def test_a_missing_file_is_refused_with_a_file_of_a_close_name(name, files, words):
+    for there in files:
+        Path(there).parent.mkdir(exist_ok=True)
+        Path(there).touch()
+    assert_mentions(message(name), f"{name}: there is no such file", *words)
 
 
-# --- what is said of a file wins over its name
+# --- the option `kind`
 
 
-def test_a_file_without_an_ending_is_read_as_what_it_is_said_to_be():
-    Path("visits").write_text("user,place\nann,cafe\n")
+def test_kind_wins_over_the_name():
+    Path("visits").write_text("user,place\n\nann,cafe\n")
     assert plait.read("visits", kind="csv").rows() == [("ann", "cafe")]
+    assert plait.files.line_of("visits", 0, kind="csv") == 3
     plait.read("visits", kind="CSV").write_parquet("visits.2024")
     assert plait.read("visits.2024", kind="parquet").rows() == [("ann", "cafe")]
-    Path("tensor").write_text("1 2 5\n")
-    Path("tensor.tns").write_text("1 2 5\n")
-    named = ["i", "j", "value"]
-    assert plait.read("tensor", kind="tns", columns=named).equals(plait.read("tensor.tns", columns=named))
-
-
-def test_a_txt_said_to_be_csv_has_a_header_and_commas():
-    Path("a.txt").write_text("user,place\nann,cafe au lait\n")
-    assert message(plait.read, "a.txt").startswith("a.txt, line 1: it is not certain")
-    assert plait.read("a.txt", kind="csv").columns == ["user", "place"]
-    assert plait.read("a.txt", kind="tsv").columns == ["user,place"]
-
-
-def test_a_compressed_file_may_have_any_name():
-    import gzip
-
-    Path("visits.bin").write_bytes(gzip.compress(b"user,place\nann,cafe\n"))
+    Path("visits.bin").write_bytes(gzip.compress(Path("visits").read_bytes()))
     for kind in ("csv", "csv.gz"):
         assert plait.read("visits.bin", kind=kind).rows() == [("ann", "cafe")]
+    Path("tensor").write_text("1 2 5\n")
+    assert plait.read("tensor", kind="tns", columns=["i", "j", "value"]).rows() == [(1, 2, 5.0)]
 
 
-def test_a_kind_that_is_none_or_says_nothing_is_refused():
-    Path("a").touch()
-    assert message(plait.read, "a", kind="cvs") == (
-        "`kind` is 'cvs'.\n"
-        "Did you mean 'csv'? It is the usual ending: csv, tsv, tab, txt, parquet, pq, arrow, ipc, feather, tns, "
-        "mat, npz, npy."
-    )
-    assert message(plait.read, "a", kind=3).startswith("`kind` is 3.")
-    assert message(plait.read, "sqlite:///a.db", kind="csv", table="t") == (
-        "`kind` says nothing about sqlite:///a.db.\nIt is for files whose names do not say their kind."
-    )
-
-
-def test_lines_are_those_of_a_file_whatever_its_name():
-    Path("visits").write_text("user,place\n\nann,cafe\nbob,gym\n")
-    assert plait.files.line_of("visits", 1, kind="csv") == 4
+def test_kind_gives_a_txt_a_header_and_a_delimiter():
+    Path("a.txt").write_text("user,place\nann,cafe au lait\n")
+    assert message("a.txt").startswith("a.txt, line 1: it is not certain")
+    assert plait.read("a.txt", kind="csv").columns == ["user", "place"]
+    assert plait.read("a.txt", kind="tsv").columns == ["user,place"]

@@ -9,16 +9,15 @@ import scipy.io
 import scipy.sparse
 
 import plait
+from tests.support.data_errors import assert_mentions, error_text
 
 
 def message(source, **options):
-    with pytest.raises(plait.DataError) as caught:
-        plait.read(source, **options)
-    return str(caught.value)
+    return error_text(plait.read, source, **options)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_the_only_array_is_taken_whatever_else_there_is(compressed):
+def test_the_only_array_is_read(compressed):
     data = np.arange(24.0).reshape(2, 3, 4)
     scipy.io.savemat("a.mat", {"X": data, "title": "words"}, do_compression=compressed)
     assert np.array_equal(plait.read("a.mat"), data)
@@ -36,40 +35,26 @@ def test_among_several_arrays_one_must_be_named():
     scipy.io.savemat("a.mat", {"UserLoc": np.ones((2, 3)), "LocFea": np.ones((3, 4), np.uint8), "note": "words"})
     assert plait.read("a.mat", name="LocFea").shape == (3, 4)
     listed = "UserLoc (2 × 3), LocFea (3 × 4)"
-    assert message("a.mat") == f"a.mat: the file has 2 arrays: {listed}.\nGive `name='UserLoc'`."
-    assert message("a.mat", name="UserLok") == (
-        f"a.mat: there is no variable 'UserLok'.\nDid you mean 'UserLoc'? The arrays are {listed}."
-    )
-    assert message("a.mat", name="note") == (
-        f"a.mat: variable 'note' is a char array.\nThe arrays of numbers are {listed}."
-    )
+    assert_mentions(message("a.mat"), "a.mat", listed, "`name='UserLoc'`")
+    assert_mentions(message("a.mat", name="UserLok"), "'UserLok'", "Did you mean 'UserLoc'?", listed)
+    assert_mentions(message("a.mat", name="note"), "'note' is a char array", listed)
 
 
-def test_a_file_without_numbers_and_complex_numbers_are_refused():
+def test_files_without_real_numbers_and_of_version_7_3_are_refused():
     scipy.io.savemat("a.mat", {"note": "words"})
-    assert message("a.mat") == "a.mat: the file has no array of numbers.\nSave one."
+    assert_mentions(message("a.mat"), "a.mat: ", "no array of numbers")
     scipy.io.savemat("b.mat", {"z": np.array([[1j]])})
-    assert message("b.mat") == "b.mat: variable 'z' is of type complex128.\nSave it as real numbers."
-
-
-def test_version_7_3_is_refused_with_a_cure():
+    assert_mentions(message("b.mat"), "b.mat: ", "'z'", "complex128")
     Path("new.mat").write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64" + bytes(600))
-    assert message("new.mat") == (
-        "new.mat: the file is of MATLAB's version 7.3, which is HDF5.\n"
-        "Save it with -v7: save('new.mat', '-v7'); or read it with h5py."
-    )
+    assert_mentions(message("new.mat"), "new.mat: ", "7.3", "save('new.mat', '-v7')")
 
 
 def test_a_damaged_file_is_named():
     scipy.io.savemat("whole.mat", {"X": np.ones((40, 40))})
     whole = Path("whole.mat").read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"no matlab" * 50, whole[:130]):
+    for damaged in (whole[: len(whole) // 2], b"no matlab" * 50, whole[:130], b""):
         Path("a.mat").write_bytes(damaged)
-        first, cure = message("a.mat", name="X").split("\n")
-        assert first.startswith("a.mat: ")
-        assert cure in ("Save it again, with -v7.", "The arrays are none.")
-    Path("a.mat").write_bytes(b"")
-    assert message("a.mat") == "a.mat: the file is empty.\nSave it again, with -v7."
+        assert message("a.mat", name="X").startswith("a.mat: ")
 
 
 def test_uclaf_has_1436_links_of_users_places_and_activities(shared):
@@ -77,7 +62,7 @@ def test_uclaf_has_1436_links_of_users_places_and_activities(shared):
     assert data.shape == (164, 168, 5)
     assert np.count_nonzero(data) == 1436
     bound = plait.Model("visits[user, place, act] = U[user, r] P[place, r] A[act, r]").bind({"visits": data})
-    assert len(bound.labels["place"]) == 168
+    assert len(bound.entities["place"]) == 168
 
 
 def matrix_file(data, change, compressed=False):
@@ -93,19 +78,17 @@ def matrix_file(data, change, compressed=False):
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("kind", [0, 8, 0x30, 0x7FFF])
 def test_numbers_of_an_unknown_type_are_an_error_and_no_crash(kind, compressed):
-    """SciPy ends the process."""
     double, other = struct.pack("<II", 9, 48), struct.pack("<II", kind, 48)
     matrix_file(np.ones((2, 3)), lambda element: element.replace(double, other), compressed)
-    assert message("a.mat") == (
-        f"a.mat: this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type {kind}.\n"
-        "Save it again, with -v7."
-    )
+    assert_mentions(message("a.mat"), "a.mat: ", "damaged", f"numbers of type {kind}.")
 
 
-def test_pointers_of_a_sparse_matrix_that_lead_outside_are_an_error_and_no_crash():
-    data, columns = scipy.sparse.csc_array(np.eye(3)), struct.pack("<4i", 0, 1, 2, 3)
-    for wrong in ((0, 1, 2**30, 3), (0, -(2**30), 2, 3), (0, 3, 1, 3)):
-        matrix_file(data, lambda element, wrong=wrong: element.replace(columns, struct.pack("<4i", *wrong)))
-        assert message("a.mat").startswith("a.mat: this is no MATLAB file of version 5, or a damaged one: ")
-    matrix_file(data, lambda element: element.replace(struct.pack("<3i", 0, 1, 2), struct.pack("<3i", 0, 1, 2**25), 1))
-    assert message("a.mat").startswith("a.mat: this is no MATLAB file of version 5, or a damaged one: ")
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [((0, 1, 2, 3), (0, 1, 2**30, 3)), ((0, 1, 2, 3), (0, -(2**30), 2, 3)), ((0, 1, 2, 3), (0, 3, 1, 3)),
+     ((0, 1, 2), (0, 1, 2**25))],
+)  # fmt: skip
+def test_sparse_pointers_out_of_bounds_are_an_error_and_no_crash(right, wrong):
+    numbers = [struct.pack(f"<{len(some)}i", *some) for some in (right, wrong)]
+    matrix_file(scipy.sparse.csc_array(np.eye(3)), lambda element: element.replace(*numbers, 1))
+    assert_mentions(message("a.mat"), "a.mat: ", "damaged")

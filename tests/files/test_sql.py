@@ -13,7 +13,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import plait
-from plait.files.results import table_of_rows
+from plait.files.sql import table_of_rows
+from tests.support.data_errors import assert_mentions, error_text
 
 SCRIPT = """
     create table visits (user text, place integer, plays real, raw blob);
@@ -27,9 +28,7 @@ VISITS = pl.DataFrame({"user": ["ann", None], "place": [1, 2], "plays": [2.5, 3.
 
 
 def message(source, **options):
-    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
-        plait.read(source, **options)
-    return str(caught.value)
+    return error_text(plait.read, source, **options)
 
 
 @pytest.fixture
@@ -49,6 +48,7 @@ def connection(request, database) -> Iterator:
 def test_a_url_reads_a_query_and_a_table(database):
     assert_frame_equal(plait.read(database, table="visits"), VISITS)
     assert plait.read(database, query="select sum(plays) as value from visits").rows() == [(5.5,)]
+    assert_frame_equal(plait.read(database, table="main.visits"), VISITS)
     assert_frame_equal(plait.read(f"sqlite:///{Path('shop.db').absolute()}", table="visits"), VISITS)
 
 
@@ -57,14 +57,10 @@ def test_a_connection_reads_a_query_and_a_table_and_stays_open(connection):
     assert plait.read(connection, query="select place from visits").rows() == [(1,), (2,)]
 
 
-def test_a_name_is_quoted_so_that_no_name_is_sql(database):
+def test_names_of_tables_are_quoted(database):
     assert plait.read(database, table='order "by').rows() == [(7,)]
     assert "no such table" in message(database, table="visits; drop table visits")
     assert "no such table" in message(database, table='visits" where 1=0 --')
-
-
-def test_a_table_may_be_that_of_another_schema(database):
-    assert_frame_equal(plait.read(database, table="main.visits"), VISITS)
 
 
 def test_rows_of_a_row_factory_are_read(database):
@@ -82,12 +78,8 @@ def test_a_query_that_finds_nothing_gives_an_empty_table(database):
 
 
 def test_the_database_is_opened_for_reading_only(database):
-    assert message(database, query="delete from visits") == (
-        "sqlite:///shop.db: the database says: attempt to write a readonly database.\nCheck the query."
-    )
-    assert message("sqlite:///shop2.db", table="visits") == (
-        "shop2.db: there is no such file in the current folder.\nDid you mean 'shop.db'?"
-    )
+    assert_mentions(message(database, query="delete from visits"), database, "readonly database")
+    assert_mentions(message("sqlite:///shop2.db", table="visits"), "shop2.db", "Did you mean 'shop.db'?")
     assert not Path("shop2.db").exists()
 
 
@@ -98,7 +90,9 @@ def test_the_database_is_opened_for_reading_only(database):
 )  # fmt: skip
 @pytest.mark.parametrize("read", [plait.read, lambda url, query: plait.scan(query, connection=url).columns])
 def test_a_query_writes_no_other_file(database, query, read):
-    with pytest.raises(plait.DataError, match=r"the database says: (not authorized|authorization denied)\.") as caught:
+    with pytest.raises(
+        plait.errors.DataError, match=r"the database says: (not authorized|authorization denied)\."
+    ) as caught:
         read(database, query=query)
     assert caught.value.hint.startswith("A query may only read: select")
     assert [path.name for path in Path().iterdir()] == ["shop.db"]
@@ -115,22 +109,23 @@ def test_virtual_tables_and_descriptions_are_read():
         assert plait.read("sqlite:///shop.db", query=query).rows() == [("tea",)]
 
 
-def test_a_wrong_table_names_the_one_that_was_meant(database):
-    assert message(database, table="visit") == (
-        "sqlite:///shop.db: the database says: no such table: visit.\nDid you mean 'visits'?"
-    )
-    assert message(database, table="xyz") == (
-        "sqlite:///shop.db: the database says: no such table: xyz.\nCheck the name of the table."
-    )
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"table": "visit"}, ["no such table: visit", "Did you mean 'visits'?"]),
+        ({"table": "xyz"}, ["no such table: xyz"]),
+        ({"query": "select * frm visits"}, ['near "frm"', "Check the query."]),
+        ({"table": "mixed"}, ["column 'a' mixes int and str", "cast(a as text)"]),
+        ({"query": "select 1 as a, 2 as a"}, ["two columns", "'a'"]),
+        ({}, ["neither `query` nor `table`"]),
+        ({"query": "a", "table": "b"}, ["`query` and `table` are both given"]),
+    ],
+)
+def test_a_bad_query_or_table_is_refused(database, options, words):
+    assert_mentions(message(database, **options), database, *words)
 
 
-def test_a_wrong_query_is_answered_with_the_words_of_the_database(database):
-    assert message(database, query="select * frm visits") == (
-        'sqlite:///shop.db: the database says: near "frm": syntax error.\nCheck the query.'
-    )
-
-
-def test_a_wrong_query_on_a_connection_names_its_library(connection):
+def test_a_bad_query_on_a_connection_names_its_library(connection):
     library = type(connection).__module__.partition(".")[0]
     found = message(connection, query="select * from nowhere")
     assert found.startswith(f"the {library} connection: the database says: no such table: nowhere")
@@ -139,50 +134,27 @@ def test_a_wrong_query_on_a_connection_names_its_library(connection):
 
 def test_a_statement_without_rows_is_refused(database):
     with closing(sqlite3.connect("shop.db")) as connection:
-        assert message(connection, query="create table t (a)") == (
-            "the sqlite3 connection: the statement gives no rows.\nAsk for some: select … from …."
-        )
-
-
-def test_columns_that_cannot_be_one_type_or_have_one_name_are_refused(database):
-    assert message(database, table="mixed") == (
-        "sqlite:///shop.db: column 'a' mixes int and str.\n"
-        "Cast it in the query: cast(a as text), or as double precision."
-    )
-    assert message(database, query="select 1 as a, 2 as a") == (
-        "sqlite:///shop.db: two columns are called 'a'.\nRename one in the query: select … as …."
-    )
-
-
-def test_a_query_or_a_table_must_be_given(database):
-    hint = 'Give one: `query="select …"`, or `table="visits"` to take it whole.'
-    assert message(database) == f"neither `query` nor `table` is given for {database}.\n{hint}"
-    assert message(database, query="a", table="b") == (f"`query` and `table` are both given for {database}.\n{hint}")
+        text = message(connection, query="create table t (a)")
+    assert_mentions(text, "sqlite3 connection", "no rows", "select")
 
 
 def test_a_file_that_is_no_database_is_named():
     Path("a.db").write_text("user,value\n" * 100)
-    assert message("sqlite:///a.db", table="t") == (
-        "sqlite:///a.db: the database says: file is not a database.\nCheck that this is a SQLite file."
-    )
-    assert message("sqlite://a.db", table="t") == (
-        "sqlite://a.db: there is no path.\nIt follows three slashes: sqlite:///file.db, sqlite:////folder/file.db."
-    )
+    assert_mentions(message("sqlite:///a.db", table="t"), "sqlite:///a.db", "not a database")
+    assert_mentions(message("sqlite://a.db", table="t"), "sqlite://a.db", "sqlite:///file.db")
 
 
-def test_a_missing_driver_is_named_with_its_cure(monkeypatch):
+def test_a_missing_driver_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql.dbapi", None)
-    assert message("postgresql://me:pw@host/db", query="select 1") == (
-        "postgresql://me:***@host/db: the driver of PostgreSQL is not installed.\n"
-        "Install it: pip install 'tensorplait[sql]'."
-    )
+    text = message("postgresql://me:pw@host/db", query="select 1")
+    assert_mentions(text, "postgresql://me:***@host/db", "PostgreSQL", "pip install 'tensorplait[sql]'")
 
 
 def test_batches_of_different_types_are_joined():
     batches = [[(1, None, Decimal("1.5"))], [(2.5, "x", 2)], [(None, None, None)]]
     table = table_of_rows(["a", "b", "c"], batches, "here")
     assert table.rows() == [(1.0, None, 1.5), (2.5, "x", 2.0), (None, None, None)]
-    with pytest.raises(plait.DataError, match="here: column 'a' mixes Int64 and String"):
+    with pytest.raises(plait.errors.DataError, match="here: column 'a' mixes Int64 and String"):
         table_of_rows(["a"], [[(1,)], [("x",)]], "here")
 
 
@@ -191,7 +163,7 @@ def test_python_objects_become_plain_values():
     row = (Decimal("3.25"), unique, memoryview(b"x"), True, date(2020, 1, 2))
     table = table_of_rows(list("abcde"), [[row, (None,) * 5]], "here")
     assert table.rows() == [(3.25, str(unique), b"x", True, date(2020, 1, 2)), (None,) * 5]
-    with pytest.raises(plait.DataError, match="here: column 'a' holds dict"):
+    with pytest.raises(plait.errors.DataError, match="here: column 'a' holds dict"):
         table_of_rows(["a"], [[({},)]], "here")
-    with pytest.raises(plait.DataError, match="here: column 'a' holds integers that do not fit into 64 bits"):
+    with pytest.raises(plait.errors.DataError, match="here: column 'a' holds integers that do not fit into 64 bits"):
         table_of_rows(["a"], [[(2**70,)]], "here")

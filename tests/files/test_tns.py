@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 
 import plait
 from plait.files import line_of
+from tests.support.data_errors import assert_mentions, error_text
 
 
 def written(text: str, name: str = "t.tns") -> str:
@@ -18,9 +19,7 @@ def written(text: str, name: str = "t.tns") -> str:
 
 
 def message(text: str, **options) -> str:
-    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
-        plait.read(written(text), **options)
-    return str(caught.value)
+    return error_text(plait.read, written(text), **options)
 
 
 @pytest.mark.parametrize("name", ["t.tns", "t.tns.gz"])
@@ -32,7 +31,7 @@ def message(text: str, **options) -> str:
         "  1\t1   2 5e0 \r\n\r\n2 3 1 1.5\t\r\n\n",
     ],
 )
-def test_entries_are_read_whatever_the_blanks(text, name):
+def test_blanks_and_comments_do_not_matter(text, name):
     expected = pl.DataFrame({"i1": [1, 2], "i2": [1, 3], "i3": [2, 1], "value": [5.0, 1.5]})
     assert_frame_equal(plait.read(written(text, name)), expected)
 
@@ -47,9 +46,7 @@ def test_columns_name_the_coordinates_with_or_without_the_value():
 def test_an_empty_tensor_is_an_empty_table_once_its_columns_are_named():
     table = plait.read(written("# nothing\n\n"), columns=["user", "place"])
     assert table.schema == {"user": pl.Int64, "place": pl.Int64, "value": pl.Float64}
-    assert message("# nothing\n") == (
-        "t.tns: the file has no entries.\nName its columns with `columns` to read an empty table."
-    )
+    assert_mentions(message("# nothing\n"), "t.tns", "no entries", "`columns`")
 
 
 def test_the_line_of_an_entry_counts_comments_and_blank_lines():
@@ -58,43 +55,26 @@ def test_the_line_of_an_entry_counts_comments_and_blank_lines():
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "words"),
     [
-        (
-            "# c\n1 1 2\n1 2\n",
-            "t.tns, line 3: 2 fields, but the first entry has 3.\nEvery entry has the same coordinates.",
-        ),
-        (
-            "1 1 2\n1 2 3 4\n",
-            "t.tns, line 2: 4 fields, but the first entry has 3.\nEvery entry has the same coordinates.",
-        ),
-        (
-            "1 1 2\n1 x 2\n",
-            "t.tns, line 2, field 2: 'x' is not a coordinate.\nCoordinates are whole numbers, 1 or more.",
-        ),
-        ("1 1.5 2\n", "t.tns, line 1, field 2: '1.5' is not a coordinate.\nCoordinates are whole numbers, 1 or more."),
-        (
-            "1 1 2\n\n0 1 2\n",
-            "t.tns, line 3, field 1: '0' is not a coordinate.\nCoordinates are whole numbers, 1 or more.",
-        ),
-        ("-1 1 2\n", "t.tns, line 1, field 1: '-1' is not a coordinate.\nCoordinates are whole numbers, 1 or more."),
-        ("1 1 2\n1  1  abc\n", "t.tns, line 2, field 3: 'abc' is not a number.\nWrite one such as 3 or 0.25."),
-        ("1 1 nan\n", "t.tns, line 1, field 3: 'nan' is not a number.\nWrite one such as 3 or 0.25."),
-        (
-            "3\n4 4 4\n1 1 1 1\n",
-            "t.tns, line 1: 1 field, but an entry has its coordinates and a value.\n"
-            "Remove the line if it gives the order of the tensor.",
-        ),
+        ("# c\n1 1 2\n1 2\n", ["line 3", "2 fields", "has 3"]),
+        ("1 1 2\n1 2 3 4\n", ["line 2", "4 fields", "has 3"]),
+        ("3\n4 4 4\n1 1 1 1\n", ["line 1", "1 field", "order of the tensor"]),
+        ("1 1 2\n1 x 2\n", ["line 2, field 2", "'x' is not a coordinate"]),
+        ("1 1.5 2\n", ["line 1, field 2", "'1.5' is not a coordinate"]),
+        ("1 1 2\n\n0 1 2\n", ["line 3, field 1", "'0' is not a coordinate"]),
+        ("-1 1 2\n", ["line 1, field 1", "'-1' is not a coordinate"]),
+        ("1 1 2\n1  1  abc\n", ["line 2, field 3", "'abc' is not a number"]),
+        ("1 1 nan\n", ["line 1, field 3", "'nan' is not a number"]),
     ],
 )
-def test_a_wrong_entry_is_named_with_line_and_field(text, expected):
-    assert message(text) == expected
+def test_a_bad_entry_is_named_with_line_and_field(text, words):
+    assert_mentions(message(text), "t.tns", *words)
 
 
 def test_columns_must_name_every_coordinate():
-    wrong = "t.tns: `columns` has 'a', but an entry has 2 coordinates and a value.\nName each coordinate once."
-    assert message("1 1 1\n", columns=["a"]) == wrong
-    assert message("1 1 1\n", columns="ab") == "`columns` is 'ab'.\nGive a list of names: ['ab']."
+    assert_mentions(message("1 1 1\n", columns=["a"]), "t.tns", "`columns` has 'a'", "2 coordinates")
+    assert_mentions(message("1 1 1\n", columns="ab"), "`columns`", "['ab']")
 
 
 @settings(max_examples=30, deadline=None)

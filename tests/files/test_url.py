@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.files.url import scrubbed, without_password
+from plait.files.source_kinds import scrubbed, without_password
 
 
 @pytest.mark.parametrize(

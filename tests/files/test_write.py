@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import plait
+from tests.support.data_errors import assert_mentions, error_text
 
 TABLE = pl.DataFrame({"user": ["a", "b"], "value": [1, 2]})
 
 
-def message(call, *arguments, **options):
-    with pytest.raises((plait.DataError, plait.SettingError)) as caught:
-        call(*arguments, **options)
-    return str(caught.value)
+def message(table, name, **options):
+    return error_text(plait.write, table, name, **options)
 
 
 # Any character but half a surrogate pair, which no encoding has.
@@ -67,14 +66,11 @@ def test_formulas_are_escaped_in_text_and_come_back():
     assert plait.read("t.csv", escape_formulas=False)["'=user"].to_list() == [*WRITTEN[:-1], None]
 
 
-def test_formulas_are_written_as_they_are_on_request():
+def test_escaping_of_formulas_can_be_switched_off():
     plait.write(pl.DataFrame({"-a": ["=1", "'=1"]}), "t.tsv", escape_formulas=False)
     assert Path("t.tsv").read_text() == "-a\n=1\n'=1\n"
     assert plait.read("t.tsv", escape_formulas=False)["-a"].to_list() == ["=1", "'=1"]
-    assert message(plait.write, TABLE, "t.parquet", escape_formulas=False) == (
-        "`escape_formulas=False` is for .csv, .tsv, .tab, .txt.\n"
-        "Leave it out: other kinds of files hold names as they are."
-    )
+    assert_mentions(message(TABLE, "t.parquet", escape_formulas=False), "`escape_formulas=False`", ".csv")
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])
@@ -123,7 +119,7 @@ NUMBERS = pl.DataFrame({"i": np.random.default_rng(0).permutation(40_000) + 1, "
 
 @pytest.mark.filterwarnings("ignore:Exception ignored in. <function ZipFile.__del__")
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(ending):
+def test_a_failed_write_leaves_the_old_file(ending):
     name = f"t.{ending}"
     Path(name).write_text("old")
     # A file may not become longer than this; Python ignores the signal, so that writing fails.
@@ -131,35 +127,31 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(ending
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
     try:
-        found = message(plait.write, NUMBERS, name)
+        found = message(NUMBERS, name)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert found == f"{name}: the file cannot be written: File too large.\nChoose another place."
+    assert_mentions(found, f"{name}: ", "File too large")
     assert os.listdir() == [name]
     assert Path(name).read_text() == "old"
     gc.collect()  # NumPy before 2.2 leaves its archive open, whose end complains: here, not in a later test
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_full_disk_is_named_and_nothing_is_left(ending, monkeypatch):
+def test_a_full_disk_is_named(ending, monkeypatch):
     def full(file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert message(plait.write, NUMBERS, f"t.{ending}") == (
-        f"t.{ending}: the disk is full.\nMake room; nothing of the file was left behind."
-    )
+    assert_mentions(message(NUMBERS, f"t.{ending}"), f"t.{ending}: ", "disk is full")
     assert os.listdir() == []
 
 
-def test_a_place_that_is_not_ours_is_named(monkeypatch):
+def test_a_folder_without_permission_is_named(monkeypatch):
     def denied(*arguments):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "replace", denied)
-    assert message(plait.write, TABLE, "t.csv") == (
-        "t.csv: this user may not write there (Permission denied).\nChoose another folder."
-    )
+    assert_mentions(message(TABLE, "t.csv"), "t.csv: ", "Permission denied")
     assert os.listdir() == []
 
 
@@ -173,67 +165,40 @@ def test_an_interrupted_write_leaves_nothing(monkeypatch):
     assert os.listdir() == []
 
 
-KNOWN = ".csv, .tsv, .tab, .txt, .tns (these also with .gz), .parquet, .pq, .arrow, .ipc, .feather, .npz, .npy"
+ZERO = pl.DataFrame({"i": [0, 1]})
 
 
-def test_where_nothing_can_be_written_is_said():
+@pytest.mark.parametrize(
+    ("data", "name", "options", "words"),
+    [
+        (TABLE, "folder.csv", {}, ["folder.csv: ", "is a folder"]),
+        (TABLE, "no/t.csv", {}, ["no/t.csv: ", "no folder 'no'"]),
+        (TABLE, "file.csv/t.csv", {}, ["file.csv/t.csv: ", "'file.csv' is a file"]),
+        (TABLE, "t.mat", {}, ["t.mat: ", "'.mat'", ".csv, .tsv"]),
+        (TABLE, "t.cvs", {}, ["t.cvs: ", "'.cvs'", "Did you mean '.csv'?"]),
+        (TABLE, "t", {}, ["t: ", "no ending", ".csv, .tsv"]),
+        (3, "t.csv", {}, ["t.csv: ", "int"]),
+        (TABLE, "t.tns", {}, ["t.tns: ", "'user'", "String", ".csv or .parquet"]),
+        (ZERO, "t.tns", {}, ["t.tns: ", "'i'", "coordinate 0"]),
+        (pl.DataFrame({"i": [1], "value": ["x"]}), "t.tns", {}, ["t.tns: ", "'value'", "not all numbers"]),
+        (ZERO, "t.tns", {"value": "plays"}, ["t.tns: ", "no column 'plays'", "`value`", "'i'"]),
+        (TABLE, "t.npy", {}, ["t.npy: ", ".npz, .parquet or .csv"]),
+        (pl.DataFrame({"a": [[1]]}), "t.csv", {}, ["t.csv: ", "nested", ".parquet"]),
+        (TABLE, "t.csv", {"columns": ["a", "b"]}, ["`columns`"]),
+        (TABLE, "t.csv", {"value": "value"}, ["`value`", ".tns or .npz"]),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left(data, name, options, words):
     Path("folder.csv").mkdir()
-    assert message(plait.write, TABLE, "folder.csv") == "folder.csv: this is a folder.\nName a file in it."
-    assert message(plait.write, TABLE, "no/t.csv") == "no/t.csv: there is no folder 'no'.\nMake it first."
-    assert message(plait.write, TABLE, "t.mat") == f"t.mat: '.mat' cannot be written.\nKnown are {KNOWN}."
-    assert message(plait.write, TABLE, "t.cvs") == (
-        f"t.cvs: '.cvs' cannot be written.\nDid you mean '.csv'? Known are {KNOWN}."
-    )
-    assert message(plait.write, TABLE, "t") == f"t: the name has no ending.\nKnown are {KNOWN}."
+    Path("file.csv").touch()
+    assert_mentions(message(data, name, **options), *words)
+    assert sorted(os.listdir()) == ["file.csv", "folder.csv"]
 
 
-def test_what_cannot_be_written_is_said():
-    assert message(plait.write, 3, "t.csv") == (
-        "t.csv: int cannot be written.\nGive a table (pandas, polars, pyarrow), a NumPy array or a sparse array."
-    )
-    assert message(plait.write, TABLE, "t.tns") == (
-        "t.tns: column 'user' is of type String, but coordinates are integers.\nWrite names as .csv or .parquet."
-    )
-    zero = pl.DataFrame({"i": [0, 1]})
-    assert message(plait.write, zero, "t.tns") == (
-        "t.tns: column 'i' has coordinate 0; they count from 1 here.\n"
-        "Shift the column, or write it as .csv or .parquet."
-    )
-    assert message(plait.write, pl.DataFrame({"i": [1], "value": ["x"]}), "t.tns") == (
-        "t.tns: column 'value' is not all numbers.\nRemove or mend the other rows."
-    )
-    assert message(plait.write, zero, "t.tns", value="plays") == (
-        "t.tns: there is no column 'plays', which `value` names.\nThe table has 'i'."
-    )
-    assert message(plait.write, TABLE, "t.npy") == (
-        "t.npy: a table is not written as .npy.\nWrite it as .npz, .parquet or .csv."
-    )
-    nested = message(plait.write, pl.DataFrame({"a": [[1]]}), "t.csv")
-    assert nested == (
-        "t.csv: the table cannot be written: CSV format does not support nested data.\n"
-        "Convert its columns, or write .parquet."
-    )
-    assert os.listdir() == []
-
-
-def test_an_option_that_would_do_nothing_is_refused():
-    assert message(plait.write, TABLE, "t.csv", columns=["a", "b"]) == (
-        "`columns` names the dimensions of an array written as a table.\nLeave it out."
-    )
-    assert message(plait.write, TABLE, "t.csv", value="value") == (
-        "`value` is for a table written as .tns or .npz.\nLeave it out."
-    )
-
-
-@pytest.mark.parametrize("name", ["empty.tns", "empty.npz"])
-def test_a_table_without_rows_becomes_an_array_without_entries(tmp_path, name):
-    (tmp_path / "head.csv").write_text("i,j,value\n")
-    plait.write(plait.read(tmp_path / "head.csv"), tmp_path / name)
-    found = plait.read(tmp_path / name, **({"columns": ["i", "j"]} if name.endswith("tns") else {}))
-    assert (found.shape, found.columns) == ((0, 3), ["i", "j", "value"]) if name.endswith("tns") else found.nnz == 0
-
-
-def test_a_file_in_the_place_of_a_folder_is_called_one(tmp_path):
-    (tmp_path / "a.csv").touch()
-    said = message(plait.write, TABLE, tmp_path / "a.csv" / "b.csv")
-    assert said == f"{tmp_path}/a.csv/b.csv: '{tmp_path}/a.csv' is a file, not a folder.\nName another place."
+def test_a_table_without_rows_becomes_an_array_without_entries():
+    Path("head.csv").write_text("i,j,value\n")
+    for name in ("empty.tns", "empty.npz"):
+        plait.write(plait.read("head.csv"), name)
+    table = plait.read("empty.tns", columns=["i", "j"])
+    assert (table.shape, table.columns) == ((0, 3), ["i", "j", "value"])
+    assert plait.read("empty.npz").nnz == 0

@@ -20,9 +20,9 @@ import plait
 from plait.cli import app
 from plait.config import read_config
 from plait.files import line_of
-from tests.cli.conftest import CONFIG, FRIENDS, VISITS
-from tests.fuzz.damage import damaged_bytes, damaged_text
-from tests.models import MODELS
+from tests.support.cli_world import CONFIG, FRIENDS, VISITS
+from tests.support.damage import damaged_bytes, damaged_text
+from tests.support.models import MODELS
 
 TABLE = pl.DataFrame({"user": ["ann", "bob", "ann"], "place": [1, 2, 3], "value": [1.5, 2.0, 1.0]})
 MATRIX = np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 0.5]])
@@ -53,12 +53,14 @@ FILES = {
     "packed.mat": written(lambda file: scipy.io.savemat(file, {"X": MATRIX}, do_compression=True)),
     "sparse.mat": written(lambda file: scipy.io.savemat(file, {"X": scipy.sparse.csc_array(MATRIX)})),
 }
+pytestmark = pytest.mark.both
 MODEL = plait.Model("X[i, j] = A[i, r] B[j, r]")
 
 
 @pytest.fixture
 def count(request):
-    return request.config.getoption("--fuzz")
+    given = request.config.getoption("--fuzz")
+    return given or (100 if request.config.getoption("--tier") == "quick" else 1000)
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +108,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", ["quoted.csv", "visits.tsv", "visits.txt"])
-def test_a_damaged_file_is_read_or_refused_whatever_the_options_are(name, count):
+def test_a_damaged_file_with_options_is_read_or_refused(name, count):
     for seed in range(count):
         draw = random.Random(seed)
         data = damaged_bytes(FILES.get(name, TNS), draw)
@@ -116,7 +118,7 @@ def test_a_damaged_file_is_read_or_refused_whatever_the_options_are(name, count)
             check(lambda options=options: line_of(name, 1, **options), (seed, data, options))
 
 
-def test_a_damaged_model_is_understood_or_refused_and_what_is_understood_parses_back(count):
+def test_a_damaged_model_is_parsed_or_refused(count):
     texts = sorted(MODELS.values())
     for seed in range(10 * count):
         draw = random.Random(seed)
@@ -128,7 +130,7 @@ def test_a_damaged_model_is_understood_or_refused_and_what_is_understood_parses_
 def everything(path):
     config = read_config(path)
     config.settings, config.fixed()
-    config.model.bind(config.data(), labels=config.labels())
+    config.model.bind(config.data(), entities=config.entities())
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def _files():
 
 
 @pytest.mark.usefixtures("_files")
-def test_a_damaged_config_is_understood_or_refused(count):
+def test_a_damaged_config_is_read_or_refused(count):
     for seed in range(5 * count):
         text = damaged_text(CONFIG, random.Random(seed))
         Path("model.toml").write_text(text, encoding="utf-8")
@@ -162,7 +164,7 @@ def test_the_command_line_ends_with_0_or_2_and_without_a_traceback(what, count):
 
 @pytest.fixture(scope="module")
 def small():
-    return plait.fit(MODEL, {"X": MATRIX}, rank=1, seed=0, sweeps=1)
+    return plait.fit(MODEL, {"X": MATRIX}, rank=1, seed=0, max_iter=1)
 
 
 @pytest.mark.parametrize("path", ["x" * 300, "x" * 300 + "/y", "a\x00b", "x/" * 3000 + "y"])
@@ -172,8 +174,8 @@ def test_a_path_that_the_system_cannot_take_is_refused(path, small):
         "write": lambda: plait.write(TABLE, f"{path}.csv"),
         "save": lambda: small.save(path),
         "load": lambda: plait.load(path),
-        "checkpoint": lambda: plait.fit(MODEL, {"X": MATRIX}, rank=1, sweeps=1, checkpoint=path),
-        "init": lambda: plait.fit(MODEL, {"X": MATRIX}, rank=1, sweeps=1, init=path),
+        "checkpoint": lambda: plait.fit(MODEL, {"X": MATRIX}, rank=1, max_iter=1, checkpoint=path),
+        "init": lambda: plait.fit(MODEL, {"X": MATRIX}, rank=1, max_iter=1, init=path),
         "config": lambda: read_config(path),
     }
     for name, call in calls.items():

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plait.errors import SettingError
+from plait.errors import ParameterError
 from plait.likelihood import Likelihood, Negbin
 from plait.likelihood.negbin import burst_of
+from tests.support.likelihood_own import is_brute_force
 
 negbin = Negbin()
 
@@ -82,14 +83,7 @@ def by_bursts(x, rate, p):
 @pytest.mark.parametrize(("x", "rate", "p"), [(1, 0.3, 0.5), (4, 2.0, 0.2), (9, 0.05, 0.95), (25, 6.0, 0.7)])
 def test_it_is_a_sum_of_bursts(x, rate, p):
     joint, state = by_bursts(x, rate, p), {"burst": -math.log1p(-p)}
-    n, at = np.arange(x + 1), (np.array([float(x)]), np.log([rate]))
-    posterior = joint / joint.sum()
-    mean = posterior @ n
-    expected, term = negbin.expect(*at, state)
-    assert expected[0] == pytest.approx(mean, rel=1e-12)
-    assert negbin.variance(*at, state)[0] == pytest.approx(posterior @ (n - mean) ** 2, rel=1e-9, abs=1e-12)
-    assert term[0] + negbin.constants(at[0], state)[0] - rate == pytest.approx(math.log(joint.sum()), rel=1e-12)
-    assert negbin.log_probability(at[0], np.array([[rate]]), state)[0] == pytest.approx(math.log(joint.sum()))
+    is_brute_force(negbin, state, x, rate, np.arange(x + 1), joint, 1e-12, 1e-9)
     nb = stats.nbinom(rate / state["burst"], 1 - p)
     assert math.log(joint.sum()) == pytest.approx(nb.logpmf(x), rel=1e-9)
     moments = negbin.moments(np.array([rate]), np.zeros(1), state)
@@ -149,7 +143,7 @@ def test_each_update_of_the_burst_raises_the_bound_until_it_stays():
     assert state["burst"] == pytest.approx(c, rel=0.1)
 
 
-def test_what_is_given_is_not_learnt():
+def test_a_given_burst_is_not_learnt():
     sums = negbin.sums(np.array([3.0, 9.0]), np.ones(2))
     for given, c in ((Negbin(p=0.3), -math.log(0.7)), (Negbin(mean_burst=2.0), burst_of(2.0))):
         state = given.start(sums)
@@ -159,8 +153,8 @@ def test_what_is_given_is_not_learnt():
 
 
 @pytest.mark.parametrize("given", [{"p": 1.0}, {"p": -0.1}, {"mean_burst": 0.9}, {"p": 0.5, "mean_burst": 2.0}])
-def test_settings_that_cannot_be_are_refused(given):
-    with pytest.raises(SettingError, match=r"^`(p|mean_burst)` .*\n(Leave it out|Give one)"):
+def test_impossible_settings_are_refused(given):
+    with pytest.raises(ParameterError, match=r"^`(p|mean_burst)` .*\n(Leave it out|Give one)"):
         Negbin(**given)
 
 

@@ -5,14 +5,15 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import gammaln
 
-from plait.likelihood import Amounts, Bernoulli, Likelihood, Negbin, Poisson
+from plait.likelihood import Bernoulli, Likelihood, Negbin, Poisson, Tweedie
 
+COUNTS = ["poisson", "bernoulli", "negbin", "nearly poisson"]
 CASES = {
     "poisson": (Poisson(), {}),
     "bernoulli": (Bernoulli(), {}),
     "negbin": (Negbin(), {"burst": 1.3}),
     "nearly poisson": (Negbin(), {"burst": 1e-10}),
-    "amounts": (Amounts(), {"shape": 1.4, "scale": 2.0}),
+    "tweedie": (Tweedie(), {"shape": 1.4, "scale": 2.0}),
 }
 MOMENTS = ((0.3, 0.02), (0.3, 1.8), (5.0, 1.0), (0.01, 0.01), (400.0, 900.0))
 
@@ -59,7 +60,7 @@ def test_a_known_rate_has_no_spread(case):
     assert found[2] == -np.inf
 
 
-@pytest.mark.parametrize("case", ["poisson", "bernoulli", "negbin", "nearly poisson"])
+@pytest.mark.parametrize("case", COUNTS)
 def test_probabilities_of_whole_numbers_add_up_to_one(case):
     likelihood, state = CASES[case]
     values = np.arange(2.0 if case == "bernoulli" else 400.0)
@@ -67,7 +68,7 @@ def test_probabilities_of_whole_numbers_add_up_to_one(case):
     assert np.exp(likelihood.log_probability(values, rates, state)).sum() == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", ["poisson", "bernoulli", "negbin", "nearly poisson"])
+@pytest.mark.parametrize("case", COUNTS)
 def test_a_sum_of_probabilities_stands_in_for_a_distribution_function(case):
     likelihood, state = CASES[case]
     rates = np.random.default_rng(1).gamma(1.0, 3.0, (6, 30))
@@ -93,7 +94,7 @@ def test_quantiles_of_counts_are_scipys(level):
 @pytest.mark.parametrize("case", CASES)
 def test_moments_are_those_of_the_distribution(case):
     likelihood, state = CASES[case]
-    if case == "amounts":
+    if case == "tweedie":
         mean, variance = likelihood.moments(np.array([2.0]), np.array([0.5]), state)
         assert (mean[0], variance[0]) == pytest.approx((2 * 2.8, 2 * 1.4 * 2.4 * 4 + 0.5 * 2.8**2))
         return

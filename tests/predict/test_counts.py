@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from plait.answer.predict.quantiles import intervals
+from plait.analysis.predict.count_quantiles import intervals
 
 Z = 1.6448536269514722
 
@@ -23,7 +23,7 @@ def quantiles(mean, variance, miss=None):
     return mean, variance, low, high
 
 
-def test_the_interval_without_uncertainty_is_that_of_poisson():
+def test_intervals_of_poisson():
     mean, _, low, high = quantiles([0.0, 1e-9, *np.geomspace(1e-3, 100, 400)], 0.0)
     np.testing.assert_array_equal(low, stats.poisson.ppf(0.05, mean).clip(0))
     np.testing.assert_array_equal(high, stats.poisson.ppf(0.95, mean).clip(0))
@@ -32,7 +32,7 @@ def test_the_interval_without_uncertainty_is_that_of_poisson():
     assert (np.abs(high - stats.poisson.ppf(0.95, mean)) <= np.maximum(1, 1e-3 * np.sqrt(mean))).all()
 
 
-def test_the_interval_is_that_of_the_negative_binomial_with_these_moments():
+def test_intervals_of_the_negative_binomial():
     mean, relative = np.meshgrid(np.geomspace(1e-3, 1e6, 40), np.geomspace(1e-4, 1e2, 25))
     mean, variance, low, high = quantiles(mean, relative * mean**2)
     s, p = mean**2 / variance, mean / (mean + variance)
@@ -44,14 +44,17 @@ def test_the_interval_is_that_of_the_negative_binomial_with_these_moments():
         assert (off <= np.maximum(1, 1e-3 * sd)).all()
 
 
-def test_extreme_moments_are_quick_and_finite():
+def test_extreme_moments_have_ordered_ends():
     mean, relative = np.meshgrid(np.geomspace(1e-150, 1e150, 61), [0.0, 1e-12, 1e-3, 1.0, 1e3, 1e6])
     _, _, low, high = quantiles(mean, relative * mean**2)
     assert (low >= 0).all()
     assert (high >= low).all()
+    mean, C = np.meshgrid(np.geomspace(1e-9, 1e15, 97), np.geomspace(1e-6, 1e9, 31))
+    _, _, low, high = quantiles(mean, mean**2 / C)
+    assert (low <= high).all()
 
 
-def test_the_interval_agrees_with_the_probability_about_zero():
+def test_the_interval_agrees_with_the_probability_of_zero():
     mean, variance = np.full(3, 3.0), np.full(3, 900.0)
     miss = -np.log([0.97, 0.5, 0.03])
     _, _, low, high = quantiles(mean, variance, miss)
@@ -63,8 +66,10 @@ def test_the_interval_agrees_with_the_probability_about_zero():
 
 @given(st.floats(-12, 12), st.floats(-6, 6))
 @example(np.log10(1000.5), np.log10(0.0137284557))
+@example(12.0, -1.0)  # log-gammas of counts of 1e13 have no digits left
+@example(12.0, -1.25)
 @settings(max_examples=300, deadline=None)
-def test_the_search_for_a_quantile_ends_at_one(log_mean, log_concentration):
+def test_the_search_for_a_quantile_ends(log_mean, log_concentration):
     # The audit's example never returned: from a mean that is no whole number the search did not move.
     mean, C = 10**log_mean, 10**log_concentration
     _, _, low, high = quantiles(mean, mean**2 / C)
@@ -72,9 +77,3 @@ def test_the_search_for_a_quantile_ends_at_one(log_mean, log_concentration):
     for end, level in ((low[0], 0.05), (high[0], 0.95)):
         assert count.cdf(end - 1) < level + 0.003
         assert count.cdf(end) > level - 0.003
-
-
-def test_extreme_dispersions_end():
-    mean, C = np.meshgrid(np.geomspace(1e-9, 1e15, 97), np.geomspace(1e-6, 1e9, 31))
-    _, _, low, high = quantiles(mean, mean**2 / C)
-    assert (low <= high).all()

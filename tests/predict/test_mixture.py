@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plait.answer.predict import intervals, mixture, prediction, quantiles
-from plait.answer.predict.moments import mean_rate, moments, rates_along
-from plait.answer.predict.prediction import columns, predict, score
-from plait.run.record import Posterior
-from tests.cases import make
-from tests.predict.posteriors import (
+from plait.analysis.predict import count_quantiles, intervals
+from plait.analysis.predict.moments import mean_rate, moments, rates_along
+from plait.analysis.predict.prediction import columns
+from plait.tuning import TUNING
+from tests.support.posteriors import (
     all_rows,
+    as_points,
+    bernoulli,
     cp_fit,
     cp_rates,
     ensemble,
@@ -23,25 +24,13 @@ from tests.predict.posteriors import (
     scaled,
     with_posteriors,
 )
+from tests.support.problems import make
 
 DRAWS = 24_000
 CHANCE = 4 * np.sqrt(0.05 * 0.95 / DRAWS)  # what sampling may add to the mass beyond an end
 OFF = 0.02  # of mass, at an end
 SHAPES = [(1, 1), (2, 5), (3, 10), (5, 2)]
 DECADES = [(-3.0, 0.0), (0.0, 2.5), (2.5, 5.0)]
-
-
-def bernoulli(fits):
-    return [replace(fit, likelihood={"X": "bernoulli"}) for fit in fits]
-
-
-def as_points(fit):
-    """The fit with its means as points, as EM and MAP have them."""
-    factors = {
-        name: Posterior(old.indices, np.full(old.mean.shape, np.inf), np.zeros(old.mean.shape), old.mean, old.mean)
-        for name, old in fit.factors.items()
-    }
-    return replace(fit, factors=factors)
 
 
 def cp_members(factors, rank, members, apart, means, rng, cells=6):
@@ -59,8 +48,8 @@ def cp_members(factors, rank, members, apart, means, rng, cells=6):
 
 def check_counts(found, n, rates, rng):
     x = rng.poisson(rates)
-    assert misplaced(found["low"][n], 0.05, x) < OFF + CHANCE
-    assert misplaced(found["high"][n], 0.95, x) < OFF + CHANCE
+    assert misplaced(found["lower"][n], 0.05, x) < OFF + CHANCE
+    assert misplaced(found["upper"][n], 0.95, x) < OFF + CHANCE
     p = -np.expm1(-rates)
     assert abs(found["probability"][n] - p.mean()) < 0.01 + 4 * p.std() / np.sqrt(DRAWS)
 
@@ -70,30 +59,34 @@ def check_links(found, n, rates):
     noise = 4 * np.sqrt(np.var((p - p.mean()) ** 2) / DRAWS) / (p.std() + 1e-12)
     assert abs(found["sd"][n] - p.std()) < 0.01 + 0.03 * p.std() + noise
     near = 1e-3 * p.mean()  # what is beyond digits that are shown does not count
-    for end, level in (("low", 0.05), ("high", 0.95)):
+    for end, level in (("lower", 0.05), ("upper", 0.95)):
         assert (p < found[end][n] - near).mean() < level + OFF + CHANCE
         assert (p <= found[end][n] + near).mean() > level - OFF - CHANCE
 
 
-@pytest.mark.sampled(8)
+def both_columns(fits, rows):
+    """The columns of the mixture as counts, and as links."""
+    return columns(ensemble(fits), "X", rows), columns(ensemble([bernoulli(fit) for fit in fits]), "X", rows)
+
+
+@pytest.mark.quick(rank=[2], apart=[10.0])
 @pytest.mark.parametrize(("factors", "rank"), SHAPES)
 @pytest.mark.parametrize("means", DECADES)
 @pytest.mark.parametrize("apart", [1.0, 10.0])
-def test_ends_and_spread_of_cp_cells_are_those_of_sampling_all_members(factors, rank, means, apart):
+def test_ends_and_sd_of_cp_cells(factors, rank, means, apart):
     rng = np.random.default_rng(int(100 * factors + rank + apart))
     fits, posteriors, rows = cp_members(factors, rank, 3, apart, means, rng)
-    found, links = columns(ensemble(fits), "X", rows), columns(ensemble(bernoulli(fits)), "X", rows)
+    found, links = both_columns(fits, rows)
     for n in range(len(rows)):
         rates = np.concatenate([cp_rates(C[n], E[n], DRAWS // 3, rng) for C, E in posteriors])
         check_counts(found, n, rates, rng)
         check_links(links, n, rates)
 
 
-@pytest.mark.parametrize("name", ["tucker", "train"])
-@pytest.mark.parametrize("mean", [0.5, 1e5])
-def test_ends_and_spread_of_other_equations_are_those_of_sampling_all_members(name, mean):
+@pytest.mark.parametrize(("name", "mean"), [("tucker", 0.5), ("tucker", 1e5), ("train", 0.5), ("train", 1e5), ("V", 1)])
+def test_ends_and_sd_of_other_equations(name, mean):
     rng = np.random.default_rng(len(name))
-    one = make(name).fit(sweeps=1)
+    one = make("matrix", exposed=True).fit(max_iter=1) if name == "V" else make(name).fit(max_iter=1)
     equation = one.model.equations[0]
     rows = rng.permutation(all_rows(equation))[:3]
     fits = [with_posteriors(one, rng, 0.2, 5.0) for _ in range(3)]
@@ -101,9 +94,10 @@ def test_ends_and_spread_of_other_equations_are_those_of_sampling_all_members(na
         scaled(fit, equation.factors[0], mean * by / mean_rate(fit, "X", rows).mean())
         for fit, by in zip(fits, (1, 3, 0.3))
     ]
-    found, links = columns(ensemble(fits), "X", rows), columns(ensemble(bernoulli(fits)), "X", rows)
+    V = one.exposures.terms["X"].at(rows) if name == "V" else np.ones(3)
+    found, links = both_columns(fits, rows)
     for n, row in enumerate(rows):
-        rates = np.concatenate([rate_draws(fit, "X", row, DRAWS // 3, rng) for fit in fits])
+        rates = V[n] * np.concatenate([rate_draws(fit, "X", row, DRAWS // 3, rng) for fit in fits])
         check_counts(found, n, rates, rng)
         check_links(links, n, rates)
 
@@ -125,59 +119,38 @@ def test_mean_and_variance_are_those_of_the_mixture():
 def test_probability_and_rates_along_an_index_are_means_over_members():
     rng = np.random.default_rng(1)
     fits, _, rows = cp_members(3, 2, 3, 10.0, (-2.0, 1.0), rng)
-    for members in (fits, bernoulli(fits)):
+    for members in (fits, [bernoulli(fit) for fit in fits]):
         each = np.array([columns(fit, "X", rows)["probability"] for fit in members])
         np.testing.assert_allclose(columns(ensemble(members), "X", rows)["probability"], each.mean(axis=0), rtol=1e-13)
     along = np.array([rates_along(fit, "X", rows, "j") for fit in fits])
     np.testing.assert_allclose(rates_along(ensemble(fits), "X", rows, "j"), along.mean(axis=0), rtol=1e-13)
 
 
-@pytest.mark.parametrize("members", [2, 3, 5, 7])
-@pytest.mark.parametrize("factors", [1, 3])
-def test_members_that_are_equal_answer_as_one(members, factors):
-    rng = np.random.default_rng(members)
-    fits, posteriors, rows = cp_members(factors, 3, 1, 1.0, (-2.0, 5.0), rng, cells=20)
-    for one in (fits[0], *bernoulli(fits)):
-        alone, together = columns(one, "X", rows), columns(ensemble([one] * members), "X", rows)
-        for name in {"mean", "probability", "rate"} & set(alone):
-            np.testing.assert_array_equal(together[name], alone[name])
-        np.testing.assert_allclose(together["sd"], alone["sd"], rtol=1e-12)
-        if one.likelihood["X"] == "bernoulli":
-            for end in ("low", "high"):
-                np.testing.assert_allclose(together[end], alone[end], rtol=0.01, atol=1e-5)
-            continue
-        for n, (C, E) in enumerate(zip(*posteriors[0])):
-            x = rng.poisson(cp_rates(C, E, DRAWS, rng))
-            for end in ("low", "high"):
-                between = np.sort([together[end][n], alone[end][n]])
-                assert ((x > between[0]) & (x < between[1])).mean() < 0.01
-
-
 @pytest.mark.parametrize("mean", [1e-3, 0.3, 5.0, 40.0, 3e3, 1e5, 1e200])
-def test_points_of_em_are_mixtures_of_poissons_and_of_probabilities(mean):
+def test_points_are_mixtures_of_poissons(mean):
     sizes = mean * np.array([0.1, 1.0, 10.0])
     fits = [as_points(cp_fit(2, np.ones((1, 2, 1)), np.array([[[size], [1.0]]]))[0]) for size in sizes]
     rows = np.zeros((1, 2), np.int64)
-    found, links = columns(ensemble(fits), "X", rows), columns(ensemble(bernoulli(fits)), "X", rows)
-    assert links["low"][0] == pytest.approx(-np.expm1(-sizes[0]))
-    assert links["high"][0] == pytest.approx(-np.expm1(-sizes[-1]))
+    found, links = both_columns(fits, rows)
+    assert links["lower"][0] == pytest.approx(-np.expm1(-sizes[0]))
+    assert links["upper"][0] == pytest.approx(-np.expm1(-sizes[-1]))
     assert links["sd"][0] == pytest.approx(np.expm1(-sizes).std())
     if mean == 1e200:
-        assert (found["low"][0], found["high"][0]) == (quantiles.MOST, quantiles.MOST)
+        assert (found["lower"][0], found["upper"][0]) == (count_quantiles.MOST, count_quantiles.MOST)
         return
     assert found["sd"][0] == pytest.approx(sizes.std())
-    for end, level in (("low", 0.05), ("high", 0.95)):
+    for end, level in (("lower", 0.05), ("upper", 0.95)):
         assert stats.poisson.cdf(found[end][0] - 1, sizes).mean() < level + 0.003
         assert stats.poisson.cdf(found[end][0], sizes).mean() > level - 0.003
 
 
-def test_gammas_of_any_concentration_are_mixtures_of_negative_binomials():
+def test_gammas_are_mixtures_of_negative_binomials():
     C, mean = (grid.ravel() for grid in np.meshgrid(np.geomspace(0.01, 1e7, 19), np.geomspace(1e-3, 1e6, 19)))
     sizes = [mean, mean * 3, mean * 10]
     fits = [cp_fit(1, C[:, None, None], size[:, None, None])[0] for size in sizes]
     rows = np.arange(len(C))[:, None]
-    found, links = columns(ensemble(fits), "X", rows), columns(ensemble(bernoulli(fits)), "X", rows)
-    for end, level in (("low", 0.05), ("high", 0.95)):
+    found, links = both_columns(fits, rows)
+    for end, level in (("lower", 0.05), ("upper", 0.95)):
         below, upto = (np.mean([stats.nbinom(C, C / (C + m)).cdf(found[end] - k) for m in sizes], 0) for k in (1, 0))
         assert (below < level + 0.01).all()
         assert (upto > level - 0.01).all()
@@ -187,80 +160,33 @@ def test_gammas_of_any_concentration_are_mixtures_of_negative_binomials():
         assert np.abs(mass - level)[shown].max() < 0.01
 
 
-def test_an_exposure_multiplies_the_rates_of_every_member():
-    rng = np.random.default_rng(2)
-    one = make("matrix", exposed=True).fit(sweeps=1)
-    fits = [with_posteriors(one, rng, 0.3, 3.0) for _ in range(3)]
-    rows = all_rows(one.model.equations[0])[:4]
-    V = one.exposures.terms["X"].at(rows)
-    found, links = columns(ensemble(fits), "X", rows), columns(ensemble(bernoulli(fits)), "X", rows)
-    for n, row in enumerate(rows):
-        rates = V[n] * np.concatenate([rate_draws(fit, "X", row, DRAWS // 3, rng) for fit in fits])
-        check_counts(found, n, rates, rng)
-        check_links(links, n, rates)
-
-
-def test_an_interval_begins_at_0_exactly_where_nothing_is_probable_enough():
+def test_an_interval_begins_at_0_if_0_is_probable():
     rng = np.random.default_rng(3)
     for factors, rank in SHAPES:
         fits, _, rows = cp_members(factors, rank, 2, 10.0, (-2.0, 2.0), rng, cells=100)
         found = columns(ensemble(fits), "X", rows)
         nothing = 1 - found["probability"]
-        np.testing.assert_array_equal(found["low"] == 0, nothing >= 0.05)
-        np.testing.assert_array_equal(found["high"] == 0, nothing >= 0.95)
-        assert (found["low"] <= found["high"]).all()
+        np.testing.assert_array_equal(found["lower"] == 0, nothing >= 0.05)
+        np.testing.assert_array_equal(found["upper"] == 0, nothing >= 0.95)
+        assert (found["lower"] <= found["upper"]).all()
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_no_cells_and_a_single_cell_have_answers(likelihood):
-    fits, _, rows = cp_members(2, 3, 2, 10.0, (0.0, 1.0), np.random.default_rng(4))
-    whole = ensemble([replace(fit, likelihood={"X": likelihood}) for fit in fits])
-    every = columns(whole, "X", rows)
-    for name, values in columns(whole, "X", rows[:0]).items():
-        assert (values.shape, values.dtype) == ((0,), every[name].dtype)
-    for name, values in columns(whole, "X", rows[3:4]).items():
-        np.testing.assert_allclose(values, every[name][3:4], rtol=1e-9)
-
-
-def test_a_table_has_the_columns_of_the_mixture():
-    fits, _, rows = cp_members(2, 3, 2, 10.0, (0.0, 1.0), np.random.default_rng(5))
-    table = predict(ensemble(fits), "X", {"i": rows[:, 0], "j": rows[:, 1]})
-    for name, values in columns(ensemble(fits), "X", rows).items():
-        np.testing.assert_array_equal(table[name].to_numpy(), values)
-
-
-def test_a_column_costs_nothing_that_it_does_not_need(monkeypatch):
-    fits, _, rows = cp_members(2, 3, 2, 10.0, (0.0, 1.0), np.random.default_rng(6))
-
-    def refuse(*_):
-        raise AssertionError
-
-    for strata in ("count_strata", "link_strata"):
-        monkeypatch.setattr(intervals, strata, refuse)
-    for by in ("mean", "rate", "sd", "probability"):
-        score(ensemble(fits), "X", rows, by)
-    for by in ("mean", "rate", "probability"):
-        score(ensemble(bernoulli(fits)), "X", rows, by)
-    monkeypatch.setattr(prediction, "_misses", refuse)
-    for by in ("mean", "rate", "sd"):
-        score(ensemble(fits), "X", rows, by)
-    with pytest.raises(AssertionError):
-        score(ensemble(fits), "X", rows, "high")
-
-
-@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_pieces_change_no_answer(likelihood, monkeypatch):
+def test_chunks_change_no_answer(likelihood, monkeypatch):
     fits, _, rows = cp_members(2, 3, 3, 10.0, (-1.0, 3.0), np.random.default_rng(7), cells=40)
     whole = ensemble([replace(fit, likelihood={"X": likelihood}) for fit in fits])
     before = columns(whole, "X", rows)
-    monkeypatch.setattr(mixture, "ROOM", 7 * 3 * intervals.STRATA)
-    monkeypatch.setattr(prediction, "BLOCK", 33)
-    for name, values in columns(whole, "X", rows).items():
-        np.testing.assert_allclose(values, before[name], rtol=1e-9)
+    monkeypatch.setattr(TUNING, "mixture_points", 7 * 3 * intervals.STRATA)
+    monkeypatch.setattr(TUNING, "predict_cells", 33)
+    for some in (slice(None), slice(3, 4), slice(0)):
+        for name, values in columns(whole, "X", rows[some]).items():
+            np.testing.assert_allclose(values, before[name][some], rtol=1e-9)
+            assert values.dtype == before[name].dtype
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
-def test_a_million_cells_take_little_more_memory_than_their_answers(likelihood):
+def test_a_million_cells_need_little_memory(likelihood):
     C, E = np.full((50, 2, 2), 300.0), np.full((50, 2, 2), 1.0)
     fits = [replace(cp_fit(2, C, E * by)[0], likelihood={"X": likelihood}) for by in (0.5, 1.0)]
     rows = np.random.default_rng(8).integers(0, 50, (1_000_000, 2))

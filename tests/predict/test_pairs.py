@@ -5,20 +5,20 @@ import polars as pl
 import pytest
 
 import plait
-from tests.pairs import PAIRS, draw, fit_of, sparse, spread_out  # noqa: F401
-from tests.search.every_cell import all_rates
+from tests.support.every_cell import all_rates
+from tests.support.pair_factors import PAIRS, draw, fit_of, spread_out
 
 pytestmark = pytest.mark.usefixtures("sparse")
 
 
 def fitted(name, method="vb", likelihood="poisson", **settings):
     model, data, *_ = draw(name, "all", likelihood)
-    return fit_of(model, data, method, sweeps=6, **settings)
+    return fit_of(model, data, method, max_iter=6, **settings)
 
 
 def every_cell(fit, relation):
     indices = fit.model.equation(relation).indices
-    cells = np.argwhere(np.ones([len(fit.labels[index]) for index in indices]))
+    cells = np.argwhere(np.ones([len(fit.entities[index]) for index in indices]))
     closed = fit.known[relation].closed
     cells = cells[~closed.contain(cells)] if closed else cells
     return cells, pl.DataFrame({index: cells[:, n] for n, index in enumerate(indices)})
@@ -33,7 +33,7 @@ def assert_alike(table, wanted):
             assert table[column].to_list() == wanted[column].to_list()
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.quick(name=["alone", "memory", "both_terms", "coupled"])
 @pytest.mark.parametrize("method", ["vb", "em", "map"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_predictions_of_all_cells(name, method):
@@ -47,13 +47,10 @@ def test_predictions_of_all_cells(name, method):
             np.testing.assert_allclose(found["mean"], all_rates(fit, relation)[tuple(cells.T)], rtol=1e-9)
 
 
-def test_predictions_of_few_cells_and_of_an_ensemble():
-    fit = fitted("memory", restarts=2, keep="average")
+def test_predictions_of_an_ensemble():
+    fit = fitted("memory", restarts=2, combine="average")
     _, table = every_cell(fit, "X")
     assert_alike(fit.predict("X", table[5:7]), spread_out(fit).predict("X", table)[5:7])
-
-
-def test_members_of_a_bootstrap_remember_the_same_pairs():
     fit = fitted("alone", restarts=3, bootstrap=True)
     assert len(fit.members) == 3
     coords = [member.factors["M"].pairs.coords for member in fit.members]
@@ -62,50 +59,40 @@ def test_members_of_a_bootstrap_remember_the_same_pairs():
     assert_alike(fit.predict("X", table), spread_out(fit).predict("X", table))
 
 
-def test_an_unknown_name_has_what_its_partner_shares_or_the_prior():
+def test_an_unknown_name_has_the_shared_row_of_its_partner_or_the_prior():
     fit = fitted("lone")
     shared = fit.factors["M"].mean[len(fit.factors["M"].pairs) :]
     cells = pl.DataFrame({"i": [3, 99, 99], "j": [99, 2, 99]})
-    found = fit.predict("X", cells, unknown="prior")
+    found = fit.predict("X", cells, handle_unknown="prior")
     np.testing.assert_allclose(found["mean"], [shared[3], 1.3, 1.3], rtol=1e-9)
-    with pytest.raises(plait.DataError, match="99"):
+    with pytest.raises(plait.errors.DataError, match="99"):
         fit.predict("X", cells)
-
-
-def test_an_unknown_name_of_a_memory_with_components():
-    prior = {"M": plait.Gamma(0.5, np.reshape([1.0, 2.0, 4.0], (3, 1)))}
     model, data, *_ = draw("woven")
-    fit = fit_of(model, data, prior=prior)
-    cells = pl.DataFrame({"i": [2], "j": [99], "k": [1]})
-    C = fit.factors["C"].mean[1]
-    np.testing.assert_allclose(fit.predict("X", cells, unknown="prior")["mean"], C @ [1.0, 2.0, 4.0], rtol=1e-9)
+    fit = fit_of(model, data, prior={"M": plait.Gamma(0.5, np.reshape([1.0, 2.0, 4.0], (3, 1)))})
+    found = fit.predict("X", pl.DataFrame({"i": [2], "j": [99], "k": [1]}), handle_unknown="prior")
+    np.testing.assert_allclose(found["mean"], fit.factors["C"].mean[1] @ [1.0, 2.0, 4.0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["lone", "alone", "memory", "two", "woven", "both_terms", "renamed"])
 def test_explanations_and_shares(name):
     fit, dense = fitted(name), spread_out(fitted(name))
     _, table = every_cell(fit, "X")
-    assert_alike(fit.allocate("X", table), dense.allocate("X", table))
+    assert_alike(fit.responsibilities("X", table), dense.responsibilities("X", table))
     for n in (1, len(table) // 2):
         cell = table.row(n, named=True)
         one, other = fit.explain("X", cell), dense.explain("X", cell)
-        assert_alike(one.components, other.components)
-        assert_alike(one.evidence, other.evidence)
-        assert_alike(one.links, other.links)
+        for kind in ("components", "evidence", "links"):
+            assert_alike(getattr(one, kind), getattr(other, kind))
         assert str(one)
     assert_alike(fit.coupling(), dense.coupling())
 
 
-def test_a_dataset_has_a_row_for_every_pair_and_for_all_others_of_an_entity():
+def test_datasets_and_draws_have_a_row_for_every_pair():
     fit = fitted("memory")
-    dataset = fit.to_xarray()
+    dataset, posterior = fit.to_xarray(), fit.factors["M"]
     assert dataset["M"].dims == ("M_row", "z")
-    np.testing.assert_array_equal(dataset["M"], fit.factors["M"].mean)
+    np.testing.assert_array_equal(dataset["M"], posterior.mean)
     assert dataset["A"].sel(i=3).shape == (3,)
-
-
-def test_draws_have_a_row_for_every_pair_too():
-    fit = fitted("memory")
-    draws, posterior = fit.samples(2000, seed=1)["M"], fit.factors["M"]
+    draws = fit.sample(2000, seed=1)["M"]
     assert draws.shape == (2000, *posterior.mean.shape)
     assert (np.abs(draws.mean(axis=0) - posterior.mean) < 6.0 * posterior.sd / np.sqrt(2000)).all()

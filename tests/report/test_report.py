@@ -1,4 +1,4 @@
-"""What a report says: numbers of the library's own answers, warnings first, and how it is made again."""
+"""A report has the numbers of the library, warnings first, and the lines that make it again."""
 
 import sys
 import warnings
@@ -10,21 +10,22 @@ pytest.importorskip("jinja2", reason="the page needs jinja2")
 pytest.importorskip("vl_convert", reason="pictures need vl-convert-python")
 
 import plait
-from plait.report.commands import fitting
-from plait.report.doubts import doubts
-from plait.report.sections import groups, links
-from plait.report.subject import Subject
-from plait.report.whole import describe_whole
-from plait.show import text
-from plait.show.document import Cards, Section, Share, Table, Warn
-from tests.report.world import MODEL, fitted, report, split, tables
+from plait.rendering import text
+from plait.rendering.document import Cards, Section, Share, Table, Warn
+from plait.report import sections
+from plait.report.report_data import ReportData
+from plait.report.report_file import describe_whole
+from plait.report.reproduce import fitting
+from plait.report.sections import run_warnings
+from plait.tuning import TUNING
+from tests.support.report_run import MODEL, fitted, report, split, tables
 
 ALIKE = {"rank": 2, "seed": 0, "threads": 1, "progress": False}
 
 
 @pytest.fixture(scope="module")
 def document():
-    return describe_whole(Subject(fitted()))
+    return describe_whole(ReportData(fitted()))
 
 
 def section(document, name):
@@ -37,10 +38,7 @@ def bare(value):
 
 
 def said(fit, **more):
-    return [warning.text for warning in doubts(Subject(fit, **more))]
-
-
-# --- numbers
+    return [warning.text for warning in run_warnings(ReportData(fit, **more))]
 
 
 @pytest.mark.parametrize(("place", "relation"), [(0, "visits"), (1, "friends")])
@@ -48,7 +46,7 @@ def test_predicted_links_are_those_of_top(document, place, relation):
     (table,) = section(document, f"links-{place}").blocks
     found = fitted().top(relation, 50)
     assert [tuple(row) for row in table.rows] == found.select(table.columns).rows()
-    assert table.columns[table.left : table.left + 3] == ("probability", "low", "high")
+    assert table.columns[table.left : table.left + 3] == ("probability", "lower", "upper")
     for row, behind in zip(found.to_dicts(), table.behind, strict=True):
         cell = {index: row[index] for index in table.columns[: table.left]}
         assert behind.blocks == fitted().explain(relation, cell).describe().blocks
@@ -75,9 +73,9 @@ def test_surprises_are_those_of_the_fit(document):
         assert [tuple(row) for row in table.rows] == own.rows()
 
 
-def test_a_test_is_shown_beside_popularity(tmp_path):
+def test_a_test_is_shown_next_to_popularity(tmp_path):
     metrics = plait.evaluate(fitted(), "visits", split().test)
-    quality = section(describe_whole(Subject(fitted(), metrics=metrics, test="test.csv")), "quality")
+    quality = section(describe_whole(ReportData(fitted(), metrics=metrics, test="test.csv")), "quality")
     assert "(test.csv)" in quality.blocks[0].text
     table = next(block for block in quality.blocks if isinstance(block, Table))
     assert {row[0]: row[1] for row in table.rows}["roc_auc"] == f"{metrics['roc_auc']:.4f}"
@@ -86,58 +84,54 @@ def test_a_test_is_shown_beside_popularity(tmp_path):
 
 def test_without_a_test_it_says_how_to_make_one(document):
     said = text.render(document)
-    assert "plait.hide(data, 'visits', fraction=0.1, by=\"cells\"" in said
+    assert "plait.train_test_split(data, 'visits', fraction=0.1, by=\"cells\"" in said
     assert "plait report run --test test.csv --relation visits" in said
 
 
-def test_large_data_have_reasons_for_fewer_links(monkeypatch):
-    monkeypatch.setattr(links, "MANY", 10)
-    subject = Subject(fitted())
-    assert links.explained(subject) == 15
-    monkeypatch.setattr(links, "EXPLAINED_OF_MANY", 4)
-    assert links.explained(subject) == links.FEWEST
-    (table,) = links.predicted_links(subject)[0].blocks
-    assert len(table.behind) == links.FEWEST < len(table.rows)
+def test_large_data_have_fewer_explanations(monkeypatch):
+    monkeypatch.setattr(TUNING, "many_entities", 10)
+    subject = ReportData(fitted())
+    assert sections.explained(subject) == 15
+    monkeypatch.setattr(TUNING, "explained_of_many", 4)
+    assert sections.explained(subject) == sections.FEWEST
+    (table,) = sections.predicted_links(subject)[0].blocks
+    assert len(table.behind) == sections.FEWEST < len(table.rows)
     assert "the first 5" in table.note
 
 
 def test_components_beyond_the_cards_are_listed(monkeypatch):
-    monkeypatch.setattr(groups, "CARDS", 1)
-    _, cards, rest = groups.cards(Subject(fitted()))
+    monkeypatch.setattr(TUNING, "report_cards", 1)
+    _, cards, rest = sections.cards(ReportData(fitted()))
     assert len(cards.sections) == 1
     assert [row[1] for row in rest.rows] == [1 - int(cards.sections[0].title[-1])]
 
 
-# --- one file
-
-
+@pytest.mark.thorough
 def test_two_reports_of_one_run_are_the_same_bytes(tmp_path):
     fitted().save(tmp_path / "run")
     first = report(tmp_path / "first.html").read_bytes()
     plait.load(tmp_path / "run").report(tmp_path / "second.html", test=split().test, relation="visits")
     assert first == (tmp_path / "second.html").read_bytes()
-    pages = []
-    for name in ("third", "fourth"):
-        pages.append(report(tmp_path / name, interactive=True).read_bytes())
-    assert pages[0] == pages[1] != first
+    third, fourth = (report(tmp_path / name, interactive=True).read_bytes() for name in ("third", "fourth"))
+    assert third == fourth != first
 
 
-def test_a_file_that_is_there_is_kept_unless_it_may_go(tmp_path):
+def test_a_file_is_replaced_on_request_only(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("mine")
-    with pytest.raises(plait.StoreError, match=r"report.html: this file is there already.*\n.*replace=True"):
+    with pytest.raises(plait.errors.StorageError, match=r"report.html: this file is there already.*\n.*replace=True"):
         fitted().report(path)
     assert path.read_text() == "mine"
     fitted().report(path, replace=True)
     assert path.read_text().startswith("<!doctype html>")
-    with pytest.raises(plait.StoreError, match="folder"):
+    with pytest.raises(plait.errors.StorageError, match="folder"):
         fitted().report(tmp_path)
 
 
 def test_a_test_names_its_relation_where_there_are_several(tmp_path):
-    with pytest.raises(plait.SettingError, match=r"of which relation is the test\? There are visits, friends"):
+    with pytest.raises(plait.errors.ParameterError, match=r"of which relation is the test\? There are visits, friends"):
         fitted().report(tmp_path / "report.html", test=split().test)
-    with pytest.raises(plait.SettingError, match="says what a test is of, but there is none"):
+    with pytest.raises(plait.errors.ParameterError, match="says what a test is of, but there is none"):
         fitted().report(tmp_path / "report.html", relation="visits")
     assert list(tmp_path.iterdir()) == []
 
@@ -149,14 +143,12 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch, packag
         fitted().report(tmp_path / "report.html")
 
 
-# --- warnings
-
-
+@pytest.mark.thorough
 def test_a_fit_that_is_well_has_no_warnings():
-    fit = plait.fit(MODEL, tables(), **ALIKE, sweeps=3000, tol=1e-7)
+    fit = plait.fit(MODEL, tables(), **ALIKE, max_iter=3000, tol=1e-7)
     assert fit.stop.reason == "converged"
     assert said(fit) == []
-    assert "Nothing to warn of" in text.render(describe_whole(Subject(fit)))
+    assert "Nothing to warn of" in text.render(describe_whole(ReportData(fit)))
 
 
 def test_warnings_come_first(document):
@@ -165,10 +157,12 @@ def test_warnings_come_first(document):
     assert summary.blocks[0].text.startswith("not converged: stopped after 60 sweeps")
 
 
-def test_components_that_explain_nothing_are_warned_of():
-    links = pl.DataFrame({"user": [f"u{n % 6}" for n in range(24)], "place": [f"p{n % 4}" for n in range(24)]}).unique()
-    fit = plait.fit("visits[user, place] = U[user, r] P[place, r]", {"visits": links}, **(ALIKE | {"rank": 8}),
-                    sweeps=400, adapt="component")  # fmt: skip
+def test_unused_components_are_warned_of():
+    visits = pl.DataFrame(
+        {"user": [f"u{n % 6}" for n in range(24)], "place": [f"p{n % 4}" for n in range(24)]}
+    ).unique()
+    fit = plait.fit("visits[user, place] = U[user, r] P[place, r]", {"visits": visits}, **(ALIKE | {"rank": 8}),
+                    max_iter=400, adapt_prior="component")  # fmt: skip
     small = fit.coupling().filter(pl.col("share") < 0.001)
     assert len(small) > 0
     (found,) = [words for words in said(fit) if words.startswith("leftover")]
@@ -177,24 +171,25 @@ def test_components_that_explain_nothing_are_warned_of():
 
 def test_coupling_without_shared_names_is_warned_of():
     data = tables()
-    data["friends"] = plait.Relation(
-        pl.DataFrame({"user": ["z1", "z2", "z3", "z1"], "friend": ["z2", "z3", "z1", "z3"]}), likelihood="bernoulli"
-    )
+    friends = pl.DataFrame({"user": ["z1", "z2", "z3", "z1"], "friend": ["z2", "z3", "z1", "z3"]})
+    data["friends"] = plait.Relation(friends, likelihood="bernoulli")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", plait.errors.NoCommonNamesWarning)
-        fit = plait.fit(MODEL, data, **ALIKE, sweeps=2)
+        warnings.simplefilter("ignore", plait.errors.DisjointEntitiesWarning)
+        fit = plait.fit(MODEL, data, **ALIKE, max_iter=2)
     (found,) = [words for words in said(fit) if "no name in common" in words]
     assert found.startswith("axis user: visits has no name in common with friends")
 
 
-def test_a_saved_run_that_explains_less_than_popularity_is_warned_of_as_a_fresh_one(tmp_path):
+def test_a_saved_run_below_the_baseline_is_warned_of(tmp_path):
     model, data = "visits[user, place] = U[user, r] P[place, r]", noise()
-    with pytest.warns(plait.errors.BoundWarning) as caught:
-        fit = plait.fit(model, {"visits": data}, rank=20, adapt=None, seed=0, threads=1, sweeps=120, progress=False)
+    with pytest.warns(plait.errors.BelowBaselineWarning) as caught:
+        fit = plait.fit(
+            model, {"visits": data}, rank=20, adapt_prior=None, seed=0, threads=1, max_iter=120, progress=False
+        )
     fit.save(tmp_path / "run")
     (found,) = [words for words in said(plait.load(tmp_path / "run")) if "without latent indices" in words]
     assert found == str(caught[0].message).replace("\n", " ")
-    assert "what popularity alone explains" in text.render(describe_whole(Subject(fit)))
+    assert "what popularity alone explains" in text.render(describe_whole(ReportData(fit)))
     learnt = fit.update({"visits": data.head(3)})
     assert not any("without latent indices" in words for words in said(learnt))  # its bound is another
 
@@ -207,39 +202,43 @@ def noise():
 
 def test_a_test_of_known_links_is_warned_of(tmp_path):
     known = tables()["visits"].head(5)
-    fit = plait.fit(MODEL, tables(), **ALIKE, sweeps=2)
+    fit = plait.fit(MODEL, tables(), **ALIKE, max_iter=2)
     fit.report(tmp_path / "report.html", test=known, relation="visits")
     page = (tmp_path / "report.html").read_text()
     assert "the test leaks: visits: " in page
     assert page.index("the test leaks") < page.index('id="links"')
 
 
-# --- again
-
-
 @pytest.mark.parametrize(
     "settings",
     [
-        {"rank": 2, "seed": 3, "sweeps": 20},
-        {"rank": 2, "seed": 0, "sweeps": 9, "adapt": None, "start": "random", "accelerate": True, "tol": 0.0},
-        {"rank": {"r": 2}, "seed": 1, "sweeps": 5, "adapt": {"U": "component"}, "restarts": 2, "keep": "best"},
-        {"rank": 2, "seed": 0, "sweeps": 5, "method": "em"},
+        {"rank": 2, "seed": 3, "max_iter": 20},
+        {"rank": 2, "seed": 0, "max_iter": 9, "adapt_prior": None, "warmup": 0, "accelerate": True, "tol": 0.0},
+        {
+            "rank": {"r": 2},
+            "seed": 1,
+            "max_iter": 5,
+            "adapt_prior": {"U": "component"},
+            "restarts": 2,
+            "combine": "best",
+        },
+        {"rank": 2, "seed": 0, "max_iter": 5, "method": "em"},
     ],
 )
 def test_the_lines_that_make_a_run_again_do(tmp_path, monkeypatch, settings):
     monkeypatch.chdir(tmp_path)
     fit = plait.fit(MODEL, tables(), progress=False, **settings)
-    lines = fitting(Subject(fit))
+    lines = fitting(ReportData(fit))
     assert lines.endswith('fit.report("report.html")')
     made = {"data": tables()}
     exec(lines.removesuffix('fit.report("report.html")'), made)
-    assert made["fit"].bound == fit.bound
+    assert made["fit"].objective == fit.objective
     assert made["fit"].settings == fit.settings
-    assert plait.load("run").bound == fit.bound
+    assert plait.load("run").objective == fit.objective
 
 
-def test_titles_stand_beside_names():
-    fit = fitted().titled({"place": {"cafe": "Café <Müller>"}})
-    found = describe_whole(Subject(fit))
+def test_titles_are_shown_next_to_names():
+    fit = fitted().with_titles({"place": {"cafe": "Café <Müller>"}})
+    found = describe_whole(ReportData(fit))
     rows = [row for table in found.every(Table) for row in table.rows]
     assert any('cafe "Café <Müller>"' in map(bare, row) for row in rows)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.web.browser import NoBrowser, Opening, Watched
-from tests.web.browser import browser as started
+from tests.support.browser import NoBrowser, Opening, Watched
+from tests.support.browser import browser as started
 
 
 @pytest.fixture(scope="session")

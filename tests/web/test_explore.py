@@ -6,7 +6,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.explore.conftest import HARD, SCRIPT, Served, make_run, serving
+from tests.support.explore_run import HARD, SCRIPT, Served, make_run, serving
+
+pytestmark = pytest.mark.thorough
 
 SIZES = [(1280, 900), (390, 800)]
 PAGES = ["/", "/search?q=a", "/axis/user", "/axis/user/x%20y", "/picture/user/x%20y", "/relation/visits",
@@ -21,7 +23,7 @@ def explored(tmp_path_factory, browser) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_page_asks_this_server_only_and_breaks_no_rule_of_its_own(explored, opened, address):
+def test_a_page_asks_this_server_only(explored, opened, address):
     watched = opened(explored.url + address, offline=False)
     assert all(url.startswith((explored.url, "data:")) for url in watched.requests)
     assert watched.errors == []
@@ -32,7 +34,7 @@ def test_a_page_asks_this_server_only_and_breaks_no_rule_of_its_own(explored, op
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_text_stands_out_and_no_page_is_wider_than_the_window(explored, opened, scheme, size):
+def test_text_stands_out_and_pages_fit_the_window(explored, opened, scheme, size):
     watched = opened(explored.url + "/", scheme=scheme, size=size, offline=False)
     for address in PAGES:
         watched.page.goto(explored.url + address)
@@ -82,7 +84,7 @@ def test_a_name_that_is_a_script_stays_text(explored, opened):
     assert watched.errors == []
 
 
-def test_every_name_is_reached_by_clicking_at_it(explored, opened):
+def test_every_name_is_reached_by_a_click(explored, opened):
     watched = opened(explored.url + "/axis/user", offline=False)
     links = watched.page.locator("main td a")
     assert links.count() == len(HARD)
@@ -90,7 +92,7 @@ def test_every_name_is_reached_by_clicking_at_it(explored, opened):
         watched.page.goto(explored.url + "/axis/user")
         links.nth(number).click()
         watched.page.wait_for_load_state()
-        name = explored.site.fit.labels["user"][number]
+        name = explored.site.fit.entities["user"][number]
         told = explored.get(watched.page.get_by_text("this page as JSON").get_attribute("href")).json()
         assert told["name"] == name
         assert watched.page.locator("h1").count() == 1
@@ -108,7 +110,7 @@ def test_search_shows_what_is_typed_and_works_without_scripts(explored, opened):
 
 
 @pytest.mark.parametrize("script", [True, False])
-def test_a_what_if_is_asked_followed_and_read_in_the_browser(explored, opened, script):
+def test_a_what_if_runs_in_the_browser(explored, opened, script):
     watched = opened(explored.url + "/relation/visits/cell?user=x+y&place=1", script=script, offline=False)
     page = watched.page
     page.get_by_role("button", name="Set to 0").first.click()

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from plait.show.svg import inline
+from plait.rendering.svg import inline
+
+pytestmark = pytest.mark.thorough
 
 DOCS = Path(__file__).parents[2] / "docs"
 # Name, text and ground of the site's theme in each scheme.

@@ -9,11 +9,12 @@ import pytest
 pytest.importorskip("jinja2", reason="the page needs jinja2")
 pytest.importorskip("vl_convert", reason="pictures need vl-convert-python")
 
-from plait.report.file import measure
-from plait.report.subject import Subject
-from plait.report.whole import describe_whole
-from plait.show.document import Details, Picture
-from tests.report.world import HOSTILE, LONG, PLACES, USERS, fitted, report, split
+from plait.rendering.document import Details, Picture
+from plait.report.report_data import ReportData
+from plait.report.report_file import describe_whole, measure
+from tests.support.report_run import HOSTILE, LONG, PLACES, USERS, fitted, report, split
+
+pytestmark = pytest.mark.thorough
 
 OPEN = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 WIDE, NARROW = (1280, 900), (390, 844)
@@ -21,7 +22,7 @@ WIDE, NARROW = (1280, 900), (390, 844)
 
 @pytest.fixture(scope="module")
 def document():
-    return describe_whole(Subject(fitted(), metrics=measure(fitted(), split().test, "visits")[0]))
+    return describe_whole(ReportData(fitted(), metrics=measure(fitted(), split().test, "visits")[0]))
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def interactive(tmp_path_factory):
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
-def test_it_is_one_request_and_says_nothing_on_the_console(opened, static, document, script):
+def test_it_is_one_request_and_logs_nothing(opened, static, document, script):
     watched = opened(static, script=script)
     assert watched.requests == [static.as_uri()]
     assert (watched.messages, watched.errors) == ([], [])
@@ -132,7 +133,7 @@ def test_paper_has_every_row_of_every_table(opened, static, tmp_path):
     assert pages < 60
 
 
-def test_interactive_charts_answer_to_the_pointer_under_a_strict_policy(opened, interactive, document):
+def test_interactive_charts_have_tooltips_under_a_strict_policy(opened, interactive, document):
     watched = opened(interactive)
     page = watched.page
     page.wait_for_selector("html[data-charts=drawn]")
@@ -164,11 +165,11 @@ def test_without_scripts_the_interactive_page_is_the_static_one(opened, interact
     assert watched.page.locator("th button").count() == 0
 
 
-def test_tables_sort_by_keys_and_what_is_behind_a_row_goes_with_it(opened, interactive):
+def test_tables_sort_by_keys_with_their_details(opened, interactive):
     page = opened(interactive).page
     table = page.locator("#links table").first
     before = table.locator("> tbody > tr").all_text_contents()
-    heading = table.locator("> thead th", has_text="low")
+    heading = table.locator("> thead th", has_text="lower")
     heading.locator("button").focus()
     page.keyboard.press("Enter")
     assert heading.get_attribute("aria-sort") == "descending"
@@ -181,7 +182,7 @@ def test_tables_sort_by_keys_and_what_is_behind_a_row_goes_with_it(opened, inter
     assert {tuple(pair) for pair in list(pairwise(after))[::2]} == {tuple(pair) for pair in list(pairwise(before))[::2]}
 
 
-def test_every_place_has_a_name_of_its_own_and_contents_lead_there(opened, static):
+def test_ids_are_unique_and_links_reach_them(opened, static):
     page = opened(static).page
     names = page.locator("[id]").evaluate_all("all => all.map(one => one.id)")
     assert len(names) == len(set(names))

@@ -3,7 +3,7 @@
 from lab.bench.data import Case
 from lab.bench.engine import Engine
 from lab.bench.peers.peer import Cannot, Peer, timed
-from plait.errors import SettingError
+from plait.errors import ParameterError
 
 
 class Plait(Peer):
@@ -16,7 +16,7 @@ class Plait(Peer):
     def __init__(self, case: Case, threads: int) -> None:
         try:
             engine = Engine(case, threads, self.dtype)
-        except SettingError as error:
+        except ParameterError as error:
             raise Cannot(f"not available: {str(error).splitlines()[0]}") from None
         self.run = {"sweep": engine.sweep, "counts": engine.counts_only, "counts and bound": engine.counts}
         for action in self.actions:

@@ -5,7 +5,8 @@ from typing import Any
 
 from lab.bench.report import words
 from lab.harness.results import Found
-from lab.harness.table import Table
+from lab.harness.table import text_table
+from plait.rendering.document import Table
 
 
 def tables(found: Found) -> Iterator[Table]:
@@ -28,7 +29,7 @@ def _trees(found: Found) -> Table:
         "All that happens before the first sweep: reading, labels, sorting, trees. ÷ sweep: in sweeps of R = 5, "
         "listed. Peak ÷ raw: memory taken on the way beyond what was there before, trees included, in tables."
     )
-    return Table("From rows to fibre trees", headings, made, note, left=2)
+    return text_table("From rows to fibre trees", headings, made, note, left=2)
 
 
 def _rest(found: Found) -> Table:
@@ -37,7 +38,7 @@ def _rest(found: Found) -> Table:
         for about, f in found.part("front", what="rest")
     ]
     headings = ["data", "bytes a nonzero", "factors beside"]
-    return Table("Memory at rest: arrays held between sweeps, R = 5, listed or links", headings, made)
+    return text_table("Memory at rest: arrays held between sweeps, R = 5, listed or links", headings, made)
 
 
 def _estimates(found: Found) -> Table:
@@ -46,7 +47,7 @@ def _estimates(found: Found) -> Table:
         ratio = words.significant(words.ratio(f.get("estimate"), f.get("peak")))
         foretold = f.get("cannot") or words.size(f["estimate"])
         made.append([about["shape"], foretold, words.size(f.get("peak")), ratio])
-    return Table(
+    return text_table(
         "Memory foretold by plait check, and measured", ["data", "foretold", "peak of plait fit", "ratio"], made
     )
 
@@ -68,7 +69,7 @@ def _rest_of_it(found: Found) -> Table:
         made += [[f"first fit, kernels {word}", words.seconds(compiled[word])] for word in ("cold", "cached")]
     if after := found.get({"part": "front", "what": "after"}):
         made += _after(after)
-    return Table("Seconds of other things", ["what", "seconds"], made)
+    return text_table("Seconds of other things", ["what", "seconds"], made)
 
 
 def _after(after: dict[str, Any]) -> list[list[str]]:

@@ -9,7 +9,8 @@ import numpy as np
 from lab.bench.report import words
 from lab.harness import plots
 from lab.harness.results import Found
-from lab.harness.table import NOTHING, Table
+from lab.harness.table import NOTHING, text_table
+from plait.rendering.document import Table
 
 SERIES = ("nonzeros", "rank", "rows", "order", "threads")
 
@@ -56,7 +57,7 @@ def tables(found: Found) -> Iterator[Table]:
             "Cells come in order, so that nothing is sorted. Slopes are those of straight lines through the logarithms "
             "(nonzeros: from 1e6 on); memory is the peak beyond Python and its libraries."
         )
-        yield Table("Growth", headings, made, note)
+        yield text_table("Growth", headings, made, note)
     rows = points(found, "nonzeros")
     if rows:
         yield _nonzeros(found, rows)
@@ -71,7 +72,7 @@ def _nonzeros(found: Found, rows: list[tuple[int, dict[str, Any]]]) -> Table:
         each = [words.significant(f[word] / f["nonzeros"] * scale) for word, scale in (("seconds", 1e9), ("over", 1))]
         made.append([words.number(x), words.seconds(f["seconds"], f["spread"]), *each])
     headings = ["nonzeros of 1000³", "sweep", "ns a nonzero", "bytes a nonzero at the peak"]
-    return Table("Nonzeros at fixed sides", headings, made)
+    return text_table("Nonzeros at fixed sides", headings, made)
 
 
 def draw(found: Found, folder: Path) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 from lab.bench.report import words
 from lab.harness.results import Found
-from lab.harness.table import Table, percent
+from lab.harness.table import percent, text_table
+from plait.rendering.document import Table
 
 
 def tables(found: Found) -> Iterator[Table]:
@@ -56,7 +57,7 @@ def _disk(found: Found) -> Table:
         "The page cache is dropped before every pass from disk. The peak is that of the process, Python and libraries "
         "included; in memory also the reading of the table."
     )
-    return Table("Blocks on disk", headings, made, note)
+    return text_table("Blocks on disk", headings, made, note)
 
 
 def _memory(found: Found) -> Table:
@@ -71,7 +72,7 @@ def _memory(found: Found) -> Table:
     note = (
         "Beside a table that is in memory, which is the user's own. The last has factors, 192 MB an array, and kernels."
     )
-    return Table("What links take in memory", headings, made, note)
+    return text_table("What links take in memory", headings, made, note)
 
 
 def _speeds(found: Found) -> Table:
@@ -87,7 +88,7 @@ def _speeds(found: Found) -> Table:
         "A sweep; workers of one thread, processes on this machine. Processors: what the driver and the busiest worker "
         "compute, one after the other."
     )
-    return Table("Dask workers", headings, made, note)
+    return text_table("Dask workers", headings, made, note)
 
 
 def _losses(found: Found) -> Table:
@@ -98,7 +99,7 @@ def _losses(found: Found) -> Table:
         same = "the same bits" if f["same"] else "OTHER BITS"
         name = f"{f['killed']} workers killed and added at random in {f['sweeps'] - 1} sweeps"
         made.append([name, same])
-    return Table("Lost workers", ["what", "found"], made)
+    return text_table("Lost workers", ["what", "found"], made)
 
 
 def _travelling(found: Found) -> Table:
@@ -107,7 +108,7 @@ def _travelling(found: Found) -> Table:
         cells = (f"{f[way] / f['rows']:.1f}" for way in ("out", "back", "peers"))
         made.append([f"{words.number(f['rows'])} rows", *cells])
     note = "Of a sweep, R = 20, two workers, for each row of the longest axis; rows of all others included."
-    return Table("Bytes that travel", ["what", "sent from here", "fetched", "from peer to peer"], made, note)
+    return text_table("Bytes that travel", ["what", "sent from here", "fetched", "from peer to peer"], made, note)
 
 
 def _forecasts(found: Found) -> Table:
@@ -115,14 +116,14 @@ def _forecasts(found: Found) -> Table:
     for about, f in found.part("dask", what="forecast"):
         made.append([about["data"], *(f"{f[n]:.1f}" for n in ("one", "8", "64", "512"))])
     headings = ["links, and axes", "one machine", "8 machines", "64", "512"]
-    return Table("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made)
+    return text_table("A prediction: seconds of a sweep, R = 20, machines of 16 threads, 10 Gbit/s", headings, made)
 
 
 def _newcomers(found: Found) -> Table:
     figures = found.get({"part": "fold_in", "what": "newcomer"}) or {}
     made = [[name, words.seconds(value)] for name, value in figures.items() if name != "items"]
     items = words.number(figures.get("items", 0))
-    return Table(f"One new user with 50 links among {items} items, rank 20", ["what", "seconds"], made)
+    return text_table(f"One new user with 50 links among {items} items, rank 20", ["what", "seconds"], made)
 
 
 def _fold_ins(found: Found) -> Table:
@@ -139,7 +140,7 @@ def _fold_ins(found: Found) -> Table:
         "A tenth of the entities comes late. After some iterations: nats a link less than after 40. Then the "
         "log-probability of their links that are left."
     )
-    return Table("Fold-ins", headings, made, note)
+    return text_table("Fold-ins", headings, made, note)
 
 
 def _updates(found: Found) -> Table:
@@ -159,4 +160,4 @@ def _updates(found: Found) -> Table:
         "2 iterations",
     ]
     note = "Share of the held-out gain of 20 warm sweeps over all links that some iterations over the new fifth have."
-    return Table("Updates", headings, made, note)
+    return text_table("Updates", headings, made, note)

@@ -6,6 +6,8 @@ from pathlib import Path
 from lab.bench.report import front, growth, large, quality, sweep, targets
 from lab.harness.page import failures, joined, picture, where
 from lab.harness.results import Found
+from lab.harness.table import as_markdown
+from plait.rendering.text import write_table
 
 FIRST = """# Benchmarks
 
@@ -29,12 +31,12 @@ SECTIONS = (
 
 def text(found: Found, folder: Path, to: Path) -> str:
     """The whole page; plots are linked where they were drawn."""
-    parts = [FIRST, where(found), "## Targets", targets.table(found).body()]
+    parts = [FIRST, where(found), "## Targets", write_table(targets.table(found))]
     for title, sentence, module, pictures in SECTIONS:
         tables = list(module.tables(found))
         if tables:
             links = [picture(folder / f"{name}.svg", to) for name in pictures if _drawn(name, found)]
-            parts += [f"## {title}", sentence, *links, *(table.markdown() for table in tables)]
+            parts += [f"## {title}", sentence, *links, *(as_markdown(table) for table in tables)]
     return joined([*parts, *failures(found)])
 
 

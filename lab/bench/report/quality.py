@@ -9,7 +9,8 @@ import numpy as np
 from lab.bench.report import words
 from lab.harness import plots
 from lab.harness.results import Found
-from lab.harness.table import NOTHING, Table
+from lab.harness.table import NOTHING, text_table
+from plait.rendering.document import Table
 
 
 def seconds_near(figures: dict[str, Any], way: str) -> float | None:
@@ -96,7 +97,7 @@ def _bounds(rows: list[Any]) -> Table:
         "near, ∞ for one whose plain fit never did. "
         "Gap at the end: what the worst long run still lacked; a large one is another optimum."
     )
-    return Table("Seconds to within 1e-4 of the best bound", headings, made, note, left=2)
+    return text_table("Seconds to within 1e-4 of the best bound", headings, made, note, left=2)
 
 
 def _aucs(rows: list[Any]) -> Table:
@@ -106,7 +107,9 @@ def _aucs(rows: list[Any]) -> Table:
             cells = [str(run["sweeps"] or NOTHING), words.seconds(run["seconds"]), f"{run['last']:.4f}"]
             made.append([about["problem"], way, f"{run['goal']:.4f}", *cells])
     headings = ["data", "way", "AUC wanted", "sweeps", "seconds", "AUC after 200 sweeps"]
-    return Table("Seconds to the AUC of hidden links (0.002 below that of 200 plain sweeps)", headings, made, left=2)
+    return text_table(
+        "Seconds to the AUC of hidden links (0.002 below that of 200 plain sweeps)", headings, made, left=2
+    )
 
 
 def _hundred(rows: list[Any]) -> Table:
@@ -115,7 +118,9 @@ def _hundred(rows: list[Any]) -> Table:
         for about, figures in rows
         for way, run in figures["ways"].items()
     ]
-    return Table("A whole fit of 100 sweeps, R = 20, from arrays", ["data", "way", "seconds", "bound"], made, left=2)
+    return text_table(
+        "A whole fit of 100 sweeps, R = 20, from arrays", ["data", "way", "seconds", "bound"], made, left=2
+    )
 
 
 def _likelihoods(rows: list[Any]) -> Table:
@@ -133,7 +138,7 @@ def _likelihoods(rows: list[Any]) -> Table:
                          str(course["iterations"][-1])])  # fmt: skip
     headings = ["data", "package", "seconds", "÷ Plait", "best log-likelihood", "iterations"]
     note = "The goal: 1e-3 (relative) below the best that any of them found. Every package draws its own random start."
-    return Table("EM beside others: seconds to a log-likelihood", headings, made, note, left=2)
+    return text_table("EM beside others: seconds to a log-likelihood", headings, made, note, left=2)
 
 
 def draw(found: Found, folder: Path) -> None:

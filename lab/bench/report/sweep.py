@@ -9,7 +9,8 @@ from lab.bench.peers import OTHERS, OURS, find
 from lab.bench.report import words
 from lab.harness import plots
 from lab.harness.results import Found
-from lab.harness.table import NOTHING, Table, percent
+from lab.harness.table import NOTHING, percent, text_table
+from plait.rendering.document import Table
 
 # Measured once, natively built, 2 threads, 12.5 million nonzeros of 1000³: ms an iteration, by rank; from the issue.
 NATIVE = {
@@ -107,7 +108,7 @@ def _plait(rows: list[Line]) -> Table:
         "in the row update, and the KL comes with it. Ratios are medians of those of each round. Peak memory is that "
         "of the whole process."
     )
-    return Table("Plait: a sweep of VB", headings, made, note)
+    return text_table("Plait: a sweep of VB", headings, made, note)
 
 
 def _contenders(rows: list[Line]) -> Table:
@@ -123,7 +124,7 @@ def _contenders(rows: list[Line]) -> Table:
                     words.times(words.ratio(timing["seconds"], sweep)), words.size(own["peak"]),
                 ])  # fmt: skip
     headings = ["row", "contender", "iteration", "ns a nonzero", "÷ Plait", "peak memory"]
-    return Table("All others, in the same run", headings, made, left=2)
+    return text_table("All others, in the same run", headings, made, left=2)
 
 
 def _refusals(rows: list[Line]) -> Table:
@@ -137,7 +138,7 @@ def _refusals(rows: list[Line]) -> Table:
         shown = "; ".join(names) if len(names) <= 3 else f"{len(names)} rows"
         alike.setdefault((reason, shown), []).append(who)
     made = [[", ".join(who), reason, shown] for (reason, shown), who in alike.items()]
-    return Table("Who cannot do which row", ["contenders", "reason", "rows"], made, left=3)
+    return text_table("Who cannot do which row", ["contenders", "reason", "rows"], made, left=3)
 
 
 def _about() -> Table:
@@ -145,7 +146,7 @@ def _about() -> Table:
     for who in (*OURS, *OTHERS):
         contender = find(who)
         made.append([who, contender.solves, contender.timed])
-    return Table("What an iteration is, and how it is timed", ["contender", "solves", "timed by"], made, left=3)
+    return text_table("What an iteration is, and how it is timed", ["contender", "solves", "timed by"], made, left=3)
 
 
 def _native(rows: list[Line]) -> Table | None:
@@ -160,7 +161,9 @@ def _native(rows: list[Line]) -> Table | None:
     note = (
         "Published in the issue, from another run on such a machine; compared in units of the yardstick's counts pass."
     )
-    return Table("Native peers, 12.5 million nonzeros of 1000³, all observed", headings, made, note) if made else None
+    return (
+        text_table("Native peers, 12.5 million nonzeros of 1000³, all observed", headings, made, note) if made else None
+    )
 
 
 def native_rows(rows: list[Line]) -> list[tuple[int, float, float]]:

@@ -11,8 +11,9 @@ from typing import Any
 from lab.bench.report import growth, large, quality, sweep, words
 from lab.bench.rows import rows as planned
 from lab.harness.results import Found
-from lab.harness.table import Table, percent
+from lab.harness.table import percent
 from lab.harness.table import targets as tabled
+from plait.rendering.document import Table
 
 Target = tuple[str, str, bool | None]  # what, measured, met; None: not measured
 Named = list[tuple[str, float | None]]  # figures, each with a word before it

@@ -22,14 +22,14 @@ import polars as pl
 import plait
 from lab.harness.results import Figures
 from lab.harness.running import Done, Row
-from plait.compile.step import padded
-from plait.data.cells.leaves import leaf_size
-from plait.execute import Dask, Executor, Threads
-from plait.execute.cost import Sum, forecast
-from plait.fitting.begin import prepare
+from plait.codegen.step import padded
+from plait.data.sparse.leaves import leaf_size
+from plait.executors import Dask, Executor, Threads
+from plait.executors.dask_cost import Sum, forecast
 from plait.fitting.options import Options
-from plait.infer.problem import Problem
-from plait.infer.steps import sweep_once
+from plait.fitting.prepare import prepare
+from plait.inference.problem import Problem
+from plait.inference.steps import sweep_once
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -133,15 +133,15 @@ def _data(nonzeros: int, sizes: Sequence[int]) -> plait.data.bound.Data:
 
 
 def _problem(data: plait.data.bound.Data, executor: Executor) -> Problem:
-    problem = prepare(MODEL, data, Options(rank=RANK, seed=0, executor=executor, start="random")).problem
-    problem.measure()
+    problem = prepare(MODEL, data, Options(rank=RANK, seed=0, executor=executor, warmup=0)).problem
+    problem.recompute_elbo_terms()
     for _ in range(2):  # compiles, and sends the data
         _sweep(problem)
     return problem
 
 
 def _sweep(problem: Problem) -> None:
-    sweep_once(problem, problem.count())
+    sweep_once(problem, problem.expected_counts())
 
 
 # --- two workers against one
@@ -267,7 +267,7 @@ def _after_sending(event: Callable[[], object]) -> Iterator[None]:
 def _kills(machines: Machines, kills: int) -> Figures:
     """A fit in which workers are killed and added at random: whether its bits are those of one thread."""
     data = _data(1_000_000, (4_000, 100, 100))
-    settings = {"rank": RANK, "seed": 0, "sweeps": 2 * kills, "tol": 0.0, "start": "random"}
+    settings = {"rank": RANK, "seed": 0, "max_iter": 2 * kills, "tol": 0.0, "warmup": 0}
     one = plait.fit(MODEL, data, threads=1, progress=False, **settings)
     machines.scale(2)
     draw, killed = random.Random(0), [0]
@@ -295,7 +295,7 @@ def _kills(machines: Machines, kills: int) -> Figures:
     for timer in timers:
         timer.join()
     same = all(np.array_equal(one.factors[f].mean, two.factors[f].mean) for f in MODEL.factors)
-    same &= one.bound == two.bound and all(a.bound == b.bound for a, b in zip(one.history, two.history))
+    same &= one.objective == two.objective and all(a.objective == b.objective for a, b in zip(one.history, two.history))
     return {"killed": killed[0], "sweeps": len(two.history), "seconds": seconds, "same": bool(same)}
 
 
@@ -303,7 +303,7 @@ def _kills(machines: Machines, kills: int) -> Figures:
 
 
 def _forecast(links: float, sizes: Sequence[float], done: Done) -> Figures:
-    """Seconds of a sweep that the model of `plait.execute.cost` says of machines that nobody has tried."""
+    """Seconds of a sweep that the model of `plait.executors.dask_cost` says of machines that nobody has tried."""
     one, updates = _large(int(links), [int(size) for size in sizes])
     found: Figures = {"one": forecast([one], updates, 1, MACHINE, MACHINE).here}
     for count in (8, 64, 512):

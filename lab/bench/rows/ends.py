@@ -13,8 +13,8 @@ import plait
 from lab.bench import data, measure
 from lab.bench.engine import Engine
 from lab.harness import machine
-from plait.fitting.begin import prepare
 from plait.fitting.options import Options
+from plait.fitting.prepare import prepare
 
 MODEL = plait.Model("X[i, j, k] = A[i, r] B[j, r] C[k, r]")
 
@@ -62,12 +62,12 @@ def _grown(given: Any) -> Any:
     """All that happens before the first sweep, reading included."""
     table = plait.read(given) if isinstance(given, Path) else given
     bound = MODEL.bind({"X": plait.Relation(table, observed="listed", value="value")})
-    return prepare(MODEL, bound, Options(rank=5, seed=0, start="random"))
+    return prepare(MODEL, bound, Options(rank=5, seed=0, warmup=0))
 
 
 def encode(count: int, labels: str, distinct: int) -> dict[str, Any]:
     """Rows a second of one column of labels, so many different ones: found and sorted, and every row numbered."""
-    from plait.data.labels.names import Seen, build
+    from plait.data.encoding.names import Seen, build
 
     column = pl.Series("i", np.random.default_rng(0).integers(0, distinct, count))
     column = column if labels == "integers" else pl.select(pl.format("user-{}", column)).to_series()
@@ -83,8 +83,8 @@ def rest(count: int, side: int, links: bool = False) -> dict[str, Any]:
     case = data.cp3(count, side, 5, "listed")
     table = case.relations["X"].table()
     bound = MODEL.bind({"X": plait.Relation(table.drop("value"))}) if links else _bound(case)
-    task = prepare(MODEL, bound, Options(rank=5, seed=0, start="random"))
-    task.problem.measure()
+    task = prepare(MODEL, bound, Options(rank=5, seed=0, warmup=0))
+    task.problem.recompute_elbo_terms()
     engine_arrays = arrays_of((task.data.relations, task.problem.relations, task.problem.forest))
     factors = arrays_of(task.problem.factors)
     total = sum(array.nbytes for key, array in engine_arrays.items() if key not in factors)
@@ -116,7 +116,7 @@ def arrays_of(root: Any) -> dict[int, np.ndarray]:
             todo += list(thing.values())
         elif isinstance(thing, (list, tuple, set, frozenset)):
             todo += list(thing)
-        elif (home := type(thing).__module__).startswith("plait") and not home.startswith("plait.execute"):
+        elif (home := type(thing).__module__).startswith("plait") and not home.startswith("plait.executors"):
             names = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
             todo += [getattr(thing, name, None) for name in names if not name.startswith("__")]
             todo += list(getattr(thing, "__dict__", {}).values())
@@ -136,7 +136,7 @@ def after(quick: bool) -> dict[str, Any]:
         runs["top, one user given"] = lambda: links.top("X", 10, given={"user": 17})
         runs["top, nothing given"] = lambda: links.top("X", 10)
     case = data.digg(20, scale=0.01 if quick else 1.0)
-    found = plait.fit(case.model, _bound(case), rank=20, seed=0, sweeps=2, progress=False)
+    found = plait.fit(case.model, _bound(case), rank=20, seed=0, max_iter=2, progress=False)
     with tempfile.TemporaryDirectory() as folder:
         number = iter(range(1000))
         runs["save"] = lambda: found.save(f"{folder}/{next(number)}")

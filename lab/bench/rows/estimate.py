@@ -42,7 +42,7 @@ def write(case: data.Case, folder: Path, accelerate: bool) -> Path:
             f'observed = "{case.observed}"',
             'value = "value"',
         ]
-    lines += ["[fit]", "seed = 0", "accelerate = true" if accelerate else "", f"sweeps = {30 if accelerate else 12}"]
+    lines += ["[fit]", "seed = 0", "accelerate = true" if accelerate else "", f"max_iter = {30 if accelerate else 12}"]
     config = folder / "model.toml"
     config.write_text("\n".join(lines), encoding="utf-8")
     return config

@@ -43,14 +43,14 @@ def measured(case: Late) -> Figures:
     test = test.filter(pl.col(case.index).is_in(rows[case.index].unique().implode()))
     fit = fitted(case, old)
     folded = {n: fit.fold_in({"x": rows}, iterations=n) for n in (*ITERATIONS, 40)}
-    gaps = {str(n): (folded[40].bound - folded[n].bound) / len(rows) for n in ITERATIONS}
+    gaps = {str(n): (folded[40].objective - folded[n].objective) / len(rows) for n in ITERATIONS}
     cells = test.select(case.indices)
     whole = fitted(case, pl.concat([old, rows]))
     return {
         "new": rows[case.index].n_unique(),
         "links": len(rows),
         "gaps": gaps,
-        "as the prior": _log_probability(fit.predict("x", cells, unknown="prior")),
+        "as the prior": _log_probability(fit.predict("x", cells, handle_unknown="prior")),
         "folded in": _log_probability(folded[10].predict("x", cells)),
         "fitted with": _log_probability(whole.predict("x", cells)),
     }
@@ -63,7 +63,7 @@ def _log_probability(found: pl.DataFrame) -> float:
 def fitted(case: Late, links: pl.DataFrame) -> plait.Fit:
     """A fit with the settings of all."""
     relation = plait.Relation(links, likelihood=case.likelihood)
-    return plait.fit(case.text, {"x": relation}, rank=case.rank, seed=0, sweeps=150, progress=False)
+    return plait.fit(case.text, {"x": relation}, rank=case.rank, seed=0, max_iter=150, progress=False)
 
 
 def _timed(items: int, done: Done) -> Figures:
@@ -71,8 +71,8 @@ def _timed(items: int, done: Done) -> Figures:
     rng = np.random.default_rng(0)
     cells = pl.DataFrame({"user": rng.integers(0, USERS, LINKS), "item": rng.integers(0, items, LINKS)}).unique()
     fit = plait.fit(
-        "x[user, item] = U[user, r] V[item, r]", {"x": plait.Relation(cells, universe="model")}, rank=RANK, seed=0,
-        labels={"item": np.arange(items)}, sweeps=3, start="random", progress=False,
+        "x[user, item] = U[user, r] V[item, r]", {"x": plait.Relation(cells, unseen="zero")}, rank=RANK, seed=0,
+        entities={"item": np.arange(items)}, max_iter=3, warmup=0, progress=False,
     )  # fmt: skip
 
     def rows() -> dict[str, pl.DataFrame]:
@@ -84,9 +84,9 @@ def _timed(items: int, done: Done) -> Figures:
     known = ask.with_columns(user=pl.lit(7))
     calls = {
         "fold_in": lambda: fit.fold_in(rows()),
-        "predict 100 cells of a guest": lambda: fit.predict("x", ask, new=rows()),
+        "predict 100 cells of a guest": lambda: fit.predict("x", ask, new_entities=rows()),
         "predict 100 cells of a known user": lambda: fit.predict("x", known),
-        "top 10 of a guest": lambda: fit.top("x", 10, given={"user": 10**9}, new=rows()),
+        "top 10 of a guest": lambda: fit.top("x", 10, given={"user": 10**9}, new_entities=rows()),
         "top 10 of a known user": lambda: fit.top("x", 10, given={"user": 7}),
     }
     first = seconds(lambda: again.fold_in(rows()), 1)

@@ -31,7 +31,7 @@ BEGIN = f"""
 import json, os, sys, time
 import numpy as np, polars as pl, plait
 from pathlib import Path
-from plait.fitting.begin import prepare
+from plait.fitting.prepare import prepare
 from plait.fitting.options import Options
 from plait.machine import resident
 home = Path(sys.argv[1])
@@ -67,11 +67,11 @@ def read():
                 pass
 """
 PASS = """
-task = prepare(MODEL, DATA, Options(rank=20, seed=0, start="random"))
+task = prepare(MODEL, DATA, Options(rank=20, seed=0, warmup=0))
 problem = task.problem
-problem.measure()
-problem.count()
-cpu, wall = spent(problem.count)
+problem.recompute_elbo_terms()
+problem.expected_counts()
+cpu, wall = spent(problem.expected_counts)
 (table,) = problem.relations[0].counts.trees
 size = sum(array.nbytes for array in table.arrays) or table.blocks.nbytes
 reading = spent(read, 2)[1]
@@ -79,9 +79,9 @@ print(json.dumps({"cpu": cpu, "wall": wall, "reading": reading, "bytes": size / 
 """
 FIT = """
 most, before, began = resident()[1], held(), time.monotonic()
-fit = plait.fit(MODEL, DATA, rank=20, seed=0, sweeps=3, start="random", tol=0.0, progress=False)
+fit = plait.fit(MODEL, DATA, rank=20, seed=0, max_iter=3, warmup=0, tol=0.0, progress=False)
 peak, seconds = resident()[1], time.monotonic() - began
-print(json.dumps({"peak": max(peak, most), "more": peak - before, "seconds": seconds, "bound": fit.bound}))
+print(json.dumps({"peak": max(peak, most), "more": peak - before, "seconds": seconds, "bound": fit.objective}))
 """
 BIND = """
 before, cpu = held(), time.process_time()

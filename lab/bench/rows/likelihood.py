@@ -96,8 +96,8 @@ def _plait(case: data.Case) -> Callable[[int], list[np.ndarray]]:
     def run(iterations: int) -> list[np.ndarray]:
         labels = {axis: range(case.sizes[axis]) for axis in plait.Model(case.model).axes}
         fit = plait.fit(
-            case.model, engine.relations(case), rank=case.rank, labels=labels, method="em", seed=0, sweeps=iterations,
-            tol=0.0, progress=False,
+            case.model, engine.relations(case), rank=case.rank, entities=labels, method="em", seed=0,
+            max_iter=iterations, tol=0.0, progress=False,
         )  # fmt: skip
         return [posterior.mean for posterior in fit.factors.values()]
 

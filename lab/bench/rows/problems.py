@@ -23,7 +23,7 @@ class Problem:
     model: str
     relations: dict[str, Any]
     rank: int
-    labels: dict[str, range] | None = None
+    entities: dict[str, range] | None = None
     auc: Callable[[plait.Fit], float] | None = None
 
 
@@ -94,7 +94,7 @@ def absent(name: str) -> str:
 
 def _thinned(links: pl.DataFrame, rank: int, seed: int, fraction: float = 0.6) -> Problem:
     """Links of a relation, some of them hidden, to be told from cells that are none."""
-    train, test = plait.hide(links, "X", fraction=fraction, by="thin", seed=seed)
+    train, test = plait.train_test_split(links, "X", fraction=fraction, by="thinned_links", seed=seed)
 
     def auc(fit: plait.Fit) -> float:
         return float(plait.evaluate(fit, "X", test, seed=seed)["roc_auc_uniform"])

@@ -22,7 +22,7 @@ STOPS = (2, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 BOUNDS = {"UCLAF": (5, 1500), "Kinships": (3, 1500), "Last.fm": (2, 400), "500³": (2, 400), "1000³": (1, 250)}
 QUICK = {"60³": (1, 40)}
 # by name: how else to fit the small ones
-OTHERWISE: dict[str, dict[str, Any]] = {"priors as given": {"adapt": None}, "EM": {"method": "em"}}
+OTHERWISE: dict[str, dict[str, Any]] = {"priors as given": {"adapt_prior": None}, "EM": {"method": "em"}}
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -31,10 +31,10 @@ def rows(quick: bool) -> Iterator[Row]:
 
     for name, (seeds, sweeps) in (QUICK if quick else BOUNDS).items():
         about = {"part": "quality", "what": "bound", "problem": name}
-        yield Row(about, partial(_apart, name, "near", name=name, seeds=seeds, sweeps=sweeps))
+        yield Row(about, partial(_apart, name, "near", name=name, seeds=seeds, max_iter=sweeps))
         for words, how in OTHERWISE.items() if name in ("UCLAF", "Kinships") else ():
             other = about | {"problem": f"{name}, {words}"}
-            yield Row(other, partial(_apart, name, "near", name=name, seeds=seeds, sweeps=sweeps, how=how))
+            yield Row(other, partial(_apart, name, "near", name=name, seeds=seeds, max_iter=sweeps, how=how))
     for name in () if quick else ("UCLAF", "Kinships", "Last.fm"):
         about = {"part": "quality", "what": "auc", "problem": name}
         yield Row(about, partial(_apart, name, "auc", name=name))
@@ -61,7 +61,7 @@ def _apart(problem: str, function: str, done: Any, **arguments: Any) -> Figures:
     return call(f"lab.bench.rows.quality:{function}", **arguments)
 
 
-def near(name: str, seeds: int, sweeps: int, how: dict[str, Any] | None = None) -> Figures:
+def near(name: str, seeds: int, max_iter: int, how: dict[str, Any] | None = None) -> Figures:
     """Every seed's long run by every way: sweeps and seconds until it was near the best bound of that seed."""
     how = how or {}
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways()}
@@ -70,13 +70,13 @@ def near(name: str, seeds: int, sweeps: int, how: dict[str, Any] | None = None) 
         problem = PROBLEMS[name](seed)
         if not seed:
             _warm(name, problem, how)
-        runs = {way: _course(problem, seed, sweeps, how | more) for way, more in ways().items()}
+        runs = {way: _course(problem, seed, max_iter, how | more) for way, more in ways().items()}
         best = max(bounds[-1] for bounds, _ in runs.values())
         for way, (bounds, seconds) in runs.items():
             found[way].append(_reached(bounds, seconds, best))
         if not courses:
             courses = {way: _thin(bounds, seconds, best) for way, (bounds, seconds) in runs.items()}
-    return {"ways": found, "courses": courses, "default": default(), "long": sweeps}
+    return {"ways": found, "courses": courses, "default": default(), "long": max_iter}
 
 
 def auc(name: str, seed: int = 0) -> Figures:
@@ -105,14 +105,14 @@ def hundred(name: str) -> Figures:
     for way, more in ways().items():
         begin = time.perf_counter()
         fit = _fit(problem, 0, 100, more)
-        found[way] = {"seconds": time.perf_counter() - begin, "bound": fit.bound}
+        found[way] = {"seconds": time.perf_counter() - begin, "bound": fit.objective}
     return {"ways": found, "default": default()}
 
 
-def _fit(problem: Problem, seed: int, sweeps: int, more: dict[str, Any]) -> plait.Fit:
+def _fit(problem: Problem, seed: int, max_iter: int, more: dict[str, Any]) -> plait.Fit:
     return plait.fit(
-        problem.model, problem.relations, rank=problem.rank, labels=problem.labels, seed=seed, sweeps=sweeps, tol=0.0,
-        progress=False, **more,
+        problem.model, problem.relations, rank=problem.rank, entities=problem.entities, seed=seed,
+        max_iter=max_iter, tol=0.0, progress=False, **more,
     )  # fmt: skip
 
 
@@ -125,13 +125,13 @@ def _warm(name: str, problem: Problem, how: dict[str, Any] | None = None) -> Non
             _fit(problem, 0, 2, (how or {}) | more)
 
 
-def _course(problem: Problem, seed: int, sweeps: int, more: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def _course(problem: Problem, seed: int, max_iter: int, more: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """The bound after every sweep, and the seconds until then, the front end and the warm-up included."""
     begin = time.perf_counter()
-    fit = _fit(problem, seed, sweeps, more)
+    fit = _fit(problem, seed, max_iter, more)
     total = time.perf_counter() - begin
     seconds = np.cumsum([record.seconds for record in fit.history])
-    bounds = np.array([record.bound for record in fit.history if not record.warm_up])
+    bounds = np.array([record.objective for record in fit.history if not record.warm_up])
     return bounds, (seconds + (total - seconds[-1]))[-len(bounds) :]
 
 

@@ -11,7 +11,7 @@ from lab.bench import measure
 FIT = (
     "import time, numpy as np, plait; x = np.random.default_rng(0).poisson(1.0, (9, 8, 7)).astype(float); "
     "x[0, 0, 0] = np.nan; begin = time.perf_counter(); plait.fit('X[i,j,k] = A[i,r] B[j,r] C[k,r]', {'X': x}, "
-    "rank=5, seed=0, sweeps=2); print(time.perf_counter() - begin)"
+    "rank=5, seed=0, max_iter=2); print(time.perf_counter() - begin)"
 )
 
 

@@ -38,11 +38,11 @@ def measured(case: Late, split: int = 0) -> Figures:
         new = new.filter(pl.col(index).is_in(known[index].unique().implode()))
         test = test.filter(pl.col(index).is_in(known[index].unique().implode()))
     hidden = test.select(case.indices)
-    fit = plait.fit(case.text, data(case, known, hidden), rank=case.rank, seed=0, sweeps=150, progress=False)
+    fit = plait.fit(case.text, data(case, known, hidden), rank=case.rank, seed=0, max_iter=150, progress=False)
     before = judged(fit, test, case)
     began = time.perf_counter()
     both = data(case, pl.concat([known, new]), hidden)
-    whole = plait.fit(case.text, both, rank=case.rank, init=fit, sweeps=20, tol=0, progress=False)
+    whole = plait.fit(case.text, both, rank=case.rank, init=fit, max_iter=20, tol=0, progress=False)
     full = time.perf_counter() - began
     gain = judged(whole, test, case) - before
     shares, spent = {}, {}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import polars as pl
 
 from lab.harness.page import QUICK, picture
-from lab.harness.table import Table
+from lab.harness.table import as_markdown, without_empty
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ def report_of(name: str) -> Report:
 
 def tables_of(name: str, records: pl.DataFrame) -> list[Table]:
     """The tables of an experiment, without those of which nothing is measured."""
-    tables = [table.measured() for table in report_of(name).tables(records)]
+    tables = [without_empty(table) for table in report_of(name).tables(records)]
     return [table for table in tables if table.rows]
 
 
@@ -48,4 +49,4 @@ def block(
         *([f"Not finished: {done:,} of {cells:,} cells."] if done < cells else []),
     ]
     pictures = [picture(path, page) for path in plots]
-    return "\n\n".join([" ".join(parts), *pictures, *(table.markdown() for table in tables)])
+    return "\n\n".join([" ".join(parts), *pictures, *(as_markdown(table) for table in tables)])

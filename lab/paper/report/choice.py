@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, chosen, percent, spread
+from lab.harness.table import chosen, percent, spread, text_table
 from lab.paper.choice import TIES, VALIDATION, WEIGHTS
 from lab.paper.settings import ranking
 from lab.paper.uclaf import MISSING, OWN, PAPER
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +33,7 @@ def _taken(records: pl.DataFrame) -> Table:
     )
     headings = ["model", "rank", "adapt", "weight of visits", "of features", "likelihood", "average over restarts",
                 "AUC", "AP"]  # fmt: skip
-    return Table("Settings taken", headings, [_best(records, *way) for way in ways], note)
+    return text_table("Settings taken", headings, [_best(records, *way) for way in ways], note)
 
 
 def _splits(records: pl.DataFrame) -> str:
@@ -92,7 +93,7 @@ def _ranks(records: pl.DataFrame) -> Table:
     words = {"auc_one": "one fit", "auc_logs": "restarts averaged"}
     headings = ["", *(f"{tie}, {words[figure]}" for tie, figure in ways)]
     note = f"The mean over {_splits(own)}, by which settings are chosen."
-    return Table("PLTF-VB: AUC by rank and by what shares a prior", headings, rows, note)
+    return text_table("PLTF-VB: AUC by rank and by what shares a prior", headings, rows, note)
 
 
 def _mean(records: pl.DataFrame, figure: str) -> str:
@@ -110,7 +111,7 @@ def _weights(records: pl.DataFrame) -> Table:
     ]  # fmt: skip
     headings = ["adapt", "weights of visits, features", *(f"{percent(share)} missing" for share in MISSING)]
     note = f"AUC on validation cells, restarts averaged, at the rank that was taken, R = {rank}: mean ± sd over splits."
-    return Table("GCTF-VB: AUC by what shares a prior and by weights", headings, rows, note, left=2)
+    return text_table("GCTF-VB: AUC by what shares a prior and by weights", headings, rows, note, left=2)
 
 
 def _winner(records: pl.DataFrame) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, auc_and_ap, chosen, percent, spread
+from lab.harness.table import auc_and_ap, chosen, percent, spread, text_table
 from lab.paper.digg import METHODS, MISSING, SINGLE
 from lab.paper.published import DIGG, DIGG_SECONDS
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,7 @@ def _task(records: pl.DataFrame, task: str) -> list[Table]:
             paper = DIGG[task][missing].get(row[0])
             row += [auc_and_ap(own, "auc_uniform", "ap_uniform"), f"{paper:.3f}" if paper else ""]
     note = NOTE + (DRAWN if _drawn(records) else "")
-    return [Table(f"{TITLES[task]}: against any cell", headings, rows, note), _stories(records, task, shares)]
+    return [text_table(f"{TITLES[task]}: against any cell", headings, rows, note), _stories(records, task, shares)]
 
 
 def _stories(records: pl.DataFrame, task: str, shares: Sequence[float]) -> Table:
@@ -61,7 +62,7 @@ def _stories(records: pl.DataFrame, task: str, shares: Sequence[float]) -> Table
         ]
         for method in ALL
     ]
-    return Table(f"{TITLES[task]}: against another story", headings, lines, PAIRS)
+    return text_table(f"{TITLES[task]}: against another story", headings, lines, PAIRS)
 
 
 def _drawn(records: pl.DataFrame) -> bool:
@@ -76,7 +77,7 @@ def _seconds(records: pl.DataFrame) -> Table:
     rows = [[m, *(spread(records, "seconds", 1, method=m, task=t, missing=f) for t, f in columns)] for m in methods]
     rows.append(["paper, GCTF-VB", *(f"{DIGG_SECONDS[task][missing]:.0f}" for task, missing in columns)])
     note = f" No fit took more than {max(timed['sweeps'])} sweeps." if columns else ""
-    return Table(
+    return text_table(
         "Seconds a fit", ["", *(f"{task}, {percent(missing)}" for task, missing in columns)], rows, SECONDS + note
     )
 

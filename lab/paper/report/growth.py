@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, chosen, mean_sd
+from lab.harness.table import chosen, mean_sd, text_table
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ def tables(records: pl.DataFrame) -> list[Table]:
         whole = [mean_sd((1e3 * own).tolist(), 2) for own in seconds]
         each = [mean_sd([1e9 * own.mean() / known], 1) if len(own) else "–" for own in seconds]
         rows.append([f"{known:,}", *whole, *each])
-    return [Table("Time of a sweep", headings, rows, NOTE)]
+    return [text_table("Time of a sweep", headings, rows, NOTE)]
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, auc_and_ap, chosen, percent, spread
+from lab.harness.table import auc_and_ap, chosen, percent, spread, text_table
 from lab.paper.acts import BASELINES
 from lab.paper.hyper import CLAIMED, OTHERS, PUBLISHED
 from lab.paper.order import MISSING, TIES
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +33,8 @@ def tables(records: pl.DataFrame) -> list[Table]:
     ]
     headings = ["prior (A, B)", *(f"{percent(missing)} missing" for missing in MISSING)]
     return [
-        Table("Priors, coupled, R = 2", headings, rows, NOTE),
-        Table("Seconds a fit", headings, seconds),
+        text_table("Priors, coupled, R = 2", headings, rows, NOTE),
+        text_table("Seconds a fit", headings, seconds),
     ]
 
 

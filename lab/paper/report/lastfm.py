@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, auc_and_ap, chosen, percent, spread
+from lab.harness.table import auc_and_ap, chosen, percent, spread, text_table
 from lab.paper.lastfm import CHANGES, CHOICE_MISSING, ELSEWHERE, ELSEWHERES, MISSING, MODELS, RANK, RANKS
 from lab.paper.published import METHODS
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +62,7 @@ SHARE = (
 def _by_missing(title: str, tests: pl.DataFrame, figure: str, note: str) -> Table:
     """Methods down, shares of missing links across."""
     rows = [[method, *_across(tests, method, figure)] for method in MODELS]
-    return Table(title, ["", *(f"{percent(m)} missing" for m in MISSING)], rows, note)
+    return text_table(title, ["", *(f"{percent(m)} missing" for m in MISSING)], rows, note)
 
 
 def _by_rate(tests: pl.DataFrame) -> Table:
@@ -115,7 +116,7 @@ def _why(tests: pl.DataFrame) -> Table:
         "Pair by pair: how often a link has a larger share than itself with another artist. User and tag are then the "
         "same on both sides, and no longer matter."
     )
-    return Table(f"Why the rate misleads, {percent(MISSING[0])} missing", ["", *ways.values()], rows, note)
+    return text_table(f"Why the rate misleads, {percent(MISSING[0])} missing", ["", *ways.values()], rows, note)
 
 
 def _others(tests: pl.DataFrame) -> Table:
@@ -125,12 +126,12 @@ def _others(tests: pl.DataFrame) -> Table:
         for method in MODELS
     ]
     headings = ["", *(f"{index}, {percent(missing)}" for index, missing in columns)]
-    return Table("Against another user or another tag, ranked by the rate", headings, rows, READ)
+    return text_table("Against another user or another tag, ranked by the rate", headings, rows, READ)
 
 
 def _seconds(tests: pl.DataFrame) -> Table:
     rows = [[m, *(spread(tests, "seconds", 1, method=m, missing=f) for f in MISSING)] for m in MODELS]
-    return Table("Seconds a fit", ["", *(f"{percent(m)} missing" for m in MISSING)], rows)
+    return text_table("Seconds a fit", ["", *(f"{percent(m)} missing" for m in MISSING)], rows)
 
 
 def _choice(trials: pl.DataFrame) -> Table:
@@ -147,7 +148,7 @@ def _choice(trials: pl.DataFrame) -> Table:
         f"At {percent(CHOICE_MISSING)} missing, a fifth of the remaining links hidden once more; test links are not "
         f"looked at. Taken by the AUC against any cell: rank {RANK}, V = {ELSEWHERE:g}."
     )
-    return Table("Choice of settings", ["", *AGAINST.values()], rows, note)
+    return text_table("Choice of settings", ["", *AGAINST.values()], rows, note)
 
 
 def _changes(trials: pl.DataFrame) -> Table:
@@ -161,7 +162,7 @@ def _changes(trials: pl.DataFrame) -> Table:
         "The same hidden links as in the choice of settings. If too few sweeps, or shrinkage by the prior, were why VB "
         "ranks artists badly by the rate, one of these would cure it. Bounds compare down the column."
     )
-    return Table("What else might help PLTF-VB", ["", *AGAINST.values(), "pair by pair", "bound"], rows, note)
+    return text_table("What else might help PLTF-VB", ["", *AGAINST.values(), "pair by pair", "bound"], rows, note)
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":

@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, auc_and_ap, chosen, percent, spread
+from lab.harness.table import auc_and_ap, chosen, percent, spread, text_table
 from lab.paper.acts import BASELINES
 from lab.paper.order import LARGE, LIGHT, MISSING, SMALL, TIES
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,9 +42,9 @@ def tables(records: pl.DataFrame) -> list[Table]:
         [name, *(spread(own, "seconds", 2, missing=m, rank=r) for m, r in columns)] for name, own in rows.items()
     ]
     return [
-        Table(f"R = {small} against R = {large}", headings, body, _about_ends(records)),
+        text_table(f"R = {small} against R = {large}", headings, body, _about_ends(records)),
         _choices(records),
-        Table("Seconds a fit", headings, seconds),
+        text_table("Seconds a fit", headings, seconds),
     ]
 
 
@@ -106,7 +107,7 @@ def _choices(records: pl.DataFrame) -> Table:
                 if len(one)
             ]
     headings = ["model", "priors per", "R by", *(f"{percent(missing)} missing" for missing in MISSING)]
-    return Table("R chosen", headings, rows, _about_choices(records), left=3)
+    return text_table("R chosen", headings, rows, _about_choices(records), left=3)
 
 
 def _best(curve: pl.DataFrame, figure: str) -> pl.DataFrame:

@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, chosen, spread
+from lab.harness.table import chosen, spread, text_table
 from lab.paper.rank import COUNTS, PATIENCE, RANKS, SHAPE, STARTS, TOO_MANY, WAYS
 from lab.paper.sources.drawn import CONCENTRATION
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,11 @@ def tables(records: pl.DataFrame) -> list[Table]:
     data = _data(records)
     headings = ["way", "priors per", *(f"R = {rank}, {counts:,} counts" for counts, rank in data)]
     found = [
-        [way, tie, *(_right(chosen(records, way=way, adapt=tie, counts=counts, rank=rank)) for counts, rank in data)]
+        [
+            way,
+            tie,
+            *(_right(chosen(records, way=way, adapt=tie, counts=counts, rank=rank)) for counts, rank in data),
+        ]
         for way, tie in WAYS
     ]
     seconds = [
@@ -37,8 +42,8 @@ def tables(records: pl.DataFrame) -> list[Table]:
         for way, tie in WAYS
     ]
     return [
-        Table("The right rank found", headings, found, NOTE, left=2),
-        Table("Seconds of the whole search", headings, seconds, left=2),
+        text_table("The right rank found", headings, found, NOTE, left=2),
+        text_table("Seconds of the whole search", headings, seconds, left=2),
     ]
 
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, chosen, spread
+from lab.harness.table import chosen, spread, text_table
 from lab.paper.published import SCALING
 from lab.paper.scaling import NEAR, STOPS
 from lab.paper.sources.cube import NOISE
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +36,7 @@ def tables(records: pl.DataFrame) -> list[Table]:
         ours = [spread(own, "rmse", 4), spread(own, "rmse_truth", 4), f"{rmse:.2f}" if rmse else ""]
         times = [("seconds_read", 1), ("sweeps_near", 0), ("seconds_near", 1), ("seconds", 1)]
         rows.append([f"{known:,} of {side}³", *ours, *(spread(own, *time) for time in times), seconds])
-    return [Table("Time and error", headings, rows, NOTE)]
+    return [text_table("Time and error", headings, rows, NOTE)]
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, chosen, percent, spread
+from lab.harness.table import chosen, percent, spread, text_table
 from lab.paper.slices import FRACTIONS, METHODS
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +36,7 @@ def _table(records: pl.DataFrame, index: str, words: str, note: str) -> Table:
         figures = [spread(own, figure, missing=share) for figure in ("auc", "ap") for share in FRACTIONS]
         rows.append([named(model, algorithm), *figures])
     headings = ["", *(f"{figure}, {percent(share)} of {words}" for figure in ("AUC", "AP") for share in FRACTIONS)]
-    return Table(f"Hidden {words}", headings, rows, note)
+    return text_table(f"Hidden {words}", headings, rows, note)
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":

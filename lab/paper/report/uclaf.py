@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lab.harness import plots
-from lab.harness.table import Table, chosen, percent, spread
+from lab.harness.table import chosen, percent, spread, text_table
 from lab.paper.acts import BASELINES
 from lab.paper.published import UCLAF, UCLAF_SECONDS
 from lab.paper.uclaf import MISSING, OWN
+from plait.rendering.document import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def _published(records: pl.DataFrame) -> Table:
     for share in MISSING:
         headings += [f"paper, {percent(share)}", f"Plait, {percent(share)}"]
     note = "Seconds of one fit; Plait's on one core. The paper does not say which rank it used."
-    return Table("Beside the published figures", [*headings, "paper, s", "Plait, s"], rows, note)
+    return text_table("Beside the published figures", [*headings, "paper, s", "Plait, s"], rows, note)
 
 
 def _both(title: str, records: pl.DataFrame, rows: list[Way], note: str) -> Table:
@@ -77,7 +78,7 @@ def _both(title: str, records: pl.DataFrame, rows: list[Way], note: str) -> Tabl
          spread(records, "seconds", 2, **cell)]
         for name, cell in rows
     ]  # fmt: skip
-    return Table(title, headings, cells, note)
+    return text_table(title, headings, cells, note)
 
 
 def _single(records: pl.DataFrame) -> Table:
@@ -87,7 +88,7 @@ def _single(records: pl.DataFrame) -> Table:
                  for figure in ("auc", "ap") for share in MISSING)]
         for name, cell in [*ways()[:4], *others(OWN)]
     ]  # fmt: skip
-    return Table("The same from one fit, without averaging", headings, rows, "The first of the restarts.")
+    return text_table("The same from one fit, without averaging", headings, rows, "The first of the restarts.")
 
 
 def figures(records: pl.DataFrame) -> "dict[str, Figure]":

@@ -16,8 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lab.paper.experiment import Lab
-from plait.errors import DataError, SettingError
-from plait.files.lines import lines
+from plait.errors import DataError, ParameterError
+from plait.files.csv_dialect import lines
 
 Factors = dict[str, NDArray[np.float64]]
 
@@ -43,12 +43,12 @@ TAIL = 0.8  # the second most popular entity is 2^−0.8 times as popular as the
 class Digg:
     """Tables of links by relation, their columns as in `INDICES`.
 
-    labels: all entities by axis, also those without a link. truth: the factors that drawn links come from, by axis;
+    entities: all of them by axis, also those without a link. truth: the factors that drawn links come from, by axis;
     none for the original files.
     """
 
     links: Mapping[str, pl.DataFrame]
-    labels: Mapping[str, Sequence[int]]
+    entities: Mapping[str, Sequence[int]]
     truth: Factors | None
 
 
@@ -72,7 +72,7 @@ def _folder(data: Path | None) -> Path | None:
     if data is None:
         return None
     if not data.exists():
-        raise SettingError(f"there is no {data}.\nName the folder that has {FOLDER}/, or leave --data out.")
+        raise ParameterError(f"there is no {data}.\nName the folder that has {FOLDER}/, or leave --data out.")
     if (data / FOLDER).is_dir():
         return data / FOLDER
     return data if data.is_dir() and any(map(_named, data.iterdir())) else None
@@ -91,8 +91,8 @@ def _drawn(seed: int, quick: bool) -> Digg:
     for name, indices in INDICES.items():
         cells = draw([truth[index] for index in indices], round(scale * LINKS[name]), rng)
         links[name] = pl.DataFrame(dict(zip(indices, cells)))
-    labels = {axis: range(size) for axis, size in sizes.items()}
-    return Digg(links, labels, truth)
+    entities = {axis: range(size) for axis, size in sizes.items()}
+    return Digg(links, entities, truth)
 
 
 def memberships(size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -135,8 +135,8 @@ def _read(folder: Path, quick: bool) -> Digg:
         few = links["diggs"].select(pl.col("story").unique().sort()).head(round(QUICK * SIZES["story"]))
         links = {name: table.join(few, on="story", how="semi") for name, table in links.items()}
     rows = pl.concat([table.unpivot(variable_name="axis") for table in links.values()])
-    labels = {axis: rows.filter(axis=axis)["value"].unique().sort().to_list() for axis in SIZES}
-    return Digg(links, labels, None)
+    entities = {axis: rows.filter(axis=axis)["value"].unique().sort().to_list() for axis in SIZES}
+    return Digg(links, entities, None)
 
 
 def read(folder: Path) -> dict[str, pl.DataFrame]:

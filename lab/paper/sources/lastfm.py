@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import plait
 from lab.paper.experiment import Lab
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, ParameterError
 
 FOLDER = "lastfm"
 STAND_IN = "a stand-in drawn from the model in the shape of Last.fm, not Last.fm"
@@ -39,7 +39,7 @@ class LastFM:
 def load(lab: Lab) -> LastFM:
     """The data, or a stand-in where there are none; few users in quick mode."""
     if lab.data is not None and not lab.data.exists():
-        raise SettingError(f"there is no {lab.data}.\nName the folder that has {FOLDER}/, or leave --data out.")
+        raise ParameterError(f"there is no {lab.data}.\nName the folder that has {FOLDER}/, or leave --data out.")
     folder = None if lab.data is None else lab.data / FOLDER
     return _load(folder if folder is not None and folder.is_dir() else None, lab.quick)
 

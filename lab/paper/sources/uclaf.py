@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import plait
 from lab.paper.experiment import Lab
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, ParameterError
 
 FILE = "aaai10.uclaf.data.mat"
 FOLDER = "uclaf"
@@ -33,22 +33,22 @@ STAND_IN = "a stand-in drawn from a model, not UCLAF"
 class Uclaf:
     """Three relations. links: user, place, activity. visits: user, place, value. features: place, feature, value.
 
-    Every entity is named by a number; labels: all of them by axis, also places where nothing happened. source: which
+    Every entity is named by a number; entities: all of them by axis, also places where nothing happened. source: which
     data these are.
     """
 
     links: pl.DataFrame
     visits: pl.DataFrame
     features: pl.DataFrame
-    labels: dict[str, list[int]]
+    entities: dict[str, list[int]]
     source: str
 
     def relations(self) -> dict[str, plait.Relation]:
         """The three as plait.fit takes them: every cell that is not listed is an observed zero."""
         return {
-            "acts": plait.Relation(self.links, universe="model"),
-            "visits": plait.Relation(self.visits, universe="model", columns={"visited": "place"}),
-            "features": plait.Relation(self.features, universe="model"),
+            "acts": plait.Relation(self.links, unseen="zero"),
+            "visits": plait.Relation(self.visits, unseen="zero", columns={"visited": "place"}),
+            "features": plait.Relation(self.features, unseen="zero"),
         }
 
 
@@ -70,7 +70,7 @@ def _path(data: Path | None) -> Path | None:
     if data is None:
         return None
     if not data.exists():
-        raise SettingError(
+        raise ParameterError(
             f"there is no {data}.\nName the data with --data PATH: {FILE}, or a folder with {FOLDER}/{FILE}."
         )
     if data.is_file():
@@ -140,7 +140,9 @@ def _tables(acts: NDArray[np.bool_], visits: NDArray[np.bool_], features: NDArra
         links=pl.DataFrame({"user": user, "place": place, "activity": activity}),
         visits=pl.DataFrame({"user": goer, "place": seen, "value": np.ones(len(goer))}),
         features=pl.DataFrame({"place": described, "feature": feature, "value": features[described, feature]}),
-        labels={name: list(range(size)) for name, size in zip(("user", "place", "activity"), acts.shape, strict=True)},
+        entities={
+            name: list(range(size)) for name, size in zip(("user", "place", "activity"), acts.shape, strict=True)
+        },
         source=source,
     )
 

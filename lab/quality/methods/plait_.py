@@ -11,7 +11,7 @@ from lab.quality.cells import Cells
 from lab.quality.data import Seen
 from lab.quality.methods.method import Method
 from lab.quality.scores import Scores
-from plait.answer.predict.prediction import score
+from plait.analysis.predict.prediction import score
 
 EQUATIONS = {
     "triples": "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]",
@@ -79,11 +79,11 @@ class SymmetricPaths(Other):
 
     kinds = ("graph",)
     text = "X[a,b] = U[a,r] U[b,r] + w[] N[a,b]\nb: a"
-    says = f"five fits of `{text.splitlines()[0]}`, N by `plait.paths`"
+    says = f"five fits of `{text.splitlines()[0]}`, N by `plait.evidence.paths`"
 
     def given(self, seen: Seen) -> dict[str, Any]:
         links = pl.DataFrame(seen.links, schema=["a", "b"])
-        return {"N": plait.Exposure(plait.paths(links, length=2), default=0)}
+        return {"N": plait.Exposure(plait.evidence.paths(links, length=2), default=0)}
 
 
 class Shared(Other):
@@ -125,18 +125,18 @@ def fitted(seen: Seen, text: str = "", **options: Any) -> plait.Fit:
     tables = [pl.DataFrame(part, schema=list(indices)) for part in (seen.links, seen.closed)]
     likelihood = "bernoulli" if np.prod(seen.shape) <= SMALL else "poisson"
     closed = len(seen.closed) and not model.equation("X").doubled  # where the diagonal is missing anyway
-    relation = plait.Relation(tables[0], missing=tables[1] if closed else None, universe="model", likelihood=likelihood)
+    relation = plait.Relation(tables[0], missing=tables[1] if closed else None, unseen="zero", likelihood=likelihood)
     labels = {index: range(size) for index, size in zip(indices, seen.shape) if model.axis(index) == index}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", plait.PlaitWarning)
-        return plait.fit(model, {"X": relation}, labels=labels, threads=1, progress=False, **options)
+        return plait.fit(model, {"X": relation}, entities=labels, threads=1, progress=False, **options)
 
 
 class Fitted(Scores):
     """The expected link of a fit."""
 
     def __init__(self, fit: plait.Fit, found: dict[str, Any] | None = None) -> None:
-        super().__init__(tuple(len(fit.labels[index]) for index in fit.model.equation("X").indices), found)
+        super().__init__(tuple(len(fit.entities[index]) for index in fit.model.equation("X").indices), found)
         self.fit = fit
 
     def cells(self, cells: Cells) -> np.ndarray:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 from lab.harness.page import failures, joined, picture, where
 from lab.harness.results import Found
+from lab.harness.table import as_markdown
 from lab.quality.methods import TRIES, Method
 from lab.quality.methods.plait_ import Default, Five
 from lab.quality.report import tables, targets
 from lab.quality.rows import names, rows
+from plait.rendering.text import write_table
 
 
 def _short(method: type[Method]) -> str:
@@ -94,14 +96,14 @@ def text(found: Found, folder: Path, to: Path) -> str:
     parts = [FIRST, where(found), _whole(found)]
     if found.lines:
         parts += ["## At a glance", tables.verdicts(found), picture(folder / "quality.svg", to, "all methods")]
-        parts += [tables.glance(found, precision).markdown() for precision in (False, True)]
-        parts += ["## Targets", targets.table(found).body(), "## All methods"]
+        parts += [as_markdown(tables.glance(found, precision)) for precision in (False, True)]
+        parts += ["## Targets", write_table(targets.table(found)), "## All methods"]
         for table in tables.each(found):
-            parts += [f"### {table.title}", table.body()]
+            parts += [f"### {table.title}", write_table(table)]
     parts += ["## Self-links in knowledge graphs", SELF_LINKS]
     if gone := tables.absent(found):
         parts += ["## Data that are not at hand", gone]
-    return joined([*parts, "## Methods", tables.methods().body(), *failures(found)])
+    return joined([*parts, "## Methods", write_table(tables.methods()), *failures(found)])
 
 
 def _whole(found: Found) -> str:

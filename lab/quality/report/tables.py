@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab.harness.results import Found
-from lab.harness.table import NOTHING, Table
+from lab.harness.table import NOTHING, text_table
 from lab.quality.data import SOURCES
 from lab.quality.methods import BEST, METHODS, TRIES, find
 from lab.quality.report.entries import Lines, best, compared, lines, main_measure, measured, peers
+from plait.rendering.document import Table
 
 BASELINES = ("popularity", "popularity of pairs")
 
@@ -26,7 +27,7 @@ def glance(found: Found, precision: bool) -> Table:
     headings = ["data", "measure", "Plait, one fit", "Plait, five fits", "Plait, EM", "popularity", "best peer",
                 "its figure", "place of Plait, five fits"]  # fmt: skip
     title = "By average precision" if precision else "By rank"
-    return Table(title, headings, rows, "Popularity: the better of the two kinds, where there are two.", left=2)
+    return text_table(title, headings, rows, "Popularity: the better of the two kinds, where there are two.", left=2)
 
 
 def place(own: Lines, measure: str) -> str:
@@ -75,7 +76,7 @@ def each(found: Found) -> Iterator[Table]:
         how = f"{SOURCES[data].hidden.capitalize()}; {splits} split{'s' if splits > 1 else ''}."
         missing = _reasons(found, data)
         note = f"{SOURCES[data].words}. {how}{missing}"
-        yield Table(data, ["method", *measures, "settings taken", "fit, s", "choice, s"], rows, note)
+        yield text_table(data, ["method", *measures, "settings taken", "fit, s", "choice, s"], rows, note)
 
 
 def settings(taken: list[dict[str, Any]]) -> str:
@@ -92,7 +93,7 @@ def methods() -> Table:
     """What the methods are."""
     rows = [[name, find(name).says, ", ".join(find(name).kinds), str(_tries(name))] for name in METHODS]
     note = f"Nobody has more than {TRIES} tries; VB has none."
-    return Table("Methods", ["method", "what it does", "for", "tries"], rows, note, left=3)
+    return text_table("Methods", ["method", "what it does", "for", "tries"], rows, note, left=3)
 
 
 def _tries(name: str) -> int:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from lab.harness.results import Found
-from lab.harness.table import NOTHING, Table, targets
+from lab.harness.table import NOTHING, targets
 from lab.quality.methods import BEST
 from lab.quality.report.entries import Lines, measured
+from plait.rendering.document import Table
 
 # by data and method: what MRR of the tail and AP shall be at least
 LEAST = {

@@ -1,5 +1,5 @@
 """The command line: thin, every command is a few calls of the library."""
 
-from plait.cli.main import app
+from plait.cli.program import app
 
 __all__ = ["app"]

@@ -12,12 +12,11 @@ from typing import Any
 import polars as pl
 from rich.text import Text
 
-from plait.errors import FileLocation, SettingError
+from plait.errors import FileLocation, ParameterError
 from plait.files.write import write
-from plait.show.document import Document, Table
-from plait.show.plain import dump, render
-from plait.show.text import console, show
-from plait.show.words import without_controls
+from plait.rendering.document import Document, Table, dump_json, render_json
+from plait.rendering.formatting import without_controls
+from plait.rendering.text import console, show
 
 MOST_ROWS = 50  # of a table shown on stdout
 
@@ -35,13 +34,13 @@ def to_stderr(word: str, message: str) -> None:
 
 def emit(document: Any) -> None:
     """One JSON document on stdout; what is not finite is null, dates and times are text."""
-    print(dump(document))
+    print(dump_json(document))
 
 
 def put(document: Document, *, as_json: bool) -> None:
     """A document as the user asked for it: as JSON, or to be read."""
     if as_json:
-        print(render(document))
+        print(render_json(document))
     else:
         show(document)
 
@@ -66,7 +65,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def frame(table: "pl.DataFrame", labels: int, title: str = "", limit: int = MOST_ROWS) -> None:
-    """Print the first rows of a table; its first ``labels`` columns are names, which are shown as they are."""
+    """Print the first rows of a table; its first ``entities`` columns are names, which are shown as they are."""
     shown = [[*map(str, row[:labels]), *row[labels:]] for row in table.head(limit).rows()]
     show(Document("", [Table(table.columns, shown, title, left=labels, more=max(0, len(table) - limit))]))
 
@@ -74,7 +73,7 @@ def frame(table: "pl.DataFrame", labels: int, title: str = "", limit: int = MOST
 def check_free(path: "Path | None", force: bool) -> None:
     """Refuse to write over a file, unless told to."""
     if path is not None and path.expanduser().exists() and not force:
-        raise SettingError(
+        raise ParameterError(
             "this file is there already.",
             location=FileLocation(path),
             hint="Name another one, or replace it: --force.",
@@ -87,7 +86,7 @@ def deliver(
 ) -> None:  # fmt: skip
     """A table as the user asked for it: into a file, as JSON, or to be read; gaps: columns whose nulls are blank."""
     if path is None and raw_names:
-        raise SettingError("--no-escape-formulas is for tables in files.", hint="Leave it out, or name a file: -o.")
+        raise ParameterError("--no-escape-formulas is for tables in files.", hint="Leave it out, or name a file: -o.")
     if path is not None:
         write(table, path, escape_formulas=not raw_names)
         if as_json:

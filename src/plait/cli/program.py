@@ -6,6 +6,8 @@
 
 With --json a message is one JSON document on stderr: {"error": {"kind": …, "text": …, "message": …, "location": …,
 "actual": …, "expected": …, "hint": …}}. PLAIT_DEBUG=1 adds the traceback of anything unexpected.
+
+The program: its commands, and the options that come before one.
 """
 
 import atexit
@@ -19,13 +21,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
 from typer.core import TyperGroup
 
 from plait.errors import FitError, PlaitError
+from plait.version import __version__
 
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -34,23 +37,24 @@ REFUSALS = (*FULL, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS)
 
 # Every command: the module that has it, imported when it is asked for, and what --help says of it.
 COMMANDS = {
-    "demo": ("demonstration", "Predict hidden relations between countries: a first look."),
-    "check": ("checking", "Say what was understood of the data, without fitting."),
-    "fit": ("fitting", "Fit the model of a config file, and save the run."),
-    "choose": ("choosing", "Compare settings in one table, and fit the best."),
-    "resume": ("fitting", "Go on with a run that was interrupted, or was too short."),
-    "info": ("runs", "Say what a run is: model, sizes, bound, and how it ended."),
-    "predict": ("links", "Score the cells of a table."),
-    "top": ("links", "List the most probable links that are not known yet."),
-    "explain": ("links", "Say why a link is predicted."),
-    "explore": ("exploring", "Look at a run in the browser, and ask what if."),
-    "fold-in": ("growing", "Add new entities to a run; everything else of it stays as it is."),
-    "update": ("growing", "Let a run learn new links, without the data that it was made from."),
-    "title": ("titling", "Give the entities of a run titles, which all commands show beside their names."),
-    "evaluate": ("evaluating", "Measure how well a run predicts links that it has not seen."),
-    "report": ("reporting", "Write all that is known of a run as one page, for a browser or a printer."),
-    "pack": ("packing", "Sort tables that are larger than memory into blocks on disk."),
-    "convert": ("converting", "Read a table or an array, and write it as another kind of file."),
+    "demo": ("demo_command", "Predict hidden relations between countries: a first look."),
+    "check": ("data_commands", "Say what was understood of the data, without fitting."),
+    "fit": ("fit_commands", "Fit the model of a config file, and save the run."),
+    "grid-search": ("evaluation_commands", "Compare settings in one table, and fit the best."),
+    "resume": ("fit_commands", "Go on with a run that was interrupted, or was too short."),
+    "info": ("run_commands", "Say what a run is: model, sizes, bound, and how it ended."),
+    "predict": ("link_commands", "Score the cells of a table."),
+    "top": ("link_commands", "List the most probable links that are not known yet."),
+    "explain": ("link_commands", "Say why a link is predicted."),
+    "explore": ("run_commands", "Look at a run in the browser, and ask what if."),
+    "fold-in": ("run_commands", "Add new entities to a run; everything else of it stays as it is."),
+    "update": ("run_commands", "Let a run learn new links, without the data that it was made from."),
+    "set-titles": ("run_commands", "Give the entities of a run titles, which all commands show beside their names."),
+    "train-test-split": ("evaluation_commands", "Hold links out as a test, and write the rest as a new config."),
+    "evaluate": ("evaluation_commands", "Measure how well a run predicts links that it has not seen."),
+    "report": ("run_commands", "Write all that is known of a run as one page, for a browser or a printer."),
+    "pack": ("data_commands", "Sort tables that are larger than memory into blocks on disk."),
+    "convert": ("data_commands", "Read a table or an array, and write it as another kind of file."),
 }
 
 
@@ -198,10 +202,46 @@ def say(parts: dict[str, Any], *, as_json: bool, word: str = "error") -> None:
     if as_json:
         import json
 
-        from plait.show.plain import plain
+        from plait.rendering.document import to_jsonable
 
-        print(json.dumps({word: plain(parts)}, ensure_ascii=False, allow_nan=False), file=sys.stderr)
+        print(json.dumps({word: to_jsonable(parts)}, ensure_ascii=False, allow_nan=False), file=sys.stderr)
         return
     from plait.cli.output import to_stderr
 
     to_stderr(word, parts["text"])
+
+
+app = typer.Typer(
+    name="plait",
+    cls=Program,
+    epilog="Exit codes: 0 fine; 1 it could not be done; 2 a mistake in arguments, config or data.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: quick, and the same in a pipe
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"plait {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Bayesian coupled tensor factorisation and link prediction.
+
+    \b
+    A first look:    plait demo
+    From a config:   plait check model.toml
+                     plait fit model.toml -o run
+                     plait top run RELATION
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

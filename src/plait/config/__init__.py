@@ -10,9 +10,9 @@
     [fit]
     seed = 0
 
-`read_config` checks names and types of all keys; the files behind it are read by `Config.data`, `fixed` and `labels`.
+`read_config` checks names and types of all keys; the files behind it are read by `Config.data`, `fixed` and `entities`.
 """
 
-from plait.config.file import Config, read_config
+from plait.config.config_file import Config, read_config
 
 __all__ = ["Config", "read_config"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.labels.names import Labels
-from plait.data.observing.closed import Closed
-from plait.data.observing.link_store import Links
-from plait.data.observing.rule import Rule
-from plait.data.observing.undirected import Groups, canonical, count_cells
-from plait.data.observing.weights import Weights
+from plait._typing import AnyArray, Array
+from plait.data.encoding.names import Labels
+from plait.data.observation.links import Links
+from plait.data.observation.observed import Rule
+from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.symmetry import Groups, canonical, count_cells
+from plait.data.observation.weights import Weights
 from plait.model.model import Model
-from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
     from plait.likelihood import Likelihood
@@ -32,11 +32,12 @@ class BoundRelation:
 
     links: the cells with X > 0 and M > 0, with X and M. weights: M everywhere. closed: what a rule makes unobservable.
     columns, value: what the columns of a table were called. seen: which entities a row that is not hidden mentions, by
-    index (none for arrays, which have them all). diagonal: what became of that of two indices on one axis, "missing" or
-    "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far. groups: places of
-    indices whose order says nothing (`observing.undirected`): links are there in their canonical writing, and a cell
-    counts once, but M has all writings. rule: how cells of new entities would be observed. kind: whose table the data
-    were. The rest is counts for people: observed_cells have M > 0, self_links are listed ones that were dropped.
+    index (none for arrays, which have them all). self_links: what became of that of two indices on one axis,
+    "missing" or "observed"; "" where there is none. open_weight: whether a fit has to find its weight, 1 so far.
+    groups: places of indices whose order says nothing (`observation.symmetry`): links are there in their canonical
+    writing, and a cell counts once, but M has all writings. rule: how cells of new entities would be observed.
+    kind: whose table the data were. The rest is counts for people: observed_cells have M > 0, dropped_self_links
+    are listed ones that were dropped.
     """
 
     name: str
@@ -51,10 +52,10 @@ class BoundRelation:
     closed: Closed
     columns: Mapping[str, str]
     value: str | None
-    diagonal: str
+    self_links: str
     open_weight: bool = False
     groups: Groups = ()
-    self_links: int = 0
+    dropped_self_links: int = 0
     kind: str = "polars"
     rule: Rule | None = None
 
@@ -78,7 +79,7 @@ class BoundRelation:
         return self.links.weights
 
     @property
-    def unseen(self) -> dict[str, int]:
+    def n_unseen(self) -> dict[str, int]:
         """How many entities no row mentions, by index."""
         return {index: int(np.count_nonzero(~vector)) for index, vector in self.seen.items()}
 
@@ -122,11 +123,13 @@ class BoundRelation:
         lines.append(f"observed links  {len(self.links):,}{self._total}")
         lines.append(f"observed zeros  {self.observed_zeros:,}")
         lines.append(f"missing cells   {self.missing_cells:,}")
-        if self.diagonal:
-            lines.append(f"diagonal        {DIAGONAL_WORDS[self.diagonal]}")
         if self.self_links:
-            lines.append(f"self-links      {self.self_links:,} dropped: a factor stands twice, with two entities")
-        for index, count in self.unseen.items():
+            lines.append(f"diagonal        {DIAGONAL_WORDS[self.self_links]}")
+        if self.dropped_self_links:
+            lines.append(
+                f"self-links      {self.dropped_self_links:,} dropped: a factor stands twice, with two entities"
+            )
+        for index, count in self.n_unseen.items():
             if count:
                 lines.append(f"unseen here     {count:,} of {self.shape[self.indices.index(index)]:,} {index}")
         if self.summed:
@@ -147,7 +150,7 @@ class Data:
     """
 
     model: Model
-    labels: Mapping[str, Labels]
+    entities: Mapping[str, Labels]
     sizes: Mapping[str, int]
     relations: Mapping[str, BoundRelation]
     seen: Mapping[str, NDArray[np.int64]]
@@ -166,11 +169,11 @@ class Data:
         return str(self)
 
     def __str__(self) -> str:
-        axes = ", ".join(f"{axis} {len(self.labels[axis]):,}" for axis in self.model.axes)
+        axes = ", ".join(f"{axis} {len(self.entities[axis]):,}" for axis in self.model.axes)
         return "\n".join([f"axes: {axes or 'none'}", *map(str, self.relations.values())])
 
     def _repr_html_(self) -> str:
-        from plait.show.html import render
-        from plait.show.objects import describe_data
+        from plait.rendering.html import render
+        from plait.rendering.objects import describe_data
 
         return render(describe_data(self))

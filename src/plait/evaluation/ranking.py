@@ -1,27 +1,31 @@
 """Where test links stand among all entities of an axis: how many rivals are above, and how many are tied.
 
 Links that share everything but the entity on the axis are one query, whose candidates are scored once. A probability
-that only the whole distribution tells (`predict.chance`) is costly, but all that counts is how it compares with those
-of the query's links, and it always lies between two bounds that are cheap: only where one of these lies between the
-bounds, too, a candidate is scored exactly. And entities without data, of which a fit says the same, are scored once.
+that only the whole distribution tells (`analysis.predict.prediction`) is costly, but all that counts is how it
+compares with those of the query's links, and it always lies between two bounds that are cheap: only where one of
+these lies between the bounds, too, a candidate is scored exactly. And entities without data, of which a fit says
+the same, are scored once.
+
+What is found among the first k of a query: recall, precision, NDCG and average precision.
+
+A query is everything of a cell but one entity; its relevant items are all its test links. Where candidates are tied,
+their order is drawn at random and the figure is its expected value, here in closed form.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from plait.data.cells.keys import columns_of, pack, pack_pair, search
+from plait._typing import Array, Flags, Rows
+from plait.data.sparse.keys import columns_of, pack, pack_pair, search
 from plait.evaluation.metrics import TIED
-from plait.evaluation.nonlinks import Links
-from plait.evaluation.view import View
+from plait.evaluation.negative_sampling import KnownLinks
+from plait.evaluation.scorer import Scorer
 from plait.jit import kernel
-from plait.types import Array, Flags, Rows
+from plait.tuning import TUNING
 
 Advance = Callable[[int], None]  # told of so many links more
-
-# Scores held at a time.
-PIECE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +44,13 @@ class Ranked:
     raw_tied: Rows
 
 
-def ranked(view: View, cells: Rows, place: int, links: Links, advance: Advance = lambda more: None) -> Ranked:
+def ranked(view: Scorer, cells: Rows, place: int, links: KnownLinks, advance: Advance = lambda more: None) -> Ranked:
     """Where links (n, order) stand among all entities at this place, given their other entities."""
     query, first = queries(cells, place, links.shape)
     order = np.argsort(query, kind="stable")
     begin = np.searchsorted(query[order], np.arange(len(first) + 1))
     own, counts = view.scores(cells), np.zeros((len(cells), 4), np.int64)
-    step = max(PIECE // links.shape[place], 1)
+    step = max(TUNING.ranking_scores // links.shape[place], 1)
     for start in range(0, len(first), step):
         some = slice(start, start + step)
         asked, mine = cells[first[some]], order[begin[start] : begin[min(start + step, len(first))]]
@@ -69,7 +73,7 @@ def queries(cells: Rows, place: int, shape: tuple[int, ...]) -> tuple[Rows, Rows
     return query.reshape(-1), first
 
 
-def _scores(view: View, cells: Rows, place: int, there: Rows, own: Array) -> tuple[Array, Rows]:
+def _scores(view: Scorer, cells: Rows, place: int, there: Rows, own: Array) -> tuple[Array, Rows]:
     """Scores (m, size) that compare with the links' own as the exact ones do, and the row of every query in them.
 
     cells (queries, order): one of each query; there, own: the query and the score of each link.
@@ -119,7 +123,7 @@ def count_rivals(scores: Array, row: Rows, removed: Flags, there: Rows, target: 
                     found[n, at] += 1
 
 
-def no_rivals(links: Links, cells: Rows, place: int) -> Flags:
+def no_rivals(links: KnownLinks, cells: Rows, place: int) -> Flags:
     """Which entities (n, size) at this place do not count beside a cell's own: with them it is a link, or closed."""
     found = also_links(links, cells, place)
     if links.closed:
@@ -129,7 +133,7 @@ def no_rivals(links: Links, cells: Rows, place: int) -> Flags:
     return found
 
 
-def also_links(links: Links, cells: Rows, place: int) -> Flags:
+def also_links(links: KnownLinks, cells: Rows, place: int) -> Flags:
     """Which entities (n, size) at this place make a link of a cell's other entities; its own entity is among them."""
     others = [k for k in range(len(links.shape)) if k != place]
     sizes = [links.shape[k] for k in others]
@@ -146,3 +150,60 @@ def also_links(links: Links, cells: Rows, place: int) -> Flags:
     result = np.zeros((len(cells), links.shape[place]), bool)
     result[rows, known[hits, place]] = True
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class QueryStanding:
+    """Where relevant items stand among the candidates of their queries; all (n,).
+
+    query: its number, from 0, each with an item. before: how many candidates are above, hits: how many of these are
+    relevant. tied: how many candidates stand where the item does, itself among them; alike: how many of them are
+    relevant.
+    """
+
+    query: Rows
+    before: Rows
+    hits: Rows
+    tied: Rows
+    alike: Rows
+
+
+def standing(query: Rows, score: Array, above: Rows, tied: Rows) -> QueryStanding:
+    """From how many candidates that are not relevant stand above an item and beside it; all (n,)."""
+    order = np.lexsort((-score, query))
+    own, down = query[order], score[order]
+    same = (own[1:] == own[:-1]) & (down[:-1] - down[1:] <= TIED * np.abs(down[:-1]))
+    tie = np.cumsum(np.append(0, ~same))
+    alike = np.bincount(tie)
+    first = np.cumsum(alike) - alike
+    begin = np.searchsorted(own, own)  # of the query
+    hits_there, alike_there = first[tie] - begin, alike[tie]
+    hits, near = np.empty_like(query), np.empty_like(query)
+    hits[order], near[order] = hits_there, alike_there
+    return QueryStanding(query, above + hits, hits, tied + near, near)
+
+
+def figures_at(items: QueryStanding, k: int) -> dict[str, Array]:
+    """recall, precision, ndcg and map (average precision) at k of every query, (queries,), by name."""
+    relevant = np.bincount(items.query)
+    few = np.minimum(relevant, k)
+    gains = 1.0 / np.log2(np.arange(2, k + 2))
+    found, gained, precise = (np.bincount(items.query, x) for x in _of_items(items, gains))
+    return {
+        f"recall_at_{k}": found / relevant,
+        f"precision_at_{k}": found / k,
+        f"ndcg_at_{k}": gained / np.cumsum(gains)[few - 1],
+        f"map_at_{k}": precise / few,
+    }
+
+
+def _of_items(items: QueryStanding, gains: Array) -> Sequence[Array]:
+    """Expected over the order of ties: whether each item is among the first k, its gain, and the precision there."""
+    k = len(gains)
+    start, end = np.minimum(items.before, k), np.minimum(items.before + items.tied, k)
+    gain, harmonic = (np.append(0.0, np.cumsum(x)) for x in (gains, 1.0 / np.arange(1, k + 1)))
+    # At place p > before the item itself and `hits` are counted, and of the p − before − 1 that are tied and above it
+    # the share beta.
+    beta = np.divide(items.alike - 1, items.tied - 1, out=np.zeros(len(start)), where=items.tied > 1)
+    precise = (items.hits + 1 - beta * (items.before + 1)) * (harmonic[end] - harmonic[start]) + beta * (end - start)
+    return (end - start) / items.tied, (gain[end] - gain[start]) / items.tied, precise / items.tied

@@ -1,13 +1,17 @@
-"""The application: addresses → pages, as HTML or as JSON."""
+"""The application: addresses → pages, as HTML or as JSON.
+
+Answers that are kept: a run does not change, so a page that was made once is made.
+"""
 
 import contextlib
 import logging
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import anyio
@@ -22,35 +26,88 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
 from plait.errors import PlaitError
-from plait.explore.asked import Asked, Moved, Refused, View
-from plait.explore.drawing import Drawing
+from plait.explore import cell_pages, entity_pages, link_pages, overview_pages
 from plait.explore.guard import MOST_FIELDS, Guard
-from plait.explore.kept import Kept, Made
-from plait.explore.pages import axis, cell, component, entity, finding, home, picture, relation, surprises, trial
+from plait.explore.request import Moved, PageRequest, PageView, Refused
 from plait.explore.site import Site
-from plait.show import html, plain
-from plait.show.document import Document, Note
+from plait.explore.subprocesses import Drawing
+from plait.rendering import html
+from plait.rendering.document import Document, Note, dump_json, render_json
+
+
+class Made(NamedTuple):
+    """An answer: its status, its kind, its bytes, and whether it is the same the next time."""
+
+    status: int
+    kind: str
+    body: bytes
+    lasting: bool = False
+
+
+class PageCache:
+    """The answers asked for last, up to a number of bytes. All of it happens on the event loop, but the making.
+
+    Who asks for an answer that is being made waits for it; so many are made at once, in threads, others wait. Those
+    of a lane wait for no other: what takes no time does not wait for what does.
+    """
+
+    def __init__(self, most: int, makers: int) -> None:
+        self.most, self.size = most, 0
+        self.made: OrderedDict[str, Made] = OrderedDict()
+        self.making: dict[str, anyio.Event] = {}
+        self.makers = defaultdict[str, anyio.CapacityLimiter](partial(anyio.CapacityLimiter, makers))
+
+    async def get(self, key: str, make: Callable[[], Made], lane: str) -> Made:
+        """The answer to a question; lane: those with which it waits for its turn."""
+        while True:
+            if (found := self.made.get(key)) is not None:
+                self.made.move_to_end(key)
+                return found
+            if key not in self.making:
+                return await self._make(key, make, lane)
+            await self.making[key].wait()
+
+    async def _make(self, key: str, make: Callable[[], Made], lane: str) -> Made:
+        ready = self.making[key] = anyio.Event()
+        try:
+            made = await anyio.to_thread.run_sync(make, limiter=self.makers[lane])
+            if made.lasting:
+                self._keep(key, made)
+            return made
+        finally:
+            del self.making[key]
+            ready.set()
+
+    def _keep(self, key: str, made: Made) -> None:
+        self.made[key] = made
+        self.size += len(made.body) + len(key)
+        while self.size > self.most:
+            old, gone = self.made.popitem(last=False)
+            self.size -= len(gone.body) + len(old)
+
 
 MAKERS = 2  # pages that are made at once: more would only wait for each other
 PREPARED = 20  # components whose pages are made before they are asked for
 READERS = 8  # files that are sent at once
 KEPT = 64_000_000  # bytes of pages that were made
 HTML, JSON = "text/html; charset=utf-8", "application/json"
-STATIC = {"style.css": ("plait.show.page", "text/css"), "explore.css": ("plait.explore.static", "text/css"),
+STATIC = {"style.css": ("plait.rendering.page", "text/css"), "explore.css": ("plait.explore.static", "text/css"),
           "htmx.min.js": ("plait.explore.static", "text/javascript")}  # fmt: skip
 LOOK = replace(html.PAGE, longest=None)  # an entity's own page has all of its name
 
-Page = Callable[[Site, Asked], View]
-QUICK: tuple[Page, ...] = (home.home, finding.finding, axis.axis, relation.relation, trial.ask, trial.cancel,
-                           trial.trial)  # fmt: skip
-LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), picture.picture: "drawn"}
+Page = Callable[[Site, PageRequest], PageView]
+QUICK: tuple[Page, ...] = (
+    overview_pages.home, entity_pages.finding, entity_pages.axis, link_pages.relation, cell_pages.ask,
+    cell_pages.cancel, cell_pages.trial,
+)  # fmt: skip
+LANES: dict[Page, str] = {**dict.fromkeys(QUICK, "quick"), entity_pages.picture: "drawn"}
 
 
 class Pages:
     """All pages of a site, made when asked for."""
 
     def __init__(self, site: Site) -> None:
-        self.site, self.kept, self.drawing = site, Kept(KEPT, MAKERS), Drawing()
+        self.site, self.kept, self.drawing = site, PageCache(KEPT, MAKERS), Drawing()
         loader = PackageLoader("plait.explore", "templates")
         self.templates = Environment(loader=loader, autoescape=select_autoescape(default=True), trim_blocks=True,
                                      lstrip_blocks=True)  # fmt: skip
@@ -58,22 +115,22 @@ class Pages:
     def routes(self) -> list[Route]:
         """Every address; those of pages twice."""
         found = [
-            *self._both("/", home.home, "/index"),
-            *self._both("/search", finding.finding),
-            *self._both("/components", component.components),
-            *self._both("/component/{index}/{number}", component.component),
-            *self._both("/component/{number}", component.component),
-            *self._both("/surprises", surprises.surprises),
-            *self._both("/axis/{axis}", axis.axis),
-            *self._both("/axis/{axis}/{name:path}", entity.entity),
-            *self._both("/picture/{axis}", picture.picture),
-            *self._both("/picture/{axis}/{name:path}", picture.picture),
-            *self._both("/relation/{relation}/cell", cell.cell),
-            Route("/relation/{relation}.csv", self._file(relation.relation_csv)),
-            *self._both("/relation/{relation}", relation.relation),
-            *self._both("/whatif", trial.ask, method="POST"),
-            *self._both("/whatif/{id}/cancel", trial.cancel, method="POST"),
-            *self._both("/whatif/{id}", trial.trial),
+            *self._both("/", overview_pages.home, "/index"),
+            *self._both("/search", entity_pages.finding),
+            *self._both("/components", overview_pages.components),
+            *self._both("/component/{index}/{number}", overview_pages.component),
+            *self._both("/component/{number}", overview_pages.component),
+            *self._both("/surprises", link_pages.surprises),
+            *self._both("/axis/{axis}", entity_pages.axis),
+            *self._both("/axis/{axis}/{name:path}", entity_pages.entity),
+            *self._both("/picture/{axis}", entity_pages.picture),
+            *self._both("/picture/{axis}/{name:path}", entity_pages.picture),
+            *self._both("/relation/{relation}/cell", cell_pages.cell),
+            Route("/relation/{relation}.csv", self._file(link_pages.relation_csv)),
+            *self._both("/relation/{relation}", link_pages.relation),
+            *self._both("/whatif", cell_pages.ask, method="POST"),
+            *self._both("/whatif/{id}/cancel", cell_pages.cancel, method="POST"),
+            *self._both("/whatif/{id}", cell_pages.trial),
             Route("/static/{file}", _static),
         ]
         return found
@@ -98,36 +155,40 @@ class Pages:
 
         return answer
 
-    async def _get(self, page: Page, asked: Asked, address: str, as_json: bool = False, method: str = "GET") -> Made:
+    async def _get(
+        self, page: Page, asked: PageRequest, address: str, as_json: bool = False, method: str = "GET"
+    ) -> Made:
         key = f"{method} {address} {asked.part}"
         make = partial(self._made, page, asked, address, as_json)
         return await self.kept.get(key, make, LANES.get(page, ""))
 
-    def _made(self, page: Page, asked: Asked, address: str, as_json: bool) -> Made:
+    def _made(self, page: Page, asked: PageRequest, address: str, as_json: bool) -> Made:
         try:
             view = page(self.site, asked)
         except PlaitError as error:
             raise Refused(400, error.message, error.hint or "") from None
         if as_json:
-            return Made(view.status, JSON, plain.render(view.document).encode(), view.lasting)
+            return Made(view.status, JSON, render_json(view.document).encode(), view.lasting)
         return Made(view.status, HTML, self.page(view, _twin(address)).encode(), view.lasting)
 
     async def prepare(self) -> None:
         """Make the pages that everybody asks for, one after another, before somebody does."""
         shared: dict[str, tuple[Page, dict[str, str]]] = {
-            "/": (home.home, {}), "/components": (component.components, {}), "/surprises": (surprises.surprises, {}),
-        }  # fmt: skip
+            "/": (overview_pages.home, {}),
+            "/components": (overview_pages.components, {}),
+            "/surprises": (link_pages.surprises, {}),
+        }
         for index, size in self.site.fit.rank.items():
             for number in range(min(size, PREPARED)):
                 path = (
                     {"index": index, "number": str(number)} if len(self.site.fit.rank) > 1 else {"number": str(number)}
                 )
-                shared[self.site.component_address(index, number)] = (component.component, path)
+                shared[self.site.component_address(index, number)] = (overview_pages.component, path)
         for address, (page, path) in shared.items():
             with contextlib.suppress(Exception):  # who asks for it hears of it
-                await self._get(page, Asked(path), address)
+                await self._get(page, PageRequest(path), address)
 
-    def _file(self, made: Callable[[Site, Asked], tuple[str, Iterator[bytes]]]) -> Callable[[Request], Response]:
+    def _file(self, made: Callable[[Site, PageRequest], tuple[str, Iterator[bytes]]]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             try:
                 name, pieces = made(self.site, _asked(request))
@@ -138,7 +199,7 @@ class Pages:
 
         return answer
 
-    def page(self, view: View, twin: str = "") -> str:
+    def page(self, view: PageView, twin: str = "") -> str:
         """A view as HTML; twin: the address of the same in JSON."""
         blocks = Markup(html.write_blocks(view.document.blocks, replace(LOOK, draw=self.drawing.draw)))
         template = self.templates.get_template(view.template)
@@ -150,10 +211,10 @@ class Pages:
         """Why not, as a page or as JSON."""
         if as_json:
             said = {"error": {"status": refused.status, "what": refused.what, "hint": refused.hint or None}}
-            return Made(refused.status, JSON, plain.dump(said).encode())
+            return Made(refused.status, JSON, dump_json(said).encode())
         notes = [Note(text, quiet=False) for text in (refused.what, refused.hint) if text]
         words = {400: "This cannot be answered", 404: "Not found", 503: "Too much at once"}
-        view = View(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
+        view = PageView(Document(words.get(refused.status, "Not allowed"), notes), status=refused.status)
         return Made(refused.status, HTML, self.page(view).encode())
 
 
@@ -200,7 +261,7 @@ def _response(made: Made) -> Response:
     return Response(made.body, made.status, media_type=made.kind)
 
 
-def _asked(request: Request) -> Asked:
+def _asked(request: Request) -> PageRequest:
     text = request.scope["query_string"].decode("latin-1")
     try:
         query = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
@@ -209,7 +270,7 @@ def _asked(request: Request) -> Asked:
             400, "the query of the address cannot be read.", "Use the forms and links of the pages."
         ) from None
     part = request.headers.get("hx-request") == "true"
-    return Asked(request.path_params, query, request.scope.get("plait.form", {}), part)
+    return PageRequest(request.path_params, query, request.scope.get("plait.form", {}), part)
 
 
 def _address(request: Request) -> str:

@@ -3,9 +3,13 @@
 A page of another site can make a browser send requests here. It cannot choose their Host header, so only own names are
 answered (else its name could be pointed at this machine); it cannot read our pages, so it does not know the token that
 every post needs; and a post must come from a page of ours, as its Origin says.
+
+Names and numbers of this machine.
 """
 
+import ipaddress
 import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -13,8 +17,31 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from plait.explore.address import is_address, is_loopback, own_names
-from plait.explore.asked import Refused
+from plait.explore.request import Refused
+
+
+def own_names(host: str) -> set[str]:
+    """The names under which a browser may know this machine."""
+    names = {"localhost", "127.0.0.1", "::1", host.strip("[]").lower()}
+    return names if is_loopback(host) else {*names, socket.gethostname().lower()}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def is_address(name: str) -> bool:
+    """Whether a host is a number: nobody can point a number at another machine."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
 
 LONGEST_ADDRESS = 8_000  # bytes
 LARGEST_BODY = 64_000  # bytes

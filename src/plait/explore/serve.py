@@ -1,4 +1,7 @@
-"""The server: a socket, a run that is read, and pages until Ctrl-C."""
+"""The server: a socket, a run that is read, and pages until Ctrl-C.
+
+A run, opened to be explored.
+"""
 
 import asyncio
 import errno
@@ -11,7 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from plait.errors import PlaitError, SettingError
+from plait.errors import ParameterError, PlaitError
+from plait.explore.site import Site
+from plait.explore.whatif import Trials
+from plait.explore.worker import seal
+from plait.result import load
+from plait.storage.run_folder import manifest
+
+
+def open_site(run: Path, *, token: str, folder: Path | None = None, limit: float = 300.0) -> Site:
+    """What pages are made from. folder: where the data of what-ifs are; limit: seconds that one may take."""
+    header = manifest(run)
+    trials = Trials(str(run), None if folder is None else str(folder), limit, seal(header))
+    return Site(load(run), run, header, token, trials, folder)
+
 
 MISSING = "Install them: pip install 'tensorplait[explore]'."
 SHUTDOWN = 3  # seconds that answers under way have when it ends
@@ -27,10 +43,9 @@ def serve(
     """
     _needed()
     from plait.explore.app import build
-    from plait.explore.open import open_site
 
     if folder is not None and not folder.is_dir():
-        raise SettingError(
+        raise ParameterError(
             f"there is no folder {str(folder)!r}.", hint="Name the folder of the config's files: --data."
         )
     with listen(host, port) as listening:
@@ -53,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
     except (socket.gaierror, UnicodeError):
-        raise SettingError(f"there is no address {host!r} on this machine.", hint="Leave --host out.") from None
+        raise ParameterError(f"there is no address {host!r} on this machine.", hint="Leave --host out.") from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
@@ -64,13 +79,13 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def _unbound(error: OSError, host: str, port: int) -> SettingError:
+def _unbound(error: OSError, host: str, port: int) -> ParameterError:
     if error.errno == errno.EADDRINUSE:
-        return SettingError(f"port {port} of {host} is taken, perhaps by another explorer.",
+        return ParameterError(f"port {port} of {host} is taken, perhaps by another explorer.",
                             hint="Take a free one: --port 0.")  # fmt: skip
     if error.errno == errno.EACCES:
-        return SettingError(f"port {port} may not be used by everybody.", hint="Take a free one: --port 0.")
-    return SettingError(f"nothing can listen at {host}, port {port}: {error.strerror}.",
+        return ParameterError(f"port {port} may not be used by everybody.", hint="Take a free one: --port 0.")
+    return ParameterError(f"nothing can listen at {host}, port {port}: {error.strerror}.",
                         hint="Leave --host and --port out.")  # fmt: skip
 
 

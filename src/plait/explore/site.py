@@ -1,4 +1,7 @@
-"""What all pages are made from: the run, names, search, what-ifs."""
+"""What all pages are made from: the run, names, search, what-ifs.
+
+What a page was asked for, and what it answers with: a view, or why not.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from plait.config.again import config_of
+from plait.config.config_file import config_of
 from plait.errors import PlaitError
-from plait.explore.names import Names
-from plait.explore.search import Index, indices_of
+from plait.explore.entity_urls import EntityUrls, Index, indices_of
 from plait.explore.whatif import Trials
+from plait.rendering.document import Action, Ref
 from plait.result import Fit
-from plait.show.document import Action, Ref
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +30,9 @@ class Site:
     folder: Path | None = None
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> EntityUrls:
         """Entities and their addresses."""
-        return Names(self.fit)
+        return EntityUrls(self.fit)
 
     @cached_property
     def indices(self) -> dict[str, Index]:

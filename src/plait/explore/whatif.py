@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plait.explore import apart
-from plait.explore.asked import Refused
+from plait.explore import subprocesses
+from plait.explore.request import Refused
+from plait.tuning import TUNING
 
 MOST_WAITING = 8
-MOST_KEPT = 200  # answers
-GRACE = 5.0  # seconds after which a worker that does not stop is ended
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Question:
 
 
 @dataclass
-class Job:
+class TrialJob:
     """A question and how far its answer is: waiting, running, done, failed, cancelled or late."""
 
     id: str
@@ -63,18 +62,18 @@ class Trials:
     """All what-ifs of an explorer. limit: seconds that one may take; seal: of the run that is shown."""
 
     def __init__(self, run: str, folder: str | None, limit: float, seal: str) -> None:
-        self.limit, self.jobs = limit, OrderedDict[str, Job]()
+        self.limit, self.jobs = limit, OrderedDict[str, TrialJob]()
         self.command = [sys.executable, "-m", "plait.explore.worker", run, seal,
                         *([] if folder is None else [folder])]  # fmt: skip
-        self.waiting: queue.Queue[Job | None] = queue.Queue(MOST_WAITING)
+        self.waiting: queue.Queue[TrialJob | None] = queue.Queue(MOST_WAITING)
         self.worker: subprocess.Popen[str] | None = None
         self.closed, self.lock = False, threading.Lock()
         self.thread = threading.Thread(target=self._work, name="what-if", daemon=True)
         self.thread.start()
 
-    def ask(self, question: Question) -> Job:
+    def ask(self, question: Question) -> TrialJob:
         """Put a question into the queue; a full one is refused."""
-        job = Job(secrets.token_hex(8), question)
+        job = TrialJob(secrets.token_hex(8), question)
         try:
             self.waiting.put_nowait(job)
         except queue.Full:
@@ -82,11 +81,11 @@ class Trials:
             raise Refused(503, what, "Wait until one of them has ended, or cancel one.") from None
         with self.lock:
             self.jobs[job.id] = job
-            while len(self.jobs) > MOST_KEPT:
+            while len(self.jobs) > TUNING.whatif_answers:
                 self.jobs.popitem(last=False)
         return job
 
-    def job(self, id: str) -> Job:
+    def job(self, id: str) -> TrialJob:
         """A question by its number."""
         with self.lock:
             found = self.jobs.get(id)
@@ -95,13 +94,13 @@ class Trials:
             raise Refused(404, what, "Ask again from the page of the link.")
         return found
 
-    def ahead(self, job: Job) -> int:
+    def ahead(self, job: TrialJob) -> int:
         """How many questions are answered before this one."""
         with self.lock:
             others = list(self.jobs.values())
         return sum(not other.ended and other.asked < job.asked for other in others)
 
-    def cancel(self, id: str) -> Job:
+    def cancel(self, id: str) -> TrialJob:
         """Stop waiting for an answer."""
         job = self.job(id)
         if not job.ended:
@@ -120,8 +119,8 @@ class Trials:
             worker.kill()  # the thread, which reads from it, sees its end
         with contextlib.suppress(queue.Full):
             self.waiting.put_nowait(None)
-        self.thread.join(GRACE)
-        apart.end(worker)
+        self.thread.join(TUNING.whatif_grace_seconds)
+        subprocesses.end(worker)
 
     # --- the thread
 
@@ -130,7 +129,7 @@ class Trials:
             if not job.ended:
                 self._answer(job)
 
-    def _answer(self, job: Job) -> None:
+    def _answer(self, job: TrialJob) -> None:
         began, q = time.monotonic(), job.question
         job.state, job.phase = "running", "starting"
         watch = threading.Timer(self.limit, self._late, [job])
@@ -147,7 +146,7 @@ class Trials:
             watch.cancel()
             job.seconds = time.monotonic() - began
 
-    def _listen(self, job: Job, worker: "subprocess.Popen[str]") -> None:
+    def _listen(self, job: TrialJob, worker: "subprocess.Popen[str]") -> None:
         """Follow a question until its answer."""
         assert worker.stdout is not None
         for line in worker.stdout:
@@ -161,28 +160,28 @@ class Trials:
                 job.answer, job.state = told, told["kind"]
             return
         self.worker = None
-        apart.end(worker)  # it has ended without an answer
+        subprocesses.end(worker)  # it has ended without an answer
         if not job.ended:
             what = "the process that fits again has ended, perhaps for lack of memory; see the explorer's terminal."
             job.answer = {"what": what}
             job.state = "failed"
 
-    def _late(self, job: Job) -> None:
+    def _late(self, job: TrialJob) -> None:
         """A question that takes too long."""
         if not job.ended:
             job.state = "late"
             self._tell({"cancel": job.id})
-        last = threading.Timer(GRACE, self._give_up, [job, self.worker])
+        last = threading.Timer(TUNING.whatif_grace_seconds, self._give_up, [job, self.worker])
         last.daemon = True
         last.start()
 
-    def _give_up(self, job: Job, worker: "subprocess.Popen[str] | None") -> None:
+    def _give_up(self, job: TrialJob, worker: "subprocess.Popen[str] | None") -> None:
         if job.seconds == 0.0 and worker is not None:  # still not answered
             worker.kill()
 
     def _started(self) -> "subprocess.Popen[str]":
         if self.worker is None or self.worker.poll() is not None:
-            self.worker = apart.start(self.command)
+            self.worker = subprocesses.start(self.command)
         return self.worker
 
     def _tell(self, line: Mapping[str, Any]) -> None:

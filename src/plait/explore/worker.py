@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from plait.answer.explain.trial import try_change
-from plait.config.again import data_of
-from plait.errors import FileLocation, PlaitError, StoreError
+from plait.analysis.explain.counterfactual import try_change
+from plait.config.config_file import data_of
+from plait.errors import FileLocation, PlaitError, StorageError
 from plait.result import Fit, load
-from plait.run.folder import manifest
+from plait.storage.run_folder import manifest
 
 
 class Cancelled(Exception):
@@ -63,8 +63,11 @@ class Worker:
         if self.held is None:
             fit = load(self.run)
             if seal(manifest(self.run)) != self.seal:
-                raise StoreError("the run has changed since the explorer began.", location=FileLocation(Path(self.run)),
-                                 hint="Start the explorer again.")  # fmt: skip
+                raise StorageError(
+                    "the run has changed since the explorer began.",
+                    location=FileLocation(Path(self.run)),
+                    hint="Start the explorer again.",
+                )
             self.held = fit, data_of(fit, self.run, self.folder)
         return self.held
 
@@ -81,7 +84,7 @@ def seal(header: Mapping[str, Any]) -> str:
 
 
 def _named(fit: Fit, relation: str, rows: list[int]) -> dict[str, Any]:
-    return {i: fit.labels[i][row] for i, row in zip(fit.model.equation(relation).indices, rows)}
+    return {i: fit.entities[i][row] for i, row in zip(fit.model.equation(relation).indices, rows)}
 
 
 def main(run: str, seal: str, folder: str | None = None) -> None:

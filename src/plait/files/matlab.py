@@ -1,11 +1,101 @@
-"""MATLAB files of version 5: the array of one variable."""
+"""MATLAB files of version 5: the array of one variable.
 
+The elements of a MATLAB file, looked at before SciPy reads it: a type of numbers that it does not know crashes it.
+
+A file of version 5 is a row of elements, each a tag (type and size) and its bytes; a variable is an element of
+elements, compressed or not: flags, dimensions, name, and then the numbers (of a sparse array after its rows and
+columns).
+"""
+
+import io
+import struct
 import warnings
-from typing import Any
+import zlib
+from typing import Any, BinaryIO, cast
 
 from plait.errors import DataError, FileLocation, suggestion
-from plait.files.elements import check_elements
 from plait.files.tensors import as_coordinates
+
+COMPRESSED, MATRIX = 15, 14
+NUMERIC_TYPES = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13}  # the types of numbers in an element
+SPARSE, NUMERIC = 5, range(6, 16)  # the classes of a variable that SciPy reads as arrays of numbers
+COMPLEX = 0x800
+CHUNK = 1 << 16
+
+
+def check_elements(path: str) -> None:
+    """Refuse a file of version 5 in which a variable has numbers of no known type."""
+    with open(path, "rb") as file:
+        start = file.read(128)
+        if 0 in start[:4]:  # version 4
+            return
+        order = "<" if start[126:128] == b"IM" else ">"
+        while len(tag := file.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}II", tag)
+            end = file.tell() + size
+            unknown = _unknown(_inflated(file) if kind == COMPRESSED else file, order, inside=kind == MATRIX)
+            if unknown is not None:
+                raise DataError(
+                    f"this is no MATLAB file of version 5, or a damaged one: a variable has numbers of type {unknown}.",
+                    location=FileLocation(path),
+                    hint="Save it again, with -v7.",
+                )
+            file.seek(end)
+
+
+def _unknown(file: BinaryIO, order: str, inside: bool) -> int | None:
+    """The first type of a variable's numbers that is none; what is cut off is left to SciPy, which says so."""
+    head = file.read(16 if inside else 24)[-16:]
+    if len(head) < 16:
+        return None
+    flags = struct.unpack(f"{order}4I", head)[2]
+    if (flags & 0xFF) not in (SPARSE, *NUMERIC):
+        return None
+    parts = 1 + 2 * ((flags & 0xFF) == SPARSE) + bool(flags & COMPLEX)
+    for part in range(2 + parts):  # dimensions and name come first
+        tag = file.read(8)
+        if len(tag) < 8:
+            return None
+        kind, size = struct.unpack(f"{order}II", tag)
+        small = kind >> 16  # a short element has its size and its bytes in the tag
+        if part >= 2 and kind & (0xFFFF if small else 0xFFFFFFFF) not in NUMERIC_TYPES:
+            return cast(int, kind & (0xFFFF if small else 0xFFFFFFFF))
+        _skip(file, 0 if small else -(-size // 8) * 8)
+    return None
+
+
+def _skip(file: BinaryIO, size: int) -> None:
+    if file.seekable():
+        file.seek(size, io.SEEK_CUR)
+        return
+    while size > 0 and (found := file.read(min(size, CHUNK))):
+        size -= len(found)
+
+
+class _Inflated(io.RawIOBase):
+    """The bytes of a compressed element."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._zlib = file, zlib.decompressobj()
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
+        """Fill the room; 0 at the end."""
+        while not self._zlib.eof:
+            packed = self._zlib.unconsumed_tail or self._file.read(CHUNK)
+            found = self._zlib.decompress(packed, len(room))
+            if found or not packed:
+                room[: len(found)] = found
+                return len(found)
+        return 0
+
+
+def _inflated(file: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_Inflated(file), CHUNK))
+
 
 NUMBERS = ("double", "single", "logical", "sparse", "int8", "int16", "int32", "int64")
 # Shape and type of a file's variables, by name.

@@ -3,8 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-from plait.files.kinds import ARROW, MATLAB, NPY, NPZ, PARQUET, SQL, TEXT, TNS, check_options, format_of, shown
-from plait.files.places import existing_file
+from plait.files.source_kinds import (
+    ARROW,
+    MATLAB,
+    NPY,
+    NPZ,
+    PARQUET,
+    SQL,
+    TEXT,
+    TNS,
+    check_options,
+    existing_file,
+    format_of,
+    shown,
+)
 from plait.forked import refuse_in_fork
 
 
@@ -67,7 +79,7 @@ def read(
     if found not in (MATLAB, NPZ, NPY):
         refuse_in_fork("plait.read")
     if found is TEXT:
-        from plait.files.delimited import read_text
+        from plait.files.tabular import read_text
 
         return read_text(existing_file(source), **options)
     options.pop("kind", None)
@@ -83,7 +95,7 @@ def _read_sql(source: Any, options: dict[str, Any]) -> Any:
 
 
 def _stripped(table: Any, source: Any) -> Any:
-    from plait.files.columnar import stripped
+    from plait.files.tabular import stripped
 
     return stripped(table, shown(source))
 
@@ -102,7 +114,7 @@ def _read_file(path: str, kind: str, options: dict[str, Any]) -> Any:
         from plait.files.npz import read_npy, read_npz
 
         return read_npz(path, **options) if kind == NPZ.name else read_npy(path)
-    from plait.files.columnar import read_arrow, read_parquet
+    from plait.files.tabular import read_arrow, read_parquet
 
     assert kind in (PARQUET.name, ARROW.name)
     return read_parquet(path) if kind == PARQUET.name else read_arrow(path)
@@ -122,7 +134,7 @@ def line_of(source: Any, row: int, **options: Any) -> int | None:
         from plait.files.tns import line_of_row as line_of_entry
 
         return line_of_entry(path, row)
-    from plait.files.dialect import layout_of
-    from plait.files.faults import line_of_row
+    from plait.files.csv_dialect import layout_of
+    from plait.files.csv_faults import line_of_row
 
     return line_of_row(layout_of(path, **options), row)

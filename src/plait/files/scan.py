@@ -12,14 +12,12 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from plait.errors import DataError, FileLocation, SettingError, TableLocation
-from plait.files.columnar import damaged, read_arrow, read_parquet, stripped
-from plait.files.delimited import lost_in, plan_of, widen
-from plait.files.dialect import Holds, Shape, layout_of
-from plait.files.faults import line_of_row, ragged, unread
-from plait.files.kinds import ARROW, PARQUET, TEXT, check_options, format_of, shown
-from plait.files.places import existing_file
+from plait.errors import DataError, FileLocation, ParameterError, TableLocation
+from plait.files.csv_dialect import Holds, TextLayout, layout_of
+from plait.files.csv_faults import line_of_row, ragged, unread
 from plait.files.read import read
+from plait.files.source_kinds import ARROW, PARQUET, TEXT, check_options, existing_file, format_of, shown
+from plait.files.tabular import damaged, lost_in, plan_of, read_arrow, read_parquet, stripped, widen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,7 +74,7 @@ def _of_query(source: Any, connection: Any, options: dict[str, Any]) -> "Scan":
     place = source if connection is None else connection
     check_options(place, asked)
     if connection is None and "table" not in options:
-        raise SettingError(
+        raise ParameterError(
             f"there is no query for {shown(source)}.",
             hint="Give the query first and the URL as `connection`, or give `table`.",
         )
@@ -277,7 +275,7 @@ class TextScan(Scan):
     counts: list[int] = field(default_factory=list)  # rows of the files that were read to their end
 
     @cached_property
-    def _layouts(self) -> list[Shape]:
+    def _layouts(self) -> list[TextLayout]:
         found = [layout_of(path, **self.options) for path in self.paths]
         _check_same(self.paths, [layout.columns for layout in found])
         held = tuple(_widest(held) for held in zip(*(layout.holds for layout in found)))
@@ -302,7 +300,7 @@ class TextScan(Scan):
             else:
                 return
 
-    def _batches(self, layout: Shape, columns: Sequence[str], rows: int) -> "Any":
+    def _batches(self, layout: TextLayout, columns: Sequence[str], rows: int) -> "Any":
         """The batches of one file; gives back a wider layout where it turned out to be too narrow."""
         import polars as pl
 

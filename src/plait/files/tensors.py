@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plait.errors import DataError, SettingError
+from plait.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,7 @@ def table_of(data: Any, columns: Sequence[str] | None = None, *, base: int = 0) 
     coords, values, order = _cells(data)
     names = tuple(columns) if columns is not None else tuple(f"i{k}" for k in range(1, order + 1))
     if len(names) != order or len({*names, "value"}) != order + 1:
-        raise SettingError(
+        raise ParameterError(
             (
                 f"`columns` has {', '.join(map(repr, names)) or 'nothing'}, but the "
                 f"array has {order} dimension{'' if order == 1 else 's'}."

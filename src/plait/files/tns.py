@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plait.errors import DataError, FileLocation, SettingError
-from plait.files.dialect import DECIMAL
-from plait.files.lines import lines, opened
+from plait.errors import DataError, FileLocation, ParameterError
+from plait.files.csv_dialect import DECIMAL, lines, opened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +18,7 @@ def read_tns(path: str, columns: Sequence[str] | None = None) -> "pl.DataFrame":
     import polars as pl
 
     if isinstance(columns, str):
-        raise SettingError(
+        raise ParameterError(
             f"`columns` is {columns!r}.",
             hint=f"Give a list of names: [{columns!r}].",
         )

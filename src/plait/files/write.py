@@ -1,4 +1,10 @@
-"""``plait.write``: a table or an array into a file, all of it or nothing."""
+"""``plait.write``: a table or an array into a file, all of it or nothing.
+
+CSV injection: fields that a spreadsheet would run as formulas are written behind an apostrophe (OWASP).
+
+Escaping puts one apostrophe before a field that begins with any number of apostrophes and one of ``FIRST``; reading
+takes one off. So every name survives writing and reading.
+"""
 
 import errno
 import gzip
@@ -9,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from plait.errors import DataError, FileLocation, SettingError, suggestion
-from plait.files import formulas
-from plait.files.kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, Format, ending, known_endings
+from plait.errors import DataError, FileLocation, ParameterError, suggestion
+from plait.files.csv_dialect import escape_table
+from plait.files.source_kinds import ARROW, FORMATS, NPY, NPZ, PARQUET, TEXT, TNS, FileFormat, ending, known_endings
 from plait.files.tensors import is_array, table_of
 from plait.forked import refuse_in_fork
 from plait.machine import path_fault, replacing
@@ -47,7 +53,7 @@ def write(
     _check_options(data, kind, columns, value, escape_formulas)
     content = _content(data, kind, columns, value, given)
     if kind is TEXT and escape_formulas:
-        content = formulas.escape_formulas(content)
+        content = escape_table(content)
     with _replacing(given) as file:
         if not compressed:
             _write_content(content, kind, given, file)
@@ -63,11 +69,11 @@ def counts_from(path: Any) -> int | None:
     return None if kind in (NPZ, NPY) else _base(kind)
 
 
-def _base(kind: Format) -> int:
+def _base(kind: FileFormat) -> int:
     return 1 if kind is TNS else 0
 
 
-def _written(path: str) -> Format:
+def _written(path: str) -> FileFormat:
     tail = ending(path)
     for kind in FORMATS:
         if tail in kind.endings and kind.written:
@@ -81,26 +87,26 @@ def _written(path: str) -> Format:
 
 
 def _check_options(
-    data: Any, kind: Format, columns: Sequence[str] | None, value: str | None, escape_formulas: bool
+    data: Any, kind: FileFormat, columns: Sequence[str] | None, value: str | None, escape_formulas: bool
 ) -> None:
     if columns is not None and (not is_array(data) or kind not in (TEXT, PARQUET, ARROW)):
-        raise SettingError(
+        raise ParameterError(
             "`columns` names the dimensions of an array written as a table.",
             hint="Leave it out.",
         )
     if value is not None and (is_array(data) or kind not in (TNS, NPZ)):
-        raise SettingError(
+        raise ParameterError(
             "`value` is for a table written as .tns or .npz.",
             hint="Leave it out.",
         )
     if not escape_formulas and kind is not TEXT:
-        raise SettingError(
+        raise ParameterError(
             f"`escape_formulas=False` is for {', '.join(TEXT.extensions)}.",
             hint="Leave it out: other kinds of files hold names as they are.",
         )
 
 
-def _content(data: Any, kind: Format, columns: Sequence[str] | None, value: str | None, path: str) -> Any:
+def _content(data: Any, kind: FileFormat, columns: Sequence[str] | None, value: str | None, path: str) -> Any:
     """What goes into the file: a polars table, or an array for NumPy's formats."""
     import numpy as np
 
@@ -193,7 +199,7 @@ def _check_coordinates(column: "pl.Series", base: int, path: str) -> None:
         )
 
 
-def _write_content(content: Any, kind: Format, path: str, file: BinaryIO) -> None:
+def _write_content(content: Any, kind: FileFormat, path: str, file: BinaryIO) -> None:
     import polars as pl
 
     if kind in (NPZ, NPY):
@@ -220,7 +226,7 @@ def _write_content(content: Any, kind: Format, path: str, file: BinaryIO) -> Non
         ) from None
 
 
-def _write_numpy(content: Any, kind: Format, file: BinaryIO) -> None:
+def _write_numpy(content: Any, kind: FileFormat, file: BinaryIO) -> None:
     import numpy as np
 
     from plait.files.npz import write_npz

@@ -1,20 +1,21 @@
-"""The options of `plait.fit`, declared once: default, what is allowed, one line of help, and who else may say it.
+"""Options of `plait.fit`, declared once: default, allowed values, one line of help.
 
-From here come the checks of single values, the keys of [fit] in a config file, the options of `plait fit`, the words
-that a run keeps, and the table in the docs. What options mean together is checked in `checks`.
+The checks of single values, the keys of ``[fit]`` in a config, the options of `plait fit`, the settings that a run
+saves and the table in the docs come from here. `validation` checks what options mean together.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from plait.errors import SettingError, suggestion
-from plait.infer.prior import Gamma
+from plait.errors import ParameterError, one_of
+from plait.executors import Executor
+from plait.inference.gamma import Gamma
 
-AUTO = "auto"  # of adapt: rank-one means for factors that couple relations, one prior for each other factor
+AUTO = "auto"  # of `adapt_prior`: rank-one means for factors that couple relations, one prior for each other factor
 DEFAULT_PRIOR = Gamma(concentration=0.5, mean=10.0)
 
 
@@ -41,18 +42,7 @@ class Kind:
         if self.choices:
             one_of(name, given, self.choices)
         what = f"`{name}`{of} must be {self.words}, got {given!r}."
-        raise SettingError(what, expected=self.words, actual=given)
-
-
-def one_of(name: str, given: Any, choices: Sequence[Any]) -> None:
-    """Refuse a word that is none of the choices, with the closest one."""
-    if not any(given is choice or given == choice for choice in choices):
-        raise SettingError.must_be(
-            name,
-            f"one of {', '.join(map(repr, choices))}",
-            given,
-            hint=suggestion(given, choices).strip(),
-        )
+        raise ParameterError(what, expected=self.words, actual=given)
 
 
 def is_whole(value: Any) -> bool:
@@ -108,9 +98,9 @@ SWITCH = Kind(
     "True or False", lambda x: isinstance(x, bool), lambda x: isinstance(x, bool), "true or false", spoken=bool
 )
 RANK = Kind(
-    "a whole number, a dict of them by latent index, 'auto' or 'bound'",
-    in_toml=lambda x: x in ("auto", "bound") or _each(is_whole)(x),
-    toml_words='a whole number, a table of them by latent index, "auto" or "bound"',
+    "a whole number, a dict of them by latent index, 'auto' or 'elbo'",
+    in_toml=lambda x: x in ("auto", "elbo") or _each(is_whole)(x),
+    toml_words='a whole number, a table of them by latent index, "auto" or "elbo"',
 )
 TIE = Kind(
     "a word, None, a tuple of index names, or a dict of these by factor",
@@ -123,55 +113,66 @@ NUMBERS = Kind("", in_toml=_is_text, toml_words="text", choices=("float64", "flo
 THING = Kind("")  # checked where it is used
 
 
-def said(default: Any, kind: Kind, help: str, *, toml: bool = True, command: bool = True, kept: bool = True) -> Any:
-    """A field of `Options`: who may say it besides Python, and whether a run keeps it."""
-    return field(default=default, metadata={"kind": kind, "help": help, "toml": toml, "command": command, "kept": kept})
+def option(default: Any, kind: Kind, help: str, *, toml: bool = True, command: bool = True, saved: bool = True) -> Any:
+    """Declare a field of `Options`: whether config files and the command line have it, and whether a run saves it."""
+    about = {"kind": kind, "help": help, "toml": toml, "command": command, "saved": saved}
+    return field(default=default, metadata=about)
 
 
 def only_python(default: Any, help: str) -> Any:
     """A field that neither a config file nor a command line has."""
-    return said(default, THING, help, toml=False, command=False, kept=False)
+    return option(default, THING, help, toml=False, command=False, saved=False)
 
 
-@dataclass(frozen=True)
+Rank = int | Mapping[str, int] | Literal["auto", "elbo"] | None
+Tie = str | Sequence[str]  # of one factor: "factor", "component", "entity", "rank-one", or names of indices
+Adapt = Tie | Mapping[str, Tie | None] | None
+DTypeName = Literal["float64", "float32"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `plait.fit` is told of how to fit; see there."""
+    """Options of `plait.fit`."""
 
-    rank: Any = said(
-        None, RANK, "Size of the latent indices; or auto (what predicts best), or bound (how many groups)."
+    rank: Rank = option(None, RANK, "Size of the latent indices, auto (best prediction) or elbo (best ELBO).")
+    method: Literal["vb", "em", "map"] = option(
+        "vb", word("vb", "em", "map"), "Variational Bayes, maximum likelihood, or posterior mode.", saved=False
     )
-    method: Any = said("vb", word("vb", "em", "map"), "Variational Bayes, maximum likelihood, or the posterior's mode.",
-                       kept=False)  # fmt: skip
-    prior: Any = said(DEFAULT_PRIOR, PRIOR, "Concentration and mean of the factors' Gamma priors.", command=False,
-                      kept=False)  # fmt: skip
-    adapt: Any = said(AUTO, TIE, "What has a prior of its own: auto, factor, component, entity, rank-one (VB only).")
-    sweeps: Any = said(200, whole(0), "At most so many sweeps in all, after the warm-up.")
-    tol: Any = said(1e-6, NUMBER, "Fewer once the bound changes by less than this part of its size.")
-    seed: Any = said(None, whole(0, none=True), "Where the random start begins.", kept=False)
-    fixed: Any = only_python(None, "Given factors by name.")
-    labels: Any = only_python(None, "Entities beyond those seen, by axis.")
-    init: Any = only_python(None, "Where to start: a fit, factors, or the folder of a run that goes on.")
-    threads: Any = said(None, whole(1, none=True), "How many threads; by default one a processor.")
-    dtype: Any = said("float64", NUMBERS, "Numbers that factors are stored in: float64, or float32 in half the memory.")
-    executor: Any = only_python(None, "Another place to compute.")
-    prune: Any = said(False, SWITCH, "Remove components that explain nothing (VB only).")
-    accelerate: Any = said(False, SWITCH, "Go on beyond the end of a sweep as long as the bound does not fall.")
-    start: Any = said(None, word("em", "random", none=True), "VB begins with 50 sweeps of EM, or at random.")
-    restarts: Any = said(1, whole(1), "Fit so many times from other starts, and answer from their average.")
-    keep: Any = said(None, word("average", "best", none=True), "Of several fits: answer from all, or from the best.")
-    bootstrap: Any = said(False, SWITCH, "All fits but the first see links reweighed at random: wider intervals.")
-    titles: Any = only_python(None, "What people call entities, by axis: tables of ids and titles.")
-    rank_by: Any = only_python(None, "How the rank was found, in words, where it was not given.")
-    found_weights: Any = only_python(None, "Weights that were found, by relation, and how, as words of the settings.")
+    prior: Gamma | Mapping[str, Gamma] = option(
+        DEFAULT_PRIOR, PRIOR, "Concentration and mean of the Gamma priors.", command=False, saved=False
+    )
+    adapt_prior: Adapt = option(
+        AUTO, TIE, "Which entries share a prior: auto, factor, component, entity or rank-one (VB only)."
+    )
+    max_iter: int = option(200, whole(0), "Maximum number of sweeps after the warm-up.")
+    tol: float = option(1e-6, NUMBER, "Stop when a sweep changes the objective by less than this fraction.")
+    seed: int | None = option(None, whole(0, none=True), "Random seed.", saved=False)
+    fixed: Mapping[str, Any] | None = only_python(None, "Given factors by name.")
+    entities: Mapping[str, Sequence[Any]] | None = only_python(None, "Declared entities by axis.")
+    init: Any = only_python(None, "Starting point: a fit, factors, or the folder of a run to continue.")
+    threads: int | None = option(None, whole(1, none=True), "Number of threads; by default one per processor.")
+    dtype: Any = option("float64", NUMBERS, "Storage of factors: float64, or float32 with half the memory.")
+    executor: Executor | None = only_python(None, "Where sums over links are computed.")
+    prune: bool = option(False, SWITCH, "Remove components that explain nothing (VB only).")
+    accelerate: bool = option(False, SWITCH, "Extrapolate after each sweep while the objective does not fall.")
+    warmup: int | None = option(None, whole(0, none=True), "Number of EM sweeps before VB; by default 50, 0: none.")
+    restarts: int = option(1, whole(1), "Number of fits from different seeds.")
+    combine: Literal["average", "best"] | None = option(
+        None, word("average", "best", none=True), "Answer from the average of all fits, or from the best one."
+    )
+    bootstrap: bool = option(False, SWITCH, "Reweight links at random in all fits but the first: wider intervals.")
+    titles: Mapping[str, Any] | None = only_python(None, "Titles of entities by axis.")
+    rank_by: Mapping[str, Any] | None = only_python(None, "How the rank was chosen, where it was not given.")
+    found_weights: Mapping[str, Any] | None = only_python(None, "Weights that were chosen, by relation, and how.")
 
     def check(self) -> None:
         """Every value alone is of its kind."""
-        for option in DECLARED:
-            option.kind.check(option.name, getattr(self, option.name))
+        for one in DECLARED:
+            one.kind.check(one.name, getattr(self, one.name))
 
     def words(self, resolved: Mapping[str, Any]) -> dict[str, Any]:
         """What a run keeps, as JSON can hold it; resolved: what the fit made of some options."""
-        return {o.name: resolved.get(o.name, getattr(self, o.name)) for o in DECLARED if o.kept}
+        return {o.name: resolved.get(o.name, getattr(self, o.name)) for o in DECLARED if o.saved}
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Option:
     help: str
     toml: bool
     command: bool
-    kept: bool
+    saved: bool
 
 
 DECLARED = tuple(Option(f.name, f.default, **f.metadata) for f in fields(Options))

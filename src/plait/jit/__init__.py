@@ -1,12 +1,23 @@
 """All numba policy in one place: flags and caching, explicit vectors, and the functions that kernels share."""
 
 from plait.jit.cache import fingerprint
-from plait.jit.compiler import strip
 from plait.jit.elementary import digamma_lgamma8, exp8, log_any8
 from plait.jit.exact import cut, first, largest, maximum, root, rounded, where_positive
-from plait.jit.flat import item, load_at, put, real, store_at
-from plait.jit.policy import FLAGS, exact_kernel, inlined, intrinsic, kernel, outlined, uncached
-from plait.jit.scalars import LOGS, TINY, TINY_SINGLE, bernoulli_link, log_minus_digamma, rate_of, weighted_logs
+from plait.jit.policy import FLAGS, exact_kernel, inlined, intrinsic, kernel, outlined, strip, uncached
+from plait.jit.scalars import (
+    LOGS,
+    TINY,
+    TINY_SINGLE,
+    bernoulli_link,
+    item,
+    load_at,
+    log_minus_digamma,
+    put,
+    rate_of,
+    real,
+    store_at,
+    weighted_logs,
+)
 from plait.jit.vectors import WIDTH, add, fma, load, log1, log8, mul, splat, store, total, vector
 
 __all__ = [

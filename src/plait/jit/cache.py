@@ -30,9 +30,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
-from plait.errors import CacheFolderWarning
+from plait.errors import CacheFolderWarning, warn_of
 from plait.machine import replacing
-from plait.warn import warn_of
 
 
 def _own_text() -> str:

@@ -6,9 +6,9 @@ E[n] = λ/(1 − e^−λ); term = log(e^λ − 1) and nothing besides. Kernels r
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._typing import Array, Floats
 from plait.jit import bernoulli_link
-from plait.likelihood.likelihood import Entry, Likelihood, Names, State
-from plait.types import Array, Floats
+from plait.likelihood.interface import Entry, KernelNames, Likelihood, State
 
 LOW = -37.0  # log λ below which 1 − e^−λ is λ
 HIGH = 700.0  # log λ above which e^λ is cut
@@ -44,7 +44,7 @@ class Bernoulli(Likelihood):
         return np.where(rate < 1e-4, rate / 2 - rate * rate / 12, exact) * self.expect(values, log_rate, state)[0]
 
     def bursts(self, state: State) -> tuple[float, float]:
-        """Of λ itself: E[x] is no multiple of it, see `plait.answer.predict`."""
+        """Of λ itself: E[x] is no multiple of it, see `plait.analysis.predict`."""
         return 1.0, 1.0
 
     def moments(self, mean: Array, variance: Array, state: State) -> tuple[Array, Array]:
@@ -71,7 +71,7 @@ class Bernoulli(Likelihood):
         with np.errstate(divide="ignore"):
             return np.where(values > 0, np.log(-np.expm1(log_miss)), log_miss)
 
-    def entry(self, names: Names) -> Entry:
+    def entry(self, names: KernelNames) -> Entry:
         """A link needs no x: `bernoulli_link(Xhat, 0)`."""
         lines = (
             f"expected, term, miss = bernoulli_link({names.xhat}, 0.0)",

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, polygamma
 
-from plait.errors import SettingError
+from plait._typing import Array, Floats
+from plait.errors import ParameterError
 from plait.jit import inlined, item, outlined, rate_of
-from plait.likelihood.likelihood import Likelihood, State, Sums
+from plait.likelihood.interface import Likelihood, State, Sums
 from plait.likelihood.poisson import log_factorials
-from plait.types import Array, Floats
 
 FEW = 16  # values up to this are summed one by one
 NEAR = 1e-8  # c x/λ below which two terms of a series in c are exact
@@ -38,19 +38,19 @@ class Negbin(Likelihood):
 
     name = "negbin"
     wanted = "Counts are whole numbers, 0 or more"
-    hint = 'Use `likelihood="amounts"` for what is not counted, or `likelihood="poisson"`, which takes any number.'
+    hint = 'Use `likelihood="tweedie"` for what is not counted, or `likelihood="poisson"`, which takes any number.'
 
     def __init__(self, p: float | None = None, mean_burst: float | None = None) -> None:
         self.p, self.mean_burst = p, mean_burst
         if p is not None and mean_burst is not None:
-            raise SettingError(
+            raise ParameterError(
                 "`p` and `mean_burst` are both given, but each follows from the other.",
                 hint="Give one of them, or neither.",
             )
         if p is not None and not 0.0 <= p < 1.0:
-            raise SettingError.must_be("p", "a probability below 1", p, hint="Leave it out to learn it.")
+            raise ParameterError.must_be("p", "a probability below 1", p, hint="Leave it out to learn it.")
         if mean_burst is not None and not 1.0 <= mean_burst < math.inf:
-            raise SettingError.must_be(
+            raise ParameterError.must_be(
                 "mean_burst", "a finite number, 1 or more", mean_burst, hint="Leave it out to learn it."
             )
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaincc, gammaln, xlogy
 
-from plait.likelihood.likelihood import COLUMNS, Entry, Likelihood, Names, State
-from plait.types import Array, Floats
+from plait._typing import Array, Floats
+from plait.likelihood.interface import COLUMNS, Entry, KernelNames, Likelihood, State
 
 LARGE = 1000.0  # a value from which on a few cells may outweigh all others
 SMALL = 1024
@@ -89,7 +89,7 @@ class Poisson(Likelihood):
         wide = rising - a * np.log1p(v / m) - x * np.log1p(a / m)
         return np.asarray(np.where(spread, wide, xlogy(x, mean) - mean) + self.fixed(x))
 
-    def entry(self, names: Names) -> Entry:
+    def entry(self, names: KernelNames) -> Entry:
         """q = M x / Xhat; the logarithm is that of Xhat itself."""
         return Entry((f"q = {names.entry} / {names.xhat}",), None, names.xhat)
 

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from plait.types import Array, Floats
+from plait._typing import Array, Floats
 
 if TYPE_CHECKING:
-    from plait.likelihood.likelihood import Likelihood, State
+    from plait.likelihood.interface import Likelihood, State
 
 
 NODES = 64  # of the integral over log λ

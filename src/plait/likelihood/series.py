@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln
 
+from plait._typing import Array
 from plait.jit import fma, inlined, item, outlined
-from plait.types import Array
 
 STEPS = 8  # intervals per unit of t
 DEGREE = 7

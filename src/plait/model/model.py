@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plait.data.bound import Data
 
 # Tables of data and predictions have columns of these names.
-RESERVED = frozenset({"value", "mean", "sd", "probability", "low", "high", "rate", "weight"})
+RESERVED = frozenset({"value", "mean", "sd", "probability", "lower", "upper", "rate", "weight"})
 
 ONE_SHAPE = "A factor has one shape in the whole model"
 
@@ -267,22 +267,22 @@ class Model:
         exact = [e for e in self.equations if len(e.terms) > 1 or likelihoods[e.relation].true_scale]
         return frozenset(name for equation in exact for name in equation.factors)
 
-    def bind(self, data: Any, labels: Mapping[str, Any] | None = None) -> "Data":
+    def bind(self, data: Any, entities: Mapping[str, Any] | None = None) -> "Data":
         """Check data against the model: labels, sizes and weights of every relation.
 
         data: relation -> table, or a folder of blocks (`plait.pack`) for all or some. Gives `Data`; print it to see
-        what was understood. labels: entities beyond those seen, by axis.
+        what was understood. entities: those beyond those seen, by axis.
         """
-        from plait.data.blocks.binding import bind_all
+        from plait.data.outofcore.bind_blocks import bind_all
 
-        return bind_all(self, data, labels=labels)
+        return bind_all(self, data, entities=entities)
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.equations), *(f"{index}: {axis}" for index, axis in self._declared)])
 
     def _repr_html_(self) -> str:
-        from plait.show.html import render
-        from plait.show.objects import describe_model
+        from plait.rendering.html import render
+        from plait.rendering.objects import describe_model
 
         return render(describe_model(self))
 

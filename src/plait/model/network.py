@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import opt_einsum
 
-from plait.types import Array, Rows
+from plait._typing import Array, Rows
 
 Labels = tuple[Hashable, ...]
 
@@ -19,14 +19,14 @@ CELLS = ""  # the axis that runs over cells, beside the indices of a model; none
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RowBlock:
     """An array, and what its axes are: names of indices, and `CELLS` where it differs from cell to cell."""
 
     indices: Labels
     values: Array
 
 
-def gather(array: Array, indices: Sequence[str], places: Mapping[str, int], rows: Rows) -> Block:
+def gather(array: Array, indices: Sequence[str], places: Mapping[str, int], rows: Rows) -> RowBlock:
     """The rows of an array that cells use: (n, other indices); without n where it has none of the cells' indices.
 
     indices: those of the array. rows (n, order): the cells; places: the column of each of their indices.
@@ -35,17 +35,19 @@ def gather(array: Array, indices: Sequence[str], places: Mapping[str, int], rows
     others = [n for n in range(len(indices)) if n not in picked]
     names = tuple(indices[n] for n in others)
     if not picked:
-        return Block(names, array)
-    return Block((CELLS, *names), array.transpose(*picked, *others)[tuple(rows[:, places[indices[n]]] for n in picked)])
+        return RowBlock(names, array)
+    return RowBlock(
+        (CELLS, *names), array.transpose(*picked, *others)[tuple(rows[:, places[indices[n]]] for n in picked)]
+    )
 
 
-def sizes_of(blocks: Iterable[Block]) -> dict[Hashable, int]:
+def sizes_of(blocks: Iterable[RowBlock]) -> dict[Hashable, int]:
     """The length of every index of some blocks."""
     return {index: size for block in blocks for index, size in zip(block.indices, block.values.shape)}
 
 
-def sum_alone(blocks: Sequence[Block], keep: Sequence[Hashable]) -> list[Block]:
-    """The blocks, each summed over the indices that it alone has, but for `keep`.
+def sum_alone(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> list[RowBlock]:
+    """The blocks, each summed over the indices that it alone has, but for `combine`.
 
     opt_einsum would multiply two blocks before it sums over such an index: Σ_jr A_ir B_jr would take time in proportion
     to the sizes of i and j multiplied, instead of added.
@@ -55,7 +57,7 @@ def sum_alone(blocks: Sequence[Block], keep: Sequence[Hashable]) -> list[Block]:
     for block in blocks:
         alone = tuple(n for n, index in enumerate(block.indices) if counts[index] == 1 and index not in keep)
         left = tuple(index for n, index in enumerate(block.indices) if n not in alone)
-        result.append(Block(left, np.asarray(block.values.sum(axis=alone))) if alone else block)
+        result.append(RowBlock(left, np.asarray(block.values.sum(axis=alone))) if alone else block)
     return result
 
 
@@ -79,7 +81,7 @@ def subscripts(inputs: Sequence[Sequence[Hashable]], output: Sequence[Hashable])
     )
 
 
-def contract(blocks: Sequence[Block], keep: Sequence[Hashable]) -> Array:
+def contract(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> Array:
     """Σ Π of the blocks over all indices but `keep`: an axis for each of these, of length 1 where no block has it."""
     left = sum_alone(blocks, keep)
     sizes = sizes_of(left)
@@ -88,8 +90,8 @@ def contract(blocks: Sequence[Block], keep: Sequence[Hashable]) -> Array:
     return np.asarray(found, np.float64).reshape([sizes.get(index, 1) for index in keep])
 
 
-def log_contract(blocks: Sequence[Block], keep: Sequence[Hashable]) -> Array:
-    """log Σ Π exp(block) over all indices but `keep`: an axis for each of these, of length 1 where no block has it.
+def log_contract(blocks: Sequence[RowBlock], keep: Sequence[Hashable]) -> Array:
+    """log Σ Π exp(block) over all indices but `combine`: an axis for each of these, of length 1 where no block has it.
 
     Indices are summed out one by one, the cheapest first: no array is larger than a sum over one of them needs. Nothing
     underflows; −∞ is log 0.
@@ -100,17 +102,17 @@ def log_contract(blocks: Sequence[Block], keep: Sequence[Hashable]) -> Array:
         touched = [block for block in left if index in block.indices]
         over = (*(i for i in _beside(left, index) if i != index), index)
         summed = log_sum(np.asarray(sum(spread(block, over) for block in touched)), axis=-1)
-        left = [block for block in left if index not in block.indices] + [Block(over[:-1], summed)]
+        left = [block for block in left if index not in block.indices] + [RowBlock(over[:-1], summed)]
     total = sum((spread(block, keep) for block in left), np.zeros((1,) * len(keep)))
     return np.broadcast_to(total, [sizes.get(index, 1) for index in keep])
 
 
-def _beside(blocks: Sequence[Block], index: Hashable) -> Labels:
+def _beside(blocks: Sequence[RowBlock], index: Hashable) -> Labels:
     """All indices of the blocks that have this one."""
     return tuple(dict.fromkeys(i for block in blocks if index in block.indices for i in block.indices))
 
 
-def spread(block: Block, over: Sequence[Hashable]) -> Array:
+def spread(block: RowBlock, over: Sequence[Hashable]) -> Array:
     """The block with an axis for each of `over`, which are all that it has and more: of length 1 where it has none."""
     sizes = sizes_of([block])
     moved = block.values.transpose([block.indices.index(index) for index in over if index in sizes])

@@ -9,19 +9,16 @@ import pytest
 from lab.bench import data, plain, team, worker
 from lab.bench.engine import Engine
 from lab.bench.peers import OTHERS, OURS, find
-from lab.bench.peers.peer import Lap, Peer, Restarting
-from lab.bench.rows.ends import arrays_of
-from lab.bench.rows.growth import scattered
 from lab.bench.rows.likelihood import log_likelihood, planted
 from lab.harness.packages import wanted
 
 # Of a few listed cells all may be links.
-pytestmark = pytest.mark.filterwarnings("ignore::plait.NoZerosWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::plait.errors.NoZerosWarning")
 
 SMALL = data.cp3(300, 12, 5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_plait_and_numpy_compete_and_others_say_why_not(monkeypatch):
     monkeypatch.setattr(team, "REPEATS", 2)
     matrices = data.cp(200, (30, 20), 3, "listed")
@@ -80,22 +77,6 @@ def test_the_sweep_of_the_engine_is_the_plain_one(observed, likelihood):
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
-def test_memory_is_that_of_arrays_not_of_views():
-    array = np.zeros(1000)
-    assert (
-        sum(found.nbytes for found in arrays_of({"a": array, "b": [array[:10], array.reshape(10, 100)]}).values())
-        == 8000
-    )
-
-
-def test_scattered_cells_are_distinct_and_about_as_many():
-    case = scattered(5000, (30, 40, 50), 2)
-    index = case.relations["X"].index
-    assert len(np.unique(index, axis=0)) == len(index)
-    assert abs(len(index) - 5000) < 300
-    assert tuple(index.max(axis=0) < (30, 40, 50)) == (True, True, True)
-
-
 def test_the_log_likelihood_is_that_of_the_dense_array():
     case = planted("CP-3", True)
     rng = np.random.default_rng(0)
@@ -104,59 +85,3 @@ def test_the_log_likelihood_is_that_of_the_dense_array():
     X = np.zeros(rate.shape)
     X[tuple(cells.index.T)] = cells.x
     assert log_likelihood(case, factors) == pytest.approx((X * np.log(rate) - rate).sum())
-
-
-def test_setting_up_is_subtracted(monkeypatch):
-    clock = 0.0
-
-    class Slow(Restarting):
-        setting_up, each = 0.25, 0.0625
-
-        def __init__(self):
-            pass
-
-        def run(self, iterations):
-            nonlocal clock
-            clock += self.setting_up + iterations * self.each
-
-    monkeypatch.setattr("lab.bench.peers.peer.time.perf_counter", lambda: clock)
-    slow = Slow()
-    lap = slow.laps()["sweep"]
-    assert lap.long >= 2 * lap.short
-    assert team.timing([lap, slow.laps()["sweep"]])["seconds"] == 0.0625
-    Slow.setting_up = 5.0  # takes seconds: one iteration more is all that is waited for
-    assert Slow().laps() == {"sweep": Lap(5.125, 5.0625, 1)}
-
-
-def test_actions_are_timed_in_turn_so_that_a_machine_that_slows_down_slows_all_of_them():
-    class Steady(Peer):
-        actions = ("sweep", "counts")
-        calls = 0
-
-        def __init__(self):
-            pass
-
-        def seconds(self, action):
-            self.calls += 1
-            slow = 1.0 if self.calls < 30 else 1.5
-            return slow * {"sweep": 0.004, "counts": 0.002}[action]
-
-    laps = Steady().laps()
-    assert laps["sweep"].long == 2 * laps["counts"].long
-
-
-def test_noise_is_neither_for_nor_against_a_contender():
-    """Each pair of runs differs by 2 s, give or take a noise that falls on both runs alike."""
-    laps = [Lap(7.0, 5.0, 2), Lap(7.0, 8.0, 2), Lap(10.0, 5.0, 2)]
-    assert team.timing(laps)["seconds"] == 1.0
-    member = team.Member("someone", laps={"sweep": [Lap(4.0, 5.0, 2)]})
-    assert member.figures() == {"cannot": "an iteration is lost in the noise of setting up"}
-
-
-def test_an_interruption_is_not_hidden(monkeypatch):
-    def stop(members, patience):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(team, "_rounds", stop)
-    with pytest.raises(KeyboardInterrupt):
-        team.compete(SMALL, ["hpfrec"], 1)

@@ -1,14 +1,22 @@
-"""The results file: finished cells survive, others are measured again, nothing is mixed."""
+"""Stored results: finished cells survive an interruption, failures are tried again, different runs are not mixed."""
 
 import json
-from pathlib import Path
+import subprocess
 
 import pytest
 
 import plait
-from lab.harness.results import Found, Results, forget, read
+from lab.harness.apart import call
+from lab.harness.command import ended, parse, parser, places
+from lab.harness.packages import without_paths
+from lab.harness.page import fill
+from lab.harness.results import MACHINE, Results, forget, read
+from lab.harness.running import Row, Study, run, say_failures
+from plait.errors import ParameterError
+from tests.support.lab_data import ROOT
 
 CELL = {"method": "visited × activity", "missing": 0.6, "run": 0}
+STUDY = Study("bench", "drawn", frozenset({"numpy", "no such package"}))
 
 
 def opened(path, *, source="UCLAF", quick=False):
@@ -20,38 +28,48 @@ def path(tmp_path):
     return tmp_path / "results" / "uclaf.jsonl"
 
 
-def test_a_finished_cell_is_known_after_reopening_and_an_unfinished_one_is_not(path):
-    opened(path).add(CELL, {"auc": 0.97, "seconds": 0.5})
-    again = opened(path)
-    assert dict(reversed(CELL.items())) in again, "the order of a cell's entries does not matter"
-    assert CELL | {"run": 1} not in again
-    assert again.records([CELL, CELL | {"run": 1}]).to_dicts() == [CELL | {"auc": 0.97, "seconds": 0.5}]
-    assert read(path).records([CELL]).equals(again.records([CELL]))
+def row(name, calls, error=None):
+    def measured(done):
+        calls.append(name)
+        if error:
+            raise error
+        return {"found": name, "before": done({"part": "front", "what": "a"})}
+
+    return Row({"part": "front", "what": name}, measured)
 
 
-def test_cells_that_are_no_longer_asked_for_are_left_out(path):
+# --- the file
+
+
+def test_only_finished_cells_that_are_asked_for_are_records(path):
     results = opened(path)
-    for run in range(3):
-        results.add(CELL | {"run": run}, {"auc": run / 10})
+    results.add(CELL, {"auc": 1})
+    results.add(CELL | {"run": 2}, {"auc": 0.5, "seconds": 2.0})
+    again = opened(path)
+    assert dict(reversed(CELL.items())) in again  # whatever the order of its entries
+    assert CELL | {"run": 1} not in again
     asked = [CELL | {"run": run} for run in (2, 0, 5)]
-    assert results.records(asked)["run"].to_list() == [2, 0]
-    assert read(path).records(asked)["run"].to_list() == [2, 0]
+    for found in (again.records(asked), read(path).records(asked)):
+        assert found.select("run", "auc", "seconds").rows() == [(2, 0.5, 2.0), (0, 1.0, None)]
+    assert read(path.with_name("none")).records([CELL]).is_empty()
+    head = read(path).head
+    assert (head["experiment"], head["source"], head["quick"]) == ("uclaf", "UCLAF", False)
+    assert (head["plait"], head["command"]) == (plait.__version__, "make paper")
 
 
 def test_a_line_cut_short_is_measured_again_and_harms_no_other(path):
     results = opened(path)
-    for run in range(3):
-        results.add(CELL | {"run": run}, {"auc": 0.9})
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    for length in range(1, len(lines[-1])):
-        path.write_bytes(b"".join(lines[:-1]) + lines[-1][:length])
+    for run_ in range(3):
+        results.add(CELL | {"run": run_}, {"auc": 0.9})
+    *lines, last = path.read_bytes().splitlines(keepends=True)
+    for length in range(1, len(last)):
+        path.write_bytes(b"".join(lines) + last[:length])
         again = opened(path)
         # Without its last character, the line break, the line is whole.
-        assert (CELL | {"run": 2} in again) == (length == len(lines[-1]) - 1)
+        assert (CELL | {"run": 2} in again) == (length == len(last) - 1)
         if CELL | {"run": 2} not in again:
             again.add(CELL | {"run": 2}, {"auc": 0.9})
-        assert read(path).records([CELL | {"run": run} for run in range(3)])["run"].to_list() == [0, 1, 2]
+        assert read(path).records([CELL | {"run": run_} for run_ in range(3)])["run"].to_list() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("damaged", ["", "5", '{"cell": {}}'])
@@ -59,7 +77,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(path, damaged):
     opened(path).add(CELL, {"auc": 0.9})
     first, second = path.read_text().splitlines()
     path.write_text(f"{first}\n{damaged or second[:20]}\n{second}\n")
-    with pytest.raises(plait.DataError, match=r"uclaf\.jsonl, line 2: this is no line of results"):
+    with pytest.raises(plait.errors.DataError, match=r"uclaf\.jsonl, line 2"):
         opened(path)
 
 
@@ -67,59 +85,9 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(path, damaged):
 def test_results_of_other_data_or_of_another_size_are_refused_and_left_as_they_are(path, other):
     opened(path).add(CELL, {"auc": 0.9})
     before = path.read_bytes()
-    with pytest.raises(plait.SettingError, match="must not be mixed"):
+    with pytest.raises(plait.errors.ParameterError, match="must not be mixed"):
         opened(path, **other)
     assert path.read_bytes() == before
-
-
-def test_the_first_line_says_what_was_measured_on_what(path):
-    opened(path)
-    found = read(path).head
-    assert (found["experiment"], found["source"], found["quick"]) == ("uclaf", "UCLAF", False)
-    assert found["plait"] == plait.__version__
-    assert "Python" in found["machine"]
-    assert found["command"] == "make paper"
-
-
-def test_a_run_that_went_on_elsewhere_names_both_places(path, monkeypatch):
-    opened(path).add(CELL, {"auc": 0.9})
-    before = read(path).head["machine"]
-    opened(path)
-    assert read(path).head["machine"] == before
-    monkeypatch.setattr("lab.harness.results.machine", lambda: "another machine")
-    assert CELL in opened(path)
-    assert read(path).head["machine"] == f"{before}; another machine"
-
-
-def test_cells_with_different_figures_make_one_table(path):
-    results = opened(path)
-    results.add(CELL, {"auc": 1})
-    results.add(CELL | {"run": 1}, {"auc": 0.5, "seconds": 2.0, "note": None})
-    found = results.records([CELL, CELL | {"run": 1}])
-    assert found["auc"].to_list() == [1.0, 0.5]
-    assert found["seconds"].to_list() == [None, 2.0]
-
-
-def test_an_experiment_that_was_not_run_has_no_records(tmp_path):
-    assert read(tmp_path / "none.jsonl").records([CELL]).is_empty()
-
-
-def test_lines_are_plain_json(path):
-    opened(path).add(CELL, {"auc": 0.9})
-    assert json.loads(path.read_text().splitlines()[1]) == {"cell": CELL, "figures": {"auc": 0.9}}
-
-
-def test_a_failure_is_no_result_and_is_forgotten_when_the_file_is_opened_again(path):
-    results = opened(path)
-    results.add(CELL, {"auc": 0.9})
-    results.add(CELL | {"run": 1}, {"failed": "no luck"})
-    found = read(path)
-    assert CELL | {"run": 1} not in found
-    assert [line["figures"] for line in found.failures] == [{"failed": "no luck"}]
-    assert len(found.records([CELL, CELL | {"run": 1}])) == 1
-    assert not opened(path).failures
-    assert not read(path).failures
-    assert CELL in read(path)
 
 
 def test_forgetting_cells_leaves_the_others_and_the_machine(path):
@@ -130,8 +98,6 @@ def test_forgetting_cells_leaves_the_others_and_the_machine(path):
     def left():
         return ["".join(line["cell"].values()) for line in read(path).lines]
 
-    forget(path, [])
-    assert left() == ["machine", "fronta", "frontb", "growtha", "growthb"]
     forget(path, [{"part": "front", "what": "a"}])
     assert left() == ["machine", "frontb", "growtha", "growthb"]
     forget(path, [], ["growth"])
@@ -140,21 +106,110 @@ def test_forgetting_cells_leaves_the_others_and_the_machine(path):
     assert not path.exists()
 
 
-def test_a_part_is_found_by_any_of_its_properties():
-    cells = [{"part": "sweep", "sides": [5, 5], "rank": rank} for rank in (2, 3)] + [{"part": "growth", "rank": 2}]
-    found = Found({}, [{"cell": cell, "figures": {"n": n}} for n, cell in enumerate(cells)])
-    assert [figures["n"] for _, figures in found.part("sweep")] == [0, 1]
-    assert [figures["n"] for _, figures in found.part("sweep", rank=3)] == [1]
-    assert [figures["n"] for _, figures in found.part("sweep", sides=[5, 5], rank=2)] == [0]
-
-
-KEPT = sorted((Path(__file__).parents[3] / "docs").glob("**/*.jsonl"))
+KEPT = sorted((ROOT / "docs").glob("**/*.jsonl"))
 
 
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: "-".join(file.parts[-3:]))
-def test_results_of_earlier_versions_are_read_whole(file):
+def test_stored_results_of_earlier_versions_are_read_whole(file):
     head, *lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     found = read(file)
     assert found.head == head
     assert found.lines + found.failures == lines
     assert all(found.get(line["cell"]) == line["figures"] for line in found.lines)
+
+
+# --- runs
+
+
+def test_a_rerun_measures_only_unfinished_and_failed_rows(tmp_path, capsys):
+    file, calls = tmp_path / "results.jsonl", []
+    failed = run(STUDY, [row("a", calls), row("b", calls, RuntimeError("no luck"))], file, True, "test")
+    assert say_failures(failed) == 1
+    assert capsys.readouterr().err == "failed: front, b: no luck\n"
+    file.write_text(file.read_text() + '{"cell": {"part"', encoding="utf-8")  # cut short
+    again = run(STUDY, [row("a", calls), row("b", calls)], file, True, "test")
+    assert not again.failures
+    assert calls == ["a", "b", "b"]
+    assert read(file).get({"part": "front", "what": "b"}) == {"found": "b", "before": {"found": "a", "before": None}}
+    versions = again.get(MACHINE)["versions"]
+    assert "numpy" in versions
+    assert "no such package" not in versions
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (subprocess.CalledProcessError(3, ["/somewhere/plait", "check"]), "a process ended with code 3"),
+        (subprocess.TimeoutExpired("plait", 5), "not done within 5 s"),
+        (ValueError("line one\nno file /home/me/x"), "no file …"),
+        (ZeroDivisionError(), "ZeroDivisionError"),
+    ],
+)
+def test_a_failure_is_stored_once_and_is_no_result(error, words, tmp_path):
+    for _ in range(2):
+        found = run(STUDY, [row("a", [], error)], tmp_path / "results.jsonl", True, "test")
+        assert [line["figures"] for line in found.failures] == [{"failed": words}]
+    assert len(read(tmp_path / "results.jsonl").failures) == 1
+    assert {"part": "front", "what": "a"} not in read(tmp_path / "results.jsonl")
+
+
+def test_an_interruption_is_not_a_failure(tmp_path, capsys):
+    file, calls = tmp_path / "results.jsonl", []
+    rows = [row("a", calls), row("b", calls, KeyboardInterrupt())]
+    assert ended(lambda: run(STUDY, rows, file, True, "test")) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert len(read(file).lines) == 2
+    assert not read(file).failures
+
+
+def test_a_mistake_is_one_message_and_exit_code_2(capsys):
+    def mistaken():
+        raise ParameterError("this is wrong.\nDo that.")
+
+    assert ended(mistaken) == 2
+    assert capsys.readouterr().err == "error: this is wrong.\nDo that.\n"
+
+
+@pytest.mark.thorough
+def test_a_function_is_called_in_a_process_of_its_own():
+    found = call("lab.bench.rows.growth:sweep", nonzeros=200, sides=[40, 40], rank=2, threads=1, least=0.0)
+    assert found["repeats"] >= 5
+    with pytest.raises(RuntimeError, match="AttributeError"):
+        call("lab.bench.rows.growth:nothing")
+
+
+# --- places and pages
+
+
+def test_quick_runs_and_named_folders_leave_the_docs_alone(tmp_path):
+    def found(*arguments):
+        return places(parser("lab.paper", "", "paper").parse_args(arguments), "paper")
+
+    assert found() == (ROOT / "docs" / "paper", ROOT / "docs" / "paper.md")
+    assert found("--quick") == (ROOT / ".cache" / "paper", ROOT / ".cache" / "paper" / "paper.md")
+    assert found("--folder", str(tmp_path)) == (tmp_path, tmp_path / "paper.md")
+    with pytest.raises(SystemExit):
+        found("--folder", "")
+
+
+def test_stored_commands_and_messages_have_no_paths_of_this_machine():
+    words = ["uclaf", "--only", "/home/me/data", "--folder=/home/me/out put", "--page", "my page.md"]
+    given = parse(parser("lab.paper", "", "paper"), words, ["uclaf"])
+    assert given.command == "python -m lab.paper uclaf --only … --folder=… --page 'my page.md'"
+    assert without_paths("No such file: '/home/me/x.so', and/or 3 GB/s") == "No such file: '…', and/or 3 GB/s"
+
+
+def test_a_page_keeps_its_prose_and_gets_new_figures(tmp_path):
+    page = tmp_path / "paper.md"
+    for name, content in (("uclaf", "one"), ("hyper", "two")):
+        fill(page, name, content, "# Title\n", f"About {name}")
+    page.write_text(page.read_text().replace("## ", "Prose.\n\n## ") + "\nThe end.\n")
+    fill(page, "uclaf", "new \\1", "# Another title\n", "")
+    text = page.read_text()
+    assert "new \\1" in text
+    assert "one" not in text.split("## ", 1)[1]
+    assert "two" in text
+    assert text.count("Prose.") == 2
+    assert text.endswith("The end.\n")
+    assert text.startswith("# Title\n\nProse.\n\n## About uclaf\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["paper.md"]

@@ -6,16 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from lab.harness.command import ended
-from lab.harness.packages import ROOT
 from lab.paper import NAMES
 from lab.paper.__main__ import anew, main
+from tests.support.lab_data import DATA, ROOT
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
 PAPER = [sys.executable, "-m", "lab.paper", "--folder", "paper"]
 HERE = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
@@ -35,10 +33,9 @@ def lines(path):
 TOGETHER = [("uclaf", "slices"), *([name] for name in NAMES if name not in ("choice", "uclaf", "slices"))]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("names", TOGETHER, ids=" ".join)
-def test_every_experiment_runs_quickly_without_any_data_and_says_that_its_data_are_stand_ins(names, tmp_path):
+def test_every_experiment_runs_on_stand_ins_and_says_so(names, tmp_path):
     done = paper(*names, "--quick", cwd=tmp_path)
     assert "only to see that it works" in done.stdout
     page = (tmp_path / "paper" / "paper.md").read_text(encoding="utf-8")
@@ -54,11 +51,11 @@ def test_every_experiment_runs_quickly_without_any_data_and_says_that_its_data_a
         assert f"({path.name})" in page
         assert path.with_suffix(".png").stat().st_size > 5000
     if "slices" in names:
-        spares_what_was_not_named(tmp_path)
+        check_others_are_kept(tmp_path)
 
 
-def spares_what_was_not_named(folder):
-    """Beginning one experiment anew leaves the results that it needs, and without plots the page keeps its pictures."""
+def check_others_are_kept(folder):
+    """A fresh start of one experiment keeps the results that it needs; without plots the page keeps its pictures."""
     choice, path = folder / "paper" / "results" / "choice.jsonl", folder / "paper" / "paper.md"
     before, page = choice.read_bytes(), path.read_text(encoding="utf-8")
     paper("slices", "--quick", "--fresh", "--no-plots", cwd=folder)
@@ -68,9 +65,8 @@ def spares_what_was_not_named(folder):
     assert all(line in path.read_text(encoding="utf-8") for line in pictures)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not here")
+@pytest.mark.thorough
+@pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")
 @pytest.mark.parametrize(("name", "source"), [("hyper", "UCLAF"), ("lastfm", "Last.fm")])
 def test_real_data_are_read_where_they_are(name, source, tmp_path):
     done = paper(name, "--quick", "--data", str(DATA), "--no-plots", "--json", cwd=tmp_path)
@@ -80,8 +76,8 @@ def test_real_data_are_read_where_they_are(name, source, tmp_path):
     assert not list((tmp_path / "paper").glob("*.svg"))
 
 
-@pytest.mark.slow
-def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path):
+@pytest.mark.thorough
+def test_an_interrupted_run_continues_with_the_same_figures(tmp_path):
     whole = tmp_path / "whole"
     whole.mkdir()
     paper("rank", "--quick", "--no-plots", cwd=whole)
@@ -115,7 +111,8 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path):
     assert figures(found) == figures(expected)
 
 
-def test_mistakes_are_said_before_anything_is_computed(tmp_path, monkeypatch, capsys):
+@pytest.mark.thorough
+def test_mistakes_are_found_before_anything_is_computed(tmp_path, monkeypatch, capsys):
     """In this process: to start one takes a second each."""
     monkeypatch.chdir(tmp_path)
 
@@ -138,8 +135,8 @@ def test_mistakes_are_said_before_anything_is_computed(tmp_path, monkeypatch, ca
     assert results.read_text() == "precious"
 
 
-@pytest.mark.slow
-def test_quick_results_are_not_taken_for_full_ones_unless_told_to_begin_anew(tmp_path):
+@pytest.mark.thorough
+def test_quick_results_replace_full_ones_only_with_fresh(tmp_path):
     results = tmp_path / "paper" / "results"
     results.mkdir(parents=True)
     (results / "growth.jsonl").write_text(
@@ -155,6 +152,6 @@ def test_quick_results_are_not_taken_for_full_ones_unless_told_to_begin_anew(tmp
     assert not lines(results / "growth.old")[0]["quick"], "nothing is lost"
 
 
-def test_what_rests_on_results_that_are_measured_anew_is_measured_anew_too():
+def test_a_fresh_choice_measures_what_depends_on_it_again():
     assert anew(["slices"]) == ["slices"]
     assert anew(["choice", "rank"]) == ["choice", "uclaf", "slices", "rank"]

@@ -6,26 +6,24 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._typing import AnyArray, Array
+from plait.checks import check_data
 from plait.data.binding.entries import encode
-from plait.data.binding.listing import Asked, Listing, Stream, list_cells
+from plait.data.binding.listing import Listing, ListingRequest, Stream, list_cells
 from plait.data.binding.self_links import all_of, refuse_senseless
 from plait.data.bound import BoundRelation, Data
-from plait.data.cells.fibres import Fibres, distinct
-from plait.data.labels.names import Labels, Seen, Tallied, build
-from plait.data.observing.closed import Tables, close
-from plait.data.observing.link_store import LinksInMemory
-from plait.data.observing.observed import observe
-from plait.data.observing.rule import Rule
-from plait.data.observing.undirected import groups_of, mirrored
-from plait.data.reading.arrays import ArraySource
-from plait.data.reading.relation import AUTO, Relation, Source, as_relation
-from plait.data.reading.tables import POLARS
-from plait.data.traps.doubts import data_traps
-from plait.errors import DataError, TableLocation, quoted, suggestion
+from plait.data.encoding.names import Labels, Seen, Tallied, build
+from plait.data.observation.links import LinksInMemory
+from plait.data.observation.observed import Rule, observe
+from plait.data.observation.structural_zeros import Tables, close
+from plait.data.observation.symmetry import groups_of, mirrored
+from plait.data.sources.arrays import ArraySource
+from plait.data.sources.relation import AUTO, Relation, Source, as_relation
+from plait.data.sources.tables import POLARS
+from plait.data.sparse.csf_index import CSFIndex, distinct
+from plait.errors import DataError, TableLocation, quoted, suggestion, warn_of
 from plait.forked import is_lost
 from plait.model.model import Equation, Model
-from plait.types import AnyArray, Array
-from plait.warn import warn_of
 
 if TYPE_CHECKING:
     from plait.likelihood import Likelihood
@@ -35,7 +33,7 @@ class Elsewhere(Protocol):
     """A relation that is not in memory, and never will be as a whole."""
 
     @property
-    def labels(self) -> Mapping[str, Labels]:
+    def entities(self) -> Mapping[str, Labels]:
         """The names of its axes, whose rows it knows by number."""
 
     def bound(self, equation: Equation, names: Mapping[str, Labels]) -> BoundRelation:
@@ -48,15 +46,15 @@ Begin = Callable[[Relation, str, tuple[str, ...]], Stream | None]
 def bind(
     model: Model,
     data: Mapping[str, Any],
-    labels: Mapping[str, Sequence[Any]] | None = None,
+    entities: Mapping[str, Sequence[Any]] | None = None,
     *,
     warn: bool = True,
     elsewhere: Mapping[str, Elsewhere] | None = None,
     stream: Begin | None = None,
 ) -> Data:
-    """Read and check all data of a model; ``labels`` declares entities by axis.
+    """Read and check all data of a model; ``entities`` declares entities by axis.
 
-    warn: of what is likely a mistake (`plait.data.traps.doubts`). elsewhere: relations that are not in `data`. stream:
+    warn: of what is likely a mistake (`plait.checks`). elsewhere: relations that are not in `data`. stream:
     goes through a table that is not in memory, and need not be; None where it has to be.
     """
     elsewhere = elsewhere or {}
@@ -69,7 +67,7 @@ def bind(
             streams[name], sources[name] = begun, begun.source
         else:
             sources[name] = relation.read(name, equations[name].indices, groups_of(equations[name]))
-    declared = declared_names(model, labels or {})
+    declared = declared_names(model, entities or {})
     names = labels_of(model, sources, declared, _kept(elsewhere))
     sizes = {index: len(names[index]) for index in model.visible}
     bound = {
@@ -79,7 +77,7 @@ def bind(
     bound = {name: bound[name] for name in model.relations}
     result = Data(model, names, sizes, bound, _seen_rows(model, names, bound, declared))
     if warn and not is_lost():  # names are looked at by polars
-        warn_of(data_traps(result, relations, sources))
+        warn_of(check_data(result, relations, sources))
     return result
 
 
@@ -87,7 +85,7 @@ def _kept(elsewhere: Mapping[str, Elsewhere]) -> dict[str, Labels]:
     """The names of axes whose rows are numbered already."""
     kept: dict[str, Labels] = {}
     for name, one in elsewhere.items():
-        for axis, labels in one.labels.items():
+        for axis, labels in one.entities.items():
             if axis in kept and kept[axis] != labels:
                 raise DataError(
                     f"axis {axis} has other entities than another packed relation.",
@@ -121,24 +119,24 @@ def relations_of(model: Model, data: Mapping[str, Any], elsewhere: Collection[st
     return {name: as_relation(name, data[name]).tabled(model, name) for name in model.relations if name in data}
 
 
-def declared_names(model: Model, labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def declared_names(model: Model, entities: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Declared names by axis; the user may say index or axis."""
     declared: dict[str, Any] = {}
-    if not isinstance(labels, Mapping):
+    if not isinstance(entities, Mapping):
         raise DataError(
-            f"`labels` is {type(labels).__name__}.",
+            f"`entities` is {type(entities).__name__}.",
             hint=f"Give a dict, axis -> names: {{{model.visible[0]!r}: […]}}.",
         )
-    for index, names in labels.items():
+    for index, names in entities.items():
         if index not in model.visible:
             raise DataError(
-                f"`labels` names {quoted(index)}, which is no visible index of the model.",
+                f"`entities` names {quoted(index)}, which is no visible index of the model.",
                 hint=f"{suggestion(index, model.visible)}It has {', '.join(model.visible) or 'none'}.",
             )
         axis = model.axis(index)
         if axis in declared:
             raise DataError(
-                f"`labels` declares axis {axis} twice.",
+                f"`entities` declares axis {axis} twice.",
                 hint=f"Declare it once, under {axis!r}.",
             )
         declared[axis] = names
@@ -196,21 +194,23 @@ def _bound(
     missing, put_aside = (
         mirrored(tables, indices, shape, groups) for tables in missing_of(relation, source, indices, names)
     )
-    apart = doubled or (((indices[0], indices[1]),) if relation.diagonal == "missing" else ())
+    apart = doubled or (((indices[0], indices[1]),) if relation.self_links == "missing" else ())
     covered = together(missing, put_aside, names)
-    found = list_cells(Asked(relation, source, indices, names, covered, put_aside, apart, doubled, groups, stream))
+    found = list_cells(
+        ListingRequest(relation, source, indices, names, covered, put_aside, apart, doubled, groups, stream)
+    )
     seen, never = found.seen, found.diagonal.never(put_aside)
     missing = together(missing, {pair: all_of(len(names[pair[0]])) for pair in apart}, names)
     missing = together(missing, never, names)
     hidden = together(missing, put_aside, names)
-    universe = seen if relation.universe == "relation" else {}
+    universe = seen if relation.unseen == "missing" else {}
     weight = 1.0 if isinstance(relation.weight, str) else float(relation.weight)
     unlisted = unlisted_weight(relation, source)
     m = observe(indices, shape, found.cells, _own_weights(relation, found), unlisted, universe, hidden, weight, groups)
     listed, values, cell_weights = found.cells, found.values, m.listed
     if not (_positive(values) and _positive(cell_weights)):
         links = (values > 0) & (cell_weights > 0)
-        listed = Fibres.of(indices, shape, listed.cells()[links])
+        listed = CSFIndex.of(indices, shape, listed.cells()[links])
         values, cell_weights = values[links], cell_weights[links]
     return BoundRelation(
         name=source.name,
@@ -227,7 +227,7 @@ def _bound(
             unlisted,
             _zero_weight(relation),
             weight,
-            relation.universe,
+            relation.unseen,
             found.diagonal.word,
             bool(apart),
             {index: vector for index, vector in universe.items() if not vector.all()},
@@ -235,10 +235,10 @@ def _bound(
         ),
         columns=dict(relation.columns or {}),
         value=relation.value,
-        diagonal=found.diagonal.word,
+        self_links=found.diagonal.word,
         open_weight=relation.weight == AUTO,
         groups=groups,
-        self_links=found.self_links if doubled else 0,
+        dropped_self_links=found.dropped_self_links if doubled else 0,
         kind=POLARS if isinstance(source, ArraySource) else source.kind,
     )
 

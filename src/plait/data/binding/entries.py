@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.cells.fibres import repeats
-from plait.data.cells.keys import columns_of, coordinate_type, find, pack_pair
-from plait.data.cells.sorting import sort_cells, taken
-from plait.data.labels.names import Labels
-from plait.data.observing.undirected import Groups, canonical, writing
-from plait.data.reading.arrays import ArraySource
-from plait.data.reading.tables import TableSource
+from plait._typing import AnyArray, Array
+from plait.data.encoding.names import Labels
+from plait.data.observation.symmetry import Groups, canonical, writing
+from plait.data.sources.arrays import ArraySource
+from plait.data.sources.tables import TableSource
+from plait.data.sparse.csf_index import repeats
+from plait.data.sparse.keys import columns_of, coordinate_type, find, pack_pair
+from plait.data.sparse.sorting import sort_cells, taken
 from plait.errors import DataError, Named, TableLocation, quoted
 from plait.machine import MAX_NUMBER, MIN_NUMBER, in_range
-from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Entries:
     """Listed cells: coords (n, order), values (n,), weights (n,) or None; rows: where each stood in the source.
 
-    writing: how each was written (`observing.undirected.writing`) where a cell can be written in several ways.
+    writing: how each was written (`observation.symmetry`) where a cell can be written in several ways.
     """
 
     source: TableSource | ArraySource

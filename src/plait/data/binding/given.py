@@ -1,4 +1,4 @@
-"""Given factors over visible indices (MATH.md: V) as Weights."""
+"""Given factors over visible indices (exposures V, docs/math.md, section 7) as Weights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plait.data.binding.entries import HINTS, WANTED, checked, entries_of, hint, settled
-from plait.data.cells.keys import columns_of, coordinate_type, pack
-from plait.data.observing.terms import Table, Term
-from plait.data.observing.undirected import Groups
-from plait.data.observing.weights import Weights
-from plait.data.reading.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
-from plait.data.reading.relation import KINDS, Exposure
-from plait.data.reading.tables import TableSource, is_table, read_table
+from plait.data.observation.symmetry import Groups
+from plait.data.observation.terms import Term, WeightTable
+from plait.data.observation.weights import Weights
+from plait.data.sources.arrays import ArraySource, as_floats, is_array, is_sparse, read_array
+from plait.data.sources.relation import KINDS, Exposure
+from plait.data.sources.tables import TableSource, is_table, read_table
+from plait.data.sparse.keys import columns_of, coordinate_type, pack
 from plait.errors import DataError, TableLocation
 from plait.machine import in_range
 from plait.model.model import Model
@@ -105,7 +105,7 @@ def _from_table(
     else:
         source = read_table(exposure.table, name, indices, exposure.columns or {}, exposure.value, spec="Exposure")
         complete = source.rows >= math.prod(shape)
-    entries, _ = settled(checked(entries_of(source, indices, data.labels), "exposure"), "error")
+    entries, _ = settled(checked(entries_of(source, indices, data.entities), "exposure"), "error")
     if exposure.default is None and not complete:
         raise DataError(
             f"the table lists {len(entries):,} of {math.prod(shape):,} cells.",
@@ -219,7 +219,7 @@ def _renamed(weights: Weights, indices: tuple[str, ...]) -> Weights:
     def rename(term: Term) -> Term:
         table = term.table
         if table is not None:
-            table = Table(tuple(new[index] for index in table.indices), table.cells, table.values)
+            table = WeightTable(tuple(new[index] for index in table.indices), table.cells, table.values)
         return replace(term, vectors={new[index]: vector for index, vector in term.vectors.items()}, table=table)
 
     return replace(weights, indices=indices, terms=tuple(rename(term) for term in weights.terms))

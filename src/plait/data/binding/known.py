@@ -1,4 +1,9 @@
-"""What a fit remembers of a relation's data: its links, what rules close, and the names of its columns."""
+"""What a fit remembers of a relation's data: its links, what rules close, and the names of its columns.
+
+Other data that might have been seen: links reweighed by Exp(1) draws, the Bayesian bootstrap.
+
+Zeros keep their weight: where there are many for each link, drawing theirs too changes nothing that a fit could see.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,12 +13,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from plait.data.observing.closed import Closed
-from plait.data.observing.link_store import Keep, LinkArrays, Links
-from plait.data.observing.rule import Box, Rule, together
-from plait.data.observing.undirected import Groups, canonical, written
-from plait.data.observing.weights import Weights
-from plait.types import AnyArray, Array
+from plait._typing import AnyArray, Array
+from plait.data.bound import BoundRelation, Data
+from plait.data.observation.links import Keep, LinkArrays, Links
+from plait.data.observation.observed import Box, Rule, together
+from plait.data.observation.structural_zeros import Closed
+from plait.data.observation.symmetry import Groups, canonical, written
+from plait.data.observation.weights import Weights
+from plait.data.sparse.cell_draws import Draws
 
 if TYPE_CHECKING:
     from plait.data.bound import BoundRelation
@@ -25,7 +32,7 @@ class Known:
 
     links: what they are made from when first asked for: a fit keeps no more. closed: cells that no link is expected
     in, by a rule. columns, value: how the table of the data named its indices and values, where it did.
-    groups: places of indices whose order says nothing (`observing.undirected`); cells are in their canonical writing,
+    groups: places of indices whose order says nothing (`observation.symmetry`); cells are in their canonical writing,
     and every question here may be asked in any. kind: whose table the data were, which is what `top` answers with.
     rule, boxes: how cells of new entities would be observed, and M in boxes; none in runs of earlier versions.
     """
@@ -107,3 +114,17 @@ class Known:
     def written(self) -> AnyArray:
         """The known links in all their writings, (m, order), in lexicographic order."""
         return written(self.cells, self.shape, self.groups)
+
+
+def reweighed(data: Data, seed: int) -> Data:
+    """The same data, each link's weight times a draw of mean 1; the same draws for the same seed and cells."""
+    relations = {
+        name: _reweighed(relation, Draws((seed, number)))
+        for number, (name, relation) in enumerate(data.relations.items())
+    }
+    return replace(data, relations=relations)
+
+
+def _reweighed(relation: BoundRelation, draws: Draws) -> BoundRelation:
+    links, weights = relation.links.reweighed(draws, relation.weights, relation.groups, relation.rule)
+    return replace(relation, links=links, weights=weights)

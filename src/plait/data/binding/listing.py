@@ -1,7 +1,7 @@
 """The listed cells of one relation: hidden ones dropped, checked, sorted, each once.
 
 Most often a cell and its value fit into one word, and words are made piece by piece and sorted where they stand
-(`cells.words`). All else goes the long way, by entries as they came: cells with weights or without a direction, values
+(`sparse.words`). All else goes the long way, by entries as they came: cells with weights or without a direction, values
 that are nearly all different; and tables in which something is to be refused, for only entries know their rows.
 """
 
@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from plait._typing import AnyArray, Array
 from plait.data.binding.entries import Entries, checked, entries_of, refuse_values, settled, without_hidden
 from plait.data.binding.self_links import Diagonal, Pairs, refuse_nothing_else, without_self_links
-from plait.data.cells.fibres import Fibres
-from plait.data.cells.keys import columns_of
-from plait.data.cells.ranges import MANY, by_pieces
-from plait.data.cells.sorting import is_uniform
-from plait.data.cells.trees import narrow
-from plait.data.cells.words import MOST_CODES, CellWords, Codes, Format
-from plait.data.labels.names import Labels
-from plait.data.observing.closed import Tables
-from plait.data.observing.undirected import Groups
-from plait.data.reading.arrays import ArraySource
-from plait.data.reading.relation import Relation, Source
-from plait.data.reading.tables import TableSource
+from plait.data.encoding.names import Labels
+from plait.data.observation.structural_zeros import Tables
+from plait.data.observation.symmetry import Groups
+from plait.data.sources.arrays import ArraySource
+from plait.data.sources.relation import Relation, Source
+from plait.data.sources.tables import TableSource
+from plait.data.sparse.csf import narrow
+from plait.data.sparse.csf_index import CSFIndex
+from plait.data.sparse.keys import columns_of
+from plait.data.sparse.parallel import MANY, by_pieces
+from plait.data.sparse.sorting import is_uniform
+from plait.data.sparse.words import MOST_CODES, CellWords, Codes, WordFormat
 from plait.machine import in_range
-from plait.types import AnyArray, Array
 
 if TYPE_CHECKING:
     from plait.likelihood import Likelihood
 
 
-class Values(Protocol):
+class ListedValues(Protocol):
     """What is known of all values: the largest one, and whether all are whole."""
 
     most: float
@@ -49,7 +49,7 @@ class Stream(Protocol):
     weight: str | None
 
     @property
-    def values(self) -> Values:
+    def values(self) -> ListedValues:
         """What its values are like."""
 
     @property
@@ -63,7 +63,7 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ListingRequest:
     """What is to be listed: the cells of a source that no table covers. stream: where its rows are, if not in it.
 
     apart: pairs of indices between which there are no self-links. put_aside: tables of cells that are to be predicted.
@@ -80,7 +80,7 @@ class Asked:
     groups: Groups
     stream: Stream | None = None
 
-    def in_memory(self) -> "Asked":
+    def in_memory(self) -> "ListingRequest":
         """The same with all rows of the source."""
         if self.stream is None:
             return self
@@ -106,26 +106,26 @@ class Asked:
         """That of two indices on one axis, of which nothing is known yet."""
         axes = [self.names[index].axis for index in self.indices]
         dense = isinstance(self.source, ArraySource) and self.source.dense
-        return Diagonal(self.relation.diagonal, self.indices, axes, self.shape, self.doubled, dense=dense)
+        return Diagonal(self.relation.self_links, self.indices, axes, self.shape, self.doubled, dense=dense)
 
 
 @dataclass(frozen=True, eq=False)
 class Listing:
     """Cells in order and each once; values (n,), weights (n,) or None; seen: which entities occur, by index.
 
-    self_links: links that were dropped, summed: entries that were added to another one.
+    dropped_self_links: links that were dropped, summed: entries that were added to another one.
     """
 
-    cells: Fibres
+    cells: CSFIndex
     values: NDArray[Any]
     weights: Array | None
     seen: dict[str, NDArray[np.bool_]]
     diagonal: Diagonal
-    self_links: int
+    dropped_self_links: int
     summed: int
 
 
-def list_cells(asked: Asked) -> Listing:
+def list_cells(asked: ListingRequest) -> Listing:
     """The listed cells of a relation."""
     found = None if asked.stream is None else _by_stream(asked, asked.stream)
     if found is None:
@@ -140,7 +140,7 @@ class _Mentioned:
     Indices that share an axis share this too: who is only ever a friend, and never a user, is here none the less.
     """
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ListingRequest) -> None:
         self.asked, self._labels = asked, [asked.names[index] for index in asked.indices]
         self._by_axis = {labels.axis: np.zeros(len(labels), bool) for labels in self._labels}
 
@@ -163,7 +163,7 @@ class _Mentioned:
 # --- by entries
 
 
-def _by_entries(asked: Asked) -> Listing:
+def _by_entries(asked: ListingRequest) -> Listing:
     entries = without_hidden(entries_of(asked.source, asked.indices, asked.names), asked.covered)
     entries, dropped = without_self_links(entries, asked.apart)
     refuse_nothing_else(entries, dropped, asked.doubled)
@@ -174,7 +174,7 @@ def _by_entries(asked: Asked) -> Listing:
     entries = without_hidden(entries, diagonal.never(asked.put_aside))
     entries, summed = settled(entries, asked.relation.duplicates)
     refuse_values(entries, asked.likelihood, summed=summed > 0)
-    cells = Fibres.of(asked.indices, asked.shape, entries.coords)
+    cells = CSFIndex.of(asked.indices, asked.shape, entries.coords)
     return Listing(
         cells, narrow(entries.values), entries.weights, mentioned.by_index(), diagonal, dropped, summed
     )  # fmt: skip
@@ -187,7 +187,7 @@ def _mark(mentioned: _Mentioned, entries: Entries, rows: slice) -> None:
 # --- by words
 
 
-def _by_words(asked: Asked) -> Listing | None:
+def _by_words(asked: ListingRequest) -> Listing | None:
     """None where words do not hold cells and values, or where something is to be refused."""
     source = asked.source
     dense, weights = (source.dense, None) if isinstance(source, ArraySource) else (False, source.weights)
@@ -195,20 +195,20 @@ def _by_words(asked: Asked) -> Listing | None:
     if dense or weights is not None or asked.groups or not asked.indices or count < MANY:
         return None
     codes = _codes(source, count)
-    if codes is None or not (how := Format(asked.shape, codes.bits)).fits:
+    if codes is None or not (how := WordFormat(asked.shape, codes.bits)).fits:
         return None
     dealt = _Dealt(asked, CellWords(how, count), codes)
     by_pieces(dealt.take, count)
     return dealt.listing()
 
 
-def _by_stream(asked: Asked, stream: Stream) -> Listing | None:
+def _by_stream(asked: ListingRequest, stream: Stream) -> Listing | None:
     """The same of a table that is not in memory, and need not be as a whole."""
     most = stream.values.most if stream.values.whole else np.inf
     if most >= MOST_CODES:
         return None
     codes = Codes(0 if stream.value is None else max(int(most).bit_length(), 1))
-    how = Format(asked.shape, codes.bits)
+    how = WordFormat(asked.shape, codes.bits)
     if stream.weight is not None or asked.groups or not asked.indices or stream.rows < MANY or not how.fits:
         return None
     dealt, at = _Dealt(asked, CellWords(how, stream.rows), codes), 0
@@ -231,7 +231,7 @@ def _codes(source: Source, count: int) -> Codes | None:
 class _Dealt:
     """Rows of a source on their way into words, a piece at a time and on threads."""
 
-    def __init__(self, asked: Asked, words: CellWords, codes: Codes) -> None:
+    def __init__(self, asked: ListingRequest, words: CellWords, codes: Codes) -> None:
         self.asked, self.words, self.codes = asked, words, codes
         self.mentioned, self.diagonal = _Mentioned(asked), asked.diagonal()
         self.dropped, self.stretches = list[int](), list[tuple[int, int]]()

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from plait._typing import AnyArray
 from plait.data.binding.entries import Entries
-from plait.data.cells.keys import coordinate_type
-from plait.data.reading.relation import Relation
+from plait.data.sources.relation import Relation
+from plait.data.sparse.keys import coordinate_type
 from plait.errors import DataError, TableLocation
-from plait.types import AnyArray
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -28,20 +28,20 @@ def is_square(axes: Sequence[str]) -> bool:
 
 def refuse_senseless(relation: Relation, name: str, axes: Sequence[str], doubled: Pairs) -> None:
     """Refuse what is said about a diagonal where there is none, or where it cannot be observed."""
-    if doubled and relation.diagonal == "observed":
+    if doubled and relation.self_links == "observed":
         first, second = doubled[0]
         raise DataError(
             (
-                "`diagonal` is 'observed', but a factor stands twice in its "
+                "`self_links` is 'observed', but a factor stands twice in its "
                 f"equation, by {first} and {second}: no entity can be observed with itself."
             ),
             location=TableLocation.of(name),
             hint="Leave it out: listed self-links are then dropped; or write two different factors.",
         )
-    if relation.diagonal != "auto" and not (doubled or is_square(axes)):
+    if relation.self_links != "auto" and not (doubled or is_square(axes)):
         raise DataError(
             (
-                f"`diagonal` is {relation.diagonal!r}, but it has no diagonal: only "
+                f"`self_links` is {relation.self_links!r}, but it has no diagonal: only "
                 "relations of two indices on one axis do."
             ),
             location=TableLocation.of(name),

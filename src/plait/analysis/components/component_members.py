@@ -1,0 +1,136 @@
+"""Who is in a component: the entities that hold most of it, in every factor that has it.
+
+    weight = E / Σ E over the entities of the axis        sd = of that share, to first order (`share_sd`)
+    lift   = weight / the entity's share of the known counts of the relations in which the factor stands
+    data   = Σ E (C − prior)/C / Σ E, of the entity's own entries
+
+of one latent index of a factor at a time. Its other latent indices are summed out, each of their values weighed by what
+the rest of the model holds of it (`holding`); other visible indices are added up, so a factor over pairs has rows for
+each of its axes. A factor without a visible index (a core, weights) has none.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait._typing import Array
+from plait.analysis.components.entity_shares import Holding, holdings, share_sd
+from plait.analysis.explain.component_terms import name_terms
+from plait.analysis.explain.coupling import Family, coupling, families
+from plait.analysis.explain.leading_entities import largest
+from plait.analysis.titled_tables import title_column
+from plait.errors import ParameterError
+from plait.storage.fitted import Fitted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def components(fit: Fitted, *, top: int | None = 10) -> "pl.DataFrame":
+    """The `top` heaviest entities of every component, factor and axis, all of them if None; see `Fit.components`."""
+    import polars as pl
+
+    if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
+        raise ParameterError.must_be("top", "a whole number, 1 or more, or None", top)
+    shares = _shares(fit)
+    order = {index: n for n, index in enumerate(fit.model.latent)}
+    found = [_empty(fit)]
+    for holding in holdings(fit):
+        popular = holding.popularity()
+        popular /= popular.sum() or 1.0
+        for place, index in enumerate(holding.latent):
+            found.append(_listed(holding, place, index, popular, top, shares[holding.factor, index]))
+    whole = pl.concat(found)
+    by = pl.col("index").replace_strict(order, return_dtype=pl.Int64)
+    return whole.sort(by, "component", maintain_order=True)  # factors and axes are in their order already
+
+
+def _listed(
+    holding: Holding, place: int, index: str, popular: Array, top: int | None, shares: dict[str, list[float | None]]
+) -> "pl.DataFrame":
+    """The entities of one factor, axis and latent index, component by component."""
+    import polars as pl
+
+    held = np.ascontiguousarray(_alone(holding, place, holding.summed(holding.posterior.mean), 1).T, np.float64)
+    sums = held.sum(axis=1)
+    chosen = [largest(own, holding.size if top is None else int(top)) for own in held]
+    rows = np.concatenate(chosen)
+    number = np.repeat(np.arange(len(held)), [len(own) for own in chosen])
+    scale = np.where(sums > 0, sums, 1.0)[number]
+    mean = held[number, rows]
+    variance, learnt = np.empty(len(rows)), np.empty(len(rows))
+    for start in range(0, len(rows), PIECE):
+        part = slice(start, start + PIECE)
+        at = np.arange(len(rows[part])), number[part]
+        variance[part] = _alone(holding, place, holding.variance(rows[part]), 2)[at]
+        learnt[part] = _alone(holding, place, holding.from_data(rows[part]), 1)[at]
+    whole = _alone(holding, place, holding.variances[None], 2)[0]
+    names = holding.fit.entities[holding.index].names.gather(rows)
+    lift = np.divide(mean / scale, popular[rows], out=np.full(len(rows), np.nan), where=popular[rows] > 0)
+    columns: dict[str, Any] = {
+        "component": number,
+        "index": [index] * len(rows),
+        "factor": [holding.factor] * len(rows),
+        "axis": [holding.axis] * len(rows),
+        "entity": names.cast(pl.String),
+        **_titles(holding, names),
+        "weight": mean / scale,
+        "sd": share_sd(mean / scale, variance, whole[number], scale / holding.unit),
+        "lift": pl.Series(lift, nan_to_null=True),
+        "data": np.clip(np.divide(learnt, mean, out=np.zeros(len(rows)), where=mean > 0), 0.0, 1.0),
+    }
+    for relation, own in shares.items():
+        columns[f"share_{relation}"] = pl.Series([own[n] for n in number.tolist()], dtype=pl.Float64)
+    return pl.DataFrame(columns)
+
+
+def _titles(holding: Holding, names: "pl.Series") -> "dict[str, pl.Series]":
+    """The titles of entities, where any axis of the fit has some."""
+    import polars as pl
+
+    titles = holding.fit.titles
+    if not titles:
+        return {}
+    own = titles[holding.index].of(names) if holding.index in titles else pl.Series([None] * len(names))
+    return {title_column("entity"): own.cast(pl.String)}
+
+
+PIECE = 1 << 16  # entities of components whose rows are looked up at a time
+
+
+def _alone(holding: Holding, place: int, array: Array, power: int) -> Array:
+    """Rows (n, *latent) -> (n, values of one latent index), the others summed out, weighed by `rest` to a power."""
+    if array.ndim == 2:
+        return array
+    others = tuple(n + 1 for n in range(array.ndim - 1) if n != place)
+    return np.asarray((array * holding.rest**power).sum(axis=others))
+
+
+def _shares(fit: Fitted) -> dict[tuple[str, str], dict[str, list[float | None]]]:
+    """By factor and latent index, as the factor is first written, the shares of its components by relation."""
+    table = coupling(fit)
+    terms = {equation.relation: [name or None for name in name_terms(equation)] for equation in fit.model.equations}
+    keys = zip(*(table[name].to_list() for name in ("relation", "term", "index", "component")))
+    shares = dict(zip(keys, table["share"].to_list()))
+
+    def of(family: Family, relation: str, component: int) -> float | None:
+        own = {use: shares[use[0], terms[use[0]][use[1]], use[2], component] for use in family.uses}
+        return family.share(own, relation)
+
+    found = {}
+    for family in families(fit.model):
+        size = fit.rank[family.uses[0][2]]
+        by = {name: [of(family, name, value) for value in range(size)] for name in fit.model.relations}
+        for factor, place in family.slots:
+            found[factor, fit.model.factor(factor).indices[place]] = by
+    return found
+
+
+def _empty(fit: Fitted) -> "pl.DataFrame":
+    import polars as pl
+
+    texts = ("index", "factor", "axis", "entity", *([title_column("entity")] if fit.titles else ()))
+    numbers = ("weight", "sd", "lift", "data")
+    types: dict[str, Any] = {"component": pl.Int64, **dict.fromkeys(texts, pl.String)}
+    types |= dict.fromkeys([*numbers, *(f"share_{name}" for name in fit.model.relations)], pl.Float64)
+    return pl.DataFrame(schema=types)

@@ -1,0 +1,137 @@
+"""Who is like whom: entities of an axis whose expected counts come from the same components.
+
+An entity's profile in a factor is the share p of every component in the expected counts that it would take part in
+(`holding`), so scales of components and of entities do not matter. Two profiles are compared by the Bhattacharyya
+coefficient Σ √(p q), the cosine of their square roots: 1 if they are equal, 0 if they have nothing in common. Where
+several factors have the axis, similarities are averaged, weighed by the known counts of the relations that each factor
+stands in; of an ensemble over its members, too.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plait._typing import Array, Rows
+from plait.analysis.components.entity_shares import Holding, holdings
+from plait.analysis.explain.leading_entities import largest
+from plait.analysis.predict.lookup import row_named
+from plait.analysis.titled_tables import add_titles
+from plait.errors import ParameterError, suggestion
+from plait.storage.fitted import Fitted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+PIECE = 1 << 16  # entities compared at a time
+DRAWS = 300
+SEED = 0
+
+
+def similar(fit: Fitted, axis: str, name: Any, k: int = 10) -> "pl.DataFrame":
+    """The k entities of an axis that are most like one of them, best first; see `Fit.similar`."""
+    import polars as pl
+
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ParameterError.must_be("k", "a whole number, 1 or more", k)
+    _check_axis(fit, axis)
+    labels = fit.entities[axis]
+    row = row_named(labels, name, "name")
+    members = [[own for own in holdings(member) if fit.model.axis(own.index) == labels.axis] for member in fit.members]
+    if not members[0]:
+        raise ParameterError(
+            f"no factor of axis {labels.axis} has a latent index, so its entities have no components to compare.",
+            actual=axis,
+            hint="Ask for an axis that stands in a factor with one, such as A[i, r].",
+        )
+    weights = _weights(members[0])
+    each = [_similarity(own, weights, row) for own in members]
+    found = np.mean(each, axis=0)
+    found[row] = -1.0
+    chosen = largest(found, min(int(k), len(found) - 1)) if len(found) > 1 else np.zeros(0, np.intp)
+    squares = [_squares(own, weights, row, chosen, one[chosen], found[chosen]) for own, one in zip(members, each)]
+    shown = "similarity_" if axis == "similarity" else "similarity"
+    sd = np.sqrt(np.mean(squares, axis=0))
+    table = pl.DataFrame({axis: labels.names.gather(chosen), shown: found[chosen], "sd": sd})
+    return add_titles(fit, table, [axis])
+
+
+def _check_axis(fit: Fitted, axis: Any) -> None:
+    known = tuple(dict.fromkeys([*fit.model.axes, *fit.model.visible]))
+    if axis not in known:
+        near = suggestion(axis, known) if isinstance(axis, str) else ""
+        raise ParameterError(
+            f"`axis`: there is no axis {axis!r}.",
+            actual=axis,
+            hint=f"{near}It is one of {', '.join(known) or 'none'}.",
+        )
+
+
+def _weights(parts: Sequence[Holding]) -> Array:
+    """What every factor counts, (factors,), adding up to 1; equally where nothing is known."""
+    counts = np.array([part.popularity().sum() for part in parts])
+    return counts / counts.sum() if counts.sum() > 0 else np.full(len(parts), 1.0 / len(parts))
+
+
+def _similarity(parts: Sequence[Holding], weights: Array, row: int) -> Array:
+    """Of all entities with one of them, (entities,)."""
+    found = np.zeros(parts[0].size)
+    for part, weight in zip(parts, weights):
+        mean, rest = part.summed(part.posterior.mean), part.rest.ravel()
+        own = _profiles(mean[row].reshape(1, -1) * rest)[0]
+        towards = np.sqrt(own * rest)
+        for at in range(0, len(mean), PIECE):
+            some = mean[at : at + PIECE].reshape(-1, len(rest)).astype(np.float64, copy=False)
+            total = np.sqrt(some @ rest)
+            found[at : at + PIECE] += weight * np.divide(
+                np.sqrt(some) @ towards, total, out=np.zeros(len(total)), where=total > 0
+            )
+    return np.minimum(found, 1.0)
+
+
+def _squares(parts: Sequence[Holding], weights: Array, row: int, rows: Rows, own: Array, shown: Array) -> Array:
+    """Mean squares of how far a member's draws of similarities are from what is shown, (n,).
+
+    own: its similarities themselves, of which all draws of points are.
+    """
+    if all(np.isinf(part.posterior.concentration.flat[0]) for part in parts):
+        return np.asarray((own - shown) ** 2)
+    found = np.zeros((DRAWS, len(rows)))
+    for number, (part, weight) in enumerate(zip(parts, weights)):
+        profiles = np.sqrt(_drawn(part, np.append(row, rows), number))
+        found += weight * np.einsum("dr,dnr->dn", profiles[:, 0], profiles[:, 1:])
+    return np.asarray(((found - shown) ** 2).mean(axis=0))
+
+
+def _drawn(part: Holding, rows: Rows, number: int) -> Array:
+    """Profiles of some entities in draws from the posterior, (draws, n, components); sums of Gammas as one Gamma.
+
+    number: of the factor. Draws of the first entities do not depend on how many follow.
+
+    In logarithms: a Gamma of small concentration underflows. log G(C) = log G(C + 1) + log U / C.
+    """
+    mean = part.summed_at(part.posterior.mean, rows).reshape(len(rows), -1).astype(np.float64)
+    variance = part.variance(rows).reshape(mean.shape)
+    with np.errstate(divide="ignore"):
+        logs = np.log(mean * part.rest.ravel())
+    some = (mean > 0) & (variance > 0)
+    C = np.divide((mean / part.unit) ** 2, variance, out=np.ones(mean.shape), where=some)
+    gammas, uniforms = (np.random.default_rng([SEED, number, way]) for way in range(2))
+    shape = len(rows), DRAWS, C.shape[1]
+    draws = np.log(gammas.standard_gamma(C[:, None] + 1.0, shape)) + np.log1p(-uniforms.random(shape)) / C[:, None]
+    return _softmax(np.where(some, logs + np.moveaxis(draws, 1, 0) - np.log(C), logs))
+
+
+def _profiles(held: Array) -> Array:
+    """Rows (n, components) that add up to 1; 0 where there is nothing."""
+    total = held.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(held, total, out=np.zeros(held.shape), where=total > 0))
+
+
+def _softmax(logs: Array) -> Array:
+    """exp(logs) over their sum along the last axis; 0 where all are −∞."""
+    peak = logs.max(axis=-1, keepdims=True)
+    found = np.exp(logs - np.where(np.isneginf(peak), 0.0, peak))
+    total = found.sum(axis=-1, keepdims=True)
+    return np.asarray(np.divide(found, total, out=np.zeros(found.shape), where=total > 0))

@@ -1,0 +1,1 @@
+"""Explanations of predicted links: components, supporting links, counterfactuals."""

@@ -1,0 +1,199 @@
+"""Why a link: the components that make it, who characterises them, and the known links that say so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray, Rows
+from plait.analysis.explain.component_terms import name_terms
+from plait.analysis.explain.counterfactual import Without, as_without, losses, same_data
+from plait.analysis.explain.explanation import ComponentShare, Entity, Evidence, Explanation, Link
+from plait.analysis.explain.influence import MemberView, Placed, joined_shares, views_of
+from plait.analysis.explain.leading_entities import characterise
+from plait.analysis.explain.supporting_links import Touching
+from plait.analysis.predict.lookup import row_of
+from plait.analysis.predict.prediction import columns
+from plait.data.bound import Data
+from plait.errors import ParameterError
+from plait.model import Equation
+from plait.storage.fitted import Fitted
+
+__all__ = ["Explanation", "explain"]
+
+
+LISTED = 1000  # components at most; a Tucker model has very many
+
+
+def explain(
+    fit: Fitted, relation: str, cell: Mapping[str, Any], *, top: int = 5, exact: bool | str = False, data: Any = None
+) -> Explanation:
+    """Why a cell is predicted as it is.
+
+    cell: the name of each index of the relation. top: how many components are characterised, by how many entities an
+    axis, and how many known links are named. exact, data: see `Fit.explain`.
+
+    A component is a term of the equation with a value of each of its latent indices. Its share is V Π E / λ_E, its part
+    of the predicted mean; for a known link V Π L / λ_L, its part of what was observed; λ is the sum over all terms.
+    What characterises a component is defined in `entities` beside this file, what a known link is responsible for in
+    `response`. A known link does not explain itself.
+
+    An ensemble is explained by all its members (`views`): its components are theirs side by side, and
+    what a link or a row is responsible for is their average, by what each adds to the mean.
+    """
+    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
+        raise ParameterError.must_be("top", "a whole number, 1 or more", top)
+    without = as_without(exact, data)
+    equation = fit.model.equation(relation)
+    row = row_of(fit, relation, cell)
+    value = _value(fit, relation, row)
+    fit = _near(fit, equation, row)
+    views = views_of(fit, equation, row, "mean" if value is None else "exp_mean_log", max(LISTED, int(top)))
+    shares, remainder = joined_shares(views, equation, max(LISTED, int(top)))
+    numbered, others, rest = _reasons(fit, views, relation, row, int(top))
+    if without is not None:
+        numbered = _refitted(fit, numbered, same_data(fit, data), relation, row, without)
+    explanation = Explanation(
+        relation, _names(fit, equation.indices, row), _prediction(fit, relation, row), value is not None, value,
+        _shares(fit, equation, shares), remainder,
+        sum(view.found.total for view in views), _entities(views, equation, shares[: int(top)], row, int(top)),
+        tuple(link for link, _ in numbered), others, rest, _evidence(fit, views), fit.method, without,
+    )  # fmt: skip
+    return replace(explanation, titles=_titles(fit, explanation)) if fit.titles else explanation
+
+
+def _titles(fit: Fitted, e: Explanation) -> dict[str, dict[Any, str]]:
+    """By index the titles of all entities that an explanation names."""
+    names: dict[str, dict[Any, None]] = {}
+    pairs = [(s.index, s.name) for s in e.standings]
+    for cell in (e.cell, *(link.cell for link in e.reasons), *(row.entities for row in e.rows)):
+        pairs.extend(cell.items())
+    for index, name in pairs:
+        names.setdefault(index, {})[name] = None
+    titled = {index: zip(own, fit.titles[index].of(list(own))) for index, own in names.items() if index in fit.titles}
+    return {index: {name: title for name, title in own if title is not None} for index, own in titled.items()}
+
+
+def _near(fit: Fitted, equation: Equation, row: Rows) -> Fitted:
+    """The fit with the known links of the cell's entities in memory, where they are on disk: no others bear on it."""
+    axes = {fit.model.axis(index): set[int]() for index in equation.indices}
+    for index, number in zip(equation.indices, row):
+        axes[fit.model.axis(index)].add(int(number))
+    known = {}
+    for name, own in fit.known.items():
+        places = [(k, axes.get(fit.model.axis(i), set())) for k, i in enumerate(fit.model.equation(name).indices)]
+        known[name] = own.among(partial(_mentions, [(k, sorted(rows)) for k, rows in places if rows]))
+    return fit if all(known[name] is own for name, own in fit.known.items()) else fit._with_known(known)
+
+
+def _mentions(places: Sequence[tuple[int, Sequence[int]]], cells: AnyArray) -> NDArray[np.bool_]:
+    """Which cells (n, order) have one of some rows at its place."""
+    found = np.zeros(len(cells), bool)
+    for k, rows in places:
+        found |= np.isin(cells[:, k], rows)
+    return found
+
+
+def _shares(fit: Fitted, equation: Equation, placed: Sequence[Placed]) -> tuple[ComponentShare, ...]:
+    """The components as they are shown: in a sum, with their terms."""
+    texts = name_terms(equation)
+    names = [_name(fit, equation, number) if text else "" for number, text in enumerate(texts)]
+    return tuple(ComponentShare(one.setting, one.share, one.term, texts[one.term], names[one.term]) for one in placed)
+
+
+def _name(fit: Fitted, equation: Equation, number: int) -> str:
+    """A term of a sum in words: evidence, where it has no latent index and something in it is given."""
+    term, text = equation.terms[number], name_terms(equation)[number]
+    if equation.latent_of(term):
+        return text
+    given = [name for name in term.factors if name in fit.exposures.names]
+    if not given:
+        return f"term {text}"
+    weights = " ".join(name for name in term.factors if name not in given)
+    return f"evidence {' '.join(given)}" + (f" (weight {weights})" if weights else "")
+
+
+def _names(fit: Fitted, indices: Sequence[str], row: Sequence[int] | Rows) -> dict[str, Any]:
+    return {index: fit.entities[index][int(number)] for index, number in zip(indices, row)}
+
+
+def _prediction(fit: Fitted, relation: str, row: Rows) -> dict[str, float]:
+    found = {name: float(column[0]) for name, column in columns(fit, relation, row[None, :]).items()}
+    alone = len(fit.model.equation(relation).terms) == 1  # else every term has an exposure of its own
+    exposure = fit.exposures.at(relation, 0, row[None, :]) if alone else None
+    return found if exposure is None else found | {"exposure": float(exposure[0])}
+
+
+def _value(fit: Fitted, relation: str, row: Rows) -> float | None:
+    """The value of the cell among the known links; None if it is not one of them."""
+    value = float(fit.known[relation].values_at(row[None, :])[0])
+    return value if value > 0 else None
+
+
+def _entities(
+    views: Sequence[MemberView], equation: Equation, leading: Sequence[Placed], row: Rows, top: int
+) -> tuple[Entity, ...]:
+    """Who characterises the leading components, each as its own member has it."""
+    found: list[Entity] = []
+    for view in views:
+        places = [place for place, share in enumerate(leading) if share.view is view]
+        own = [(leading[place].term, leading[place].setting) for place in places]
+        for s in characterise(view.fit, equation, own, row, top):
+            labels = view.fit.entities[s.index]
+            name, of = labels[s.row], len(labels)
+            found.append(Entity(places[s.component], s.index, name, s.weight, s.lift, s.rank, of, s.of_cell))
+    return tuple(sorted(found, key=lambda entity: entity.component))
+
+
+def _evidence(fit: Fitted, views: Sequence[MemberView]) -> tuple[Evidence, ...]:
+    """Every row that the cell uses once, with its links of all relations; of a cell of rate 0, all of its rows."""
+    rows = {group.row.key: group.row for group in views[0].groups}
+    found = []
+    for key, row in rows.items():
+        links = sum(len(group.numbers) for group in views[0].groups if group.row.key == key)
+        data, prior = sum((view.weight * np.array(view.sources(key)) for view in views), np.zeros(2))
+        found.append(Evidence(row.factor, _names(fit, row.indices, row.rows), float(data), float(prior), links))
+    possible = any(np.isfinite(view.found.log_rates[0]) for view in views)
+    return tuple(row for row in found if row.data + row.prior > 0 or not possible)  # a term of exposure 0 uses none
+
+
+def _reasons(
+    fit: Fitted, views: Sequence[MemberView], relation: str, cell: Rows, top: int
+) -> tuple[list[tuple[Link, int]], int, float]:
+    """The links most responsible and their numbers; how many others bear on the cell, and what they have together."""
+    found: list[tuple[Link, int]] = []
+    count, total, groups = 0, 0.0, views[0].groups
+    for name in dict.fromkeys(group.relation for group in groups):
+        known, here = fit.known[name], [group for group in groups if group.relation == name]
+        numbers = np.unique(np.concatenate([group.numbers for group in here]))
+        strength = sum((view.weight * view.strengths(name, numbers) for view in views), np.zeros(len(numbers)))
+        if name == relation:
+            strength[(known.cells[numbers] == cell).all(axis=1)] = 0.0
+        count, total = count + int(np.count_nonzero(strength)), total + float(strength.sum())
+        best = [n for n in np.argsort(-strength, kind="stable")[:top] if strength[n] > 0]
+        found.extend((_link(fit, here, int(numbers[n]), float(strength[n])), int(numbers[n])) for n in best)
+    found = sorted(found, key=lambda pair: -pair[0].responsibility)[:top]
+    named = sum(link.responsibility for link, _ in found)
+    return found, count - len(found), total - named if count > len(found) else 0.0
+
+
+def _refitted(
+    fit: Fitted, numbered: list[tuple[Link, int]], data: Data, relation: str, cell: Rows, without: Without
+) -> list[tuple[Link, int]]:
+    """The links with what fitting again says of each, by that."""
+    asked = [(link.relation, number) for link, number in numbered]
+    found = losses(fit, data, relation, cell, asked, without)
+    told = [(replace(link, exact=loss), number) for (link, number), loss in zip(numbered, found)]
+    return sorted(told, key=lambda pair: -pair[0].loss)
+
+
+def _link(fit: Fitted, groups: Sequence[Touching], number: int, strength: float) -> Link:
+    """A known link by its number; groups: those of its relation."""
+    relation = groups[0].relation
+    shared = [group.row.indices for group in groups if number in group.numbers]
+    through = tuple(dict.fromkeys(index for indices in shared for index in indices))
+    names = _names(fit, fit.model.equation(relation).indices, fit.known[relation].cells[number])
+    return Link(relation, names, float(fit.known[relation].values[number]), strength, through)

@@ -1,0 +1,153 @@
+"""Where the counts of cells come from: P, the share of every term and latent setting, and the counts ⟨S⟩ = E[n] · P."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from plait._typing import Array, Rows
+from plait.analysis.explain.component_terms import Kind, components, free_name, latent_sizes, name_terms, terms_at
+from plait.analysis.explain.influence import weigh
+from plait.analysis.explain.supporting_links import expected_counts
+from plait.analysis.predict.lookup import rows_of
+from plait.analysis.titled_tables import add_titles
+from plait.data.encoding.columns import number_array
+from plait.errors import DataError, ParameterError, TableLocation
+from plait.model import Equation
+from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+EVERY = 1000  # components of a cell that are listed without being asked how many
+
+
+def responsibilities(fit: Fitted, relation: str, cells: Any, *, most: int | None = None) -> "pl.DataFrame":
+    """The components of cells with their shares and expected counts, one a row; those of each cell largest first.
+
+    A cell that has an observed value, in the column `value` or because it is a known link, is shared by P = V Π L/λ_L,
+    as the fit shares it, and expected is E[n] P: under Poisson its components add up to x. Of another cell only the
+    shares of its predicted mean are told, V Π E / λ_E. A value of 0 has no counts to share.
+
+    Members of an ensemble are weighted by what each adds to the mean (`plait.analysis.explain.influence`).
+    """
+    equation = fit.model.equation(relation)
+    frame, rows = rows_of(fit, relation, cells)
+    values = _values(fit, relation, frame, rows)
+    most = _checked(fit, equation, most)
+    found = [_Shared(*(np.zeros(shape, int) for shape in _empty(equation)))]
+    widest = max((size for sizes in latent_sizes(fit, equation) for size in sizes.values()), default=1)
+    kinds: tuple[tuple[Kind, Rows], ...] = (
+        ("exp_mean_log", np.flatnonzero(~np.isnan(values))),
+        ("mean", np.flatnonzero(np.isnan(values))),
+    )
+    for kind, some in kinds:
+        step = max(TUNING.responsibilities_chunk // (most * widest), 1)
+        for at in range(0, len(some), step):
+            found.extend(_share(fit, equation, rows, values, some[at : at + step], kind, most))
+    joined = _Shared(*map(np.concatenate, zip(*found)))
+    return _table(fit, equation, rows, values, _leading(joined, most))
+
+
+class _Shared(NamedTuple):
+    """Components, all arrays (m, …): the number of the cell, of the member, of the term; settings; share; expected."""
+
+    cell: Rows
+    member: Rows
+    term: Rows
+    settings: Rows
+    share: Array
+    expected: Array
+
+
+def _empty(equation: Equation) -> Sequence[tuple[int, ...]]:
+    """The shapes of no components."""
+    return (0,), (0,), (0,), (0, len(equation.latent)), (0,), (0,)
+
+
+def _share(
+    fit: Fitted, equation: Equation, rows: Rows, values: Array, some: Rows, kind: Kind, most: int
+) -> Iterator[_Shared]:
+    """What every member makes of some cells."""
+    latent = [equation.latent_of(term) for term in equation.terms]
+    for number, (member, weight) in enumerate(zip(fit.members, weigh(fit, equation, rows[some]))):
+        found = components(terms_at(member, equation, rows[some], kind), latent, most)
+        shares = weight[:, None] * found.shares
+        counts = values[some]
+        if kind == "exp_mean_log":
+            counts, _ = expected_counts(member, equation.relation, counts, found.log_rates)
+        k = shares.shape[1]
+        settings = found.settings.reshape(shares.size, len(found.latent))
+        expected = (shares * counts[:, None]).ravel()
+        yield _Shared(
+            np.repeat(some, k), np.full(shares.size, number), found.terms.ravel(), settings, shares.ravel(), expected
+        )
+
+
+def _leading(found: _Shared, most: int) -> _Shared:
+    """The components of each cell, largest first, no more than are wanted."""
+    order = np.lexsort((-found.share, found.cell))
+    ordered = found.cell[order]
+    order = order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < most]
+    arrays: list[Any] = [array[order] for array in found]
+    return _Shared(*arrays)
+
+
+def _table(fit: Fitted, equation: Equation, rows: Rows, values: Array, found: _Shared) -> "pl.DataFrame":
+    import polars as pl
+
+    def column(name: str, values: Any) -> pl.Series:
+        return pl.Series(free_name(name, equation), values, nan_to_null=True)
+
+    cells = rows[found.cell]
+    columns = [fit.entities[index].names.gather(cells[:, n]).alias(index) for n, index in enumerate(equation.indices)]
+    columns.append(column("value", values[found.cell]))
+    if len(fit.members) > 1:
+        columns.append(column("member", found.member))
+    if len(equation.terms) > 1:
+        columns.append(column("term", name_terms(equation)).gather(found.term))
+    for index, setting in zip(equation.latent, found.settings.T):
+        columns.append(pl.Series(index, setting).set(pl.Series(setting < 0), None))
+    table = pl.DataFrame([*columns, column("share", found.share), column("expected", found.expected)])
+    return add_titles(fit, table, equation.indices)
+
+
+# --- arguments
+
+
+def _values(fit: Fitted, relation: str, frame: Any, rows: Rows) -> Array:
+    """The observed value of every cell, NaN where there is none: as given, else that of the known link."""
+    known = fit.known[relation]
+    found = np.where(known.contain(rows), known.values_at(rows), np.nan)
+    if "value" not in frame.columns:
+        return found
+    given = number_array(frame.get_column("value"), "cells, column 'value'")
+    bad = (given < 0) | np.isinf(given)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"{given[row]:g} is no count.",
+            location=TableLocation("cells", "value", (row,)),
+            actual=float(given[row]),
+            hint="An observed value is 0 or more; leave it empty where there is none.",
+        )
+    return np.where(np.isnan(given), found, given)
+
+
+def _checked(fit: Fitted, equation: Equation, most: int | None) -> int:
+    """How many components of a cell are listed."""
+    if most is not None:
+        if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
+            raise ParameterError.must_be("most", "a whole number, 1 or more", most)
+        return int(most)
+    total = sum(math.prod(sizes.values()) for member in fit.members for sizes in latent_sizes(member, equation))
+    if total > EVERY:
+        raise ParameterError(
+            f"a cell of {equation.relation} has {total:,} components, which would make as many rows a cell.",
+            location="responsibilities",
+            hint="Say how many of the largest are wanted: `most=100`.",
+        )
+    return total

@@ -1,0 +1,223 @@
+"""The known links that bear on a cell: those of every relation that share a factor row with it, and their counts there.
+
+A known link adds expected counts to the rows it touches: n_l s_lk to entry k of a row, where n_l is M·x (Bernoulli:
+M·E[n], E[n] = λ/(1 − e^−λ)) and s_lk says which part of them goes through the row's entries: V ΠL/λ_L, summed over all
+terms that use the row and over the latent indices that it does not have. In a single product Σ_k s_lk = 1; in a sum
+other terms have the rest. A factor that stands twice has two rows in a link. How much of the cell's rate a link is
+responsible for is the subject of `plait.analysis.explain.influence`.
+
+EM has no prior: C is the total of the counts there; MAP: A − 1 + that total. Factors without a visible index (cores,
+weights) have no row that belongs to an entity; all links of a relation share them, and they are left out.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import Array, Rows
+from plait.analysis.explain.component_terms import (
+    latent_sizes,
+    log_rates,
+    operands,
+    rows_at,
+    share,
+    split_indices,
+    terms_at,
+)
+from plait.model import Equation
+from plait.model.model import Occurrence
+from plait.model.network import CELLS, contract, log_contract
+from plait.storage.fitted import Fitted
+
+Key = tuple[str, tuple[int, ...]]
+
+PIECE = 1 << 20  # doubles gathered of one factor at a time
+KEPT = 4  # pieces of a group that are kept: they are gone through two or three times
+RARE = 1e-200  # Xhat_L below this may have lost components to underflow: logarithms from there on
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A row of a factor that the cell uses.
+
+    indices, rows: its visible indices, as the cell's equation names them, and its place. Arrays are over its other
+    indices. shares: how much of the cell's mean goes through each entry, in all terms. concentration: C there (EM, MAP:
+    ∞ until `counted`). prior: the part of C that no link has to do with.
+    """
+
+    factor: str
+    indices: tuple[str, ...]
+    rows: tuple[int, ...]
+    shares: Array
+    concentration: Array
+    prior: Array
+
+    @property
+    def key(self) -> Key:
+        """The row by its factor and its place."""
+        return self.factor, self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class Touching:
+    """The known links of one relation that use a row of the cell: their numbers."""
+
+    relation: str
+    row: Row
+    numbers: Rows
+    kept: "list[LinkGroup]" = field(default_factory=list, repr=False)  # its pieces, once they were gone through, if few
+
+
+def used_rows(fit: Fitted, equation: Equation, cell: Rows) -> list[Row]:
+    """The rows of free factors with visible indices that a cell uses, each once; shares are those of its mean."""
+    terms = terms_at(fit, equation, cell[None, :], "mean")
+    log_rate = log_rates(terms)
+    found: dict[Key, Row] = {}
+    for blocks, term in zip(terms, equation.terms):
+        for use in operands(fit, term):
+            visible, latent = split_indices(use, equation)
+            if visible and use.factor in fit.state.divergences:
+                at = tuple(int(cell[equation.indices.index(index)]) for index in visible)
+                shares = share(log_contract(blocks, (CELLS, *latent))[0], float(log_rate[0]))
+                if (row := found.get((use.factor, at))) is not None:
+                    found[row.key] = replace(row, shares=row.shares + shares)
+                else:
+                    new = Row(use.factor, visible, at, shares, *_gamma(fit, use, equation, cell))
+                    found[new.key] = new
+    return list(found.values())
+
+
+def _gamma(fit: Fitted, use: Occurrence, equation: Equation, cell: Rows) -> tuple[Array, Array]:
+    """C of a row (∞ for points), and the part of it that is the prior's: A, under MAP A − 1, under EM nothing."""
+    posterior, prior = fit.factors[use.factor], fit.prior.get(use.factor)
+    A = np.zeros(()) if prior is None else np.asarray(prior.concentration) - (1.0 if fit.method == "map" else 0.0)
+    if posterior.pairs is not None:
+        A = posterior.pairs.for_rows(A)
+    whole = (posterior.concentration, np.broadcast_to(A, posterior.mean.shape))
+    first, second = (rows_at(array, posterior.pairs, use, equation, cell[None, :]).values[0] for array in whole)
+    return first, second
+
+
+def touching(fit: Fitted, rows: Sequence[Row]) -> list[Touching]:
+    """The known links that use a row, relation by relation and row by row."""
+    result = []
+    for equation in fit.model.equations:
+        cells = fit.known[equation.relation].cells
+        for row in rows:
+            uses = dict.fromkeys(o for o in equation.occurrences if o.factor == row.factor)
+            if uses:
+                on_row = np.any([_on_row(equation, use, row, cells) for use in uses], axis=0)
+                result.append(Touching(equation.relation, row, np.flatnonzero(on_row)))
+    return result
+
+
+def _on_row(equation: Equation, use: Occurrence, row: Row, cells: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """At which cells (n, order) a use of the factor takes this row; the equation may have other names for its axes."""
+    result = np.ones(len(cells), bool)
+    for index, at in zip(split_indices(use, equation)[0], row.rows):
+        result &= cells[:, equation.indices.index(index)] == at
+    return result
+
+
+def counted(fit: Fitted, groups: Sequence[Touching]) -> list[Touching]:
+    """EM and MAP: with C = (A − 1 +) the counts of all links that touch the row. VB: as they are."""
+    if fit.method == "vb":
+        return list(groups)
+    totals = {group.row.key: group.row.prior.copy() for group in groups}
+    for group in groups:
+        for piece in pieces(fit, group):
+            totals[group.row.key] += piece.total().reshape(group.row.shares.shape)
+    return [replace(g, row=replace(g.row, concentration=totals[g.row.key])) for g in groups]
+
+
+def sources(row: Row) -> tuple[float, float]:
+    """How much of what the cell uses of a row comes from data, Σ share · (C − prior)/C, and how much from the prior.
+
+    share: of what goes through the row. They add up to 1; in a cell of rate 0, which uses nothing, both are 0.
+    """
+    C, used = row.concentration, float(row.shares.sum())
+    if not used > 0:
+        return 0.0, 0.0
+    fraction = np.divide(C - row.prior, C, out=np.zeros(C.shape), where=C > 0)
+    data = float(np.clip((row.shares * fraction).sum() / used, 0.0, 1.0))
+    return data, 1.0 - data
+
+
+@dataclass(frozen=True, eq=False)
+class LinkGroup:
+    """Some links of a group, few enough to be gathered at once.
+
+    counts (n,): M·x, or M·E[n]; shares (n, entries of the row): s, how they are shared; follow (n,): d log counts /
+    d log λ, 0 under Poisson.
+    """
+
+    counts: Array
+    shares: Array
+    follow: Array
+
+    def total(self) -> Array:
+        """The counts that the links add to the row: (entries,)."""
+        return np.asarray(self.counts @ self.shares)
+
+
+def pieces(fit: Fitted, group: Touching) -> Iterator[LinkGroup]:
+    """The links of a group in their order, some at a time; few of them are kept for the next time."""
+    if group.kept:
+        yield from group.kept
+        return
+    equation = fit.model.equation(group.relation)
+    rank = {index: size for sizes in latent_sizes(fit, equation) for index, size in sizes.items()}
+    gathered = (math.prod(rank.get(index, 1) for index in use.indices) for use in equation.occurrences)
+    # What is gathered of a link, and a factor more for what contracting it with a core takes.
+    step = max(PIECE // (max(gathered, default=1) * max(rank.values(), default=1)), 1)
+    few = len(group.numbers) <= KEPT * step
+    found = []
+    for at in range(0, len(group.numbers), step):
+        piece = _piece(fit, equation, group.row, group.numbers[at : at + step])
+        if few:
+            found.append(piece)
+        yield piece
+    group.kept.extend(found)
+
+
+def _piece(fit: Fitted, equation: Equation, row: Row, numbers: Rows) -> LinkGroup:
+    known = fit.known[equation.relation]
+    cells = known.cells[numbers].astype(np.int64)
+    parts, rate = _through(fit, equation, row, cells, logs=False)
+    rare = ~((rate > RARE) & np.isfinite(rate))
+    shares = np.divide(parts, rate[:, None], out=np.zeros(parts.shape), where=~rare[:, None])
+    logs = np.full(len(rate), -np.inf)
+    np.log(rate, out=logs, where=rate > 0)
+    if rare.any():
+        entries, logs[rare] = _through(fit, equation, row, cells[rare], logs=True)
+        shares[rare] = share(entries, logs[rare, None])
+    expected, follow = expected_counts(fit, equation.relation, known.values[numbers], logs)
+    return LinkGroup(known.weights[numbers] * expected, shares, follow)
+
+
+def _through(fit: Fitted, equation: Equation, row: Row, cells: Rows, *, logs: bool) -> tuple[Array, Array]:
+    """What goes through each entry of a row in the rates λ_L of links, (n, entries), and λ_L, (n,); or logarithms."""
+    summed, added, nothing = (log_contract, np.logaddexp, -np.inf) if logs else (contract, np.add, 0.0)
+    parts, rate = np.full((len(cells), *row.shares.shape), nothing), np.full(len(cells), nothing)
+    for blocks, term in zip(terms_at(fit, equation, cells, "exp_mean_log", logs=logs), equation.terms):
+        rate = added(rate, summed(blocks, (CELLS,)))
+        for use in operands(fit, term):
+            if use.factor == row.factor and (here := _on_row(equation, use, row, cells)).any():
+                own = summed(blocks, (CELLS, *split_indices(use, equation)[1]))
+                parts[here] = added(parts[here], own[here])
+    return parts.reshape(len(cells), -1), rate
+
+
+def expected_counts(fit: Fitted, relation: str, values: Array, log_rate: Array) -> tuple[Array, Array]:
+    """E[n] of the counts behind values x at log λ_L, and η = d log E[n] / d log λ = Var[n] / E[n], both (n,).
+
+    Poisson: x and 0. Bernoulli: a Poisson count that is not 0, λ/(1 − e^−λ) and 1 − λ/(e^λ − 1). Of x = 0: 0 and 0.
+    """
+    likelihood, state, some = fit.likelihood[relation], fit.likelihood_params[relation], values > 0
+    mean, follow = np.zeros(len(values)), np.zeros(len(values))
+    mean[some] = likelihood.expect(values[some], log_rate[some], state)[0]
+    follow[some] = likelihood.follow(values[some], log_rate[some], state)
+    return mean, follow

@@ -1,0 +1,203 @@
+"""Compiled loops over masses on a logarithmic grid: products and sums of independent rates.
+
+They take one factor at a time, so that one compiled function serves equations of any length.
+"""
+
+import math
+
+import numpy as np
+
+from plait._typing import Array, Rows
+from plait.analysis.predict.kernels import place
+from plait.analysis.predict.log_grid import APART, NODES, ORIGIN, STEP, shares
+from plait.jit import inlined, kernel
+
+TINY = 1e-7  # masses below this are left out of products and sums
+
+
+@kernel
+def begin_masses(pairs: Rows, mean: Array, whole: Array, masses: Array) -> None:
+    """masses[p, :] = all at the mean of a component, on the grid of its cell, whose mean is whole[n]."""
+    masses[:] = 0.0
+    for p in range(len(pairs)):
+        n = pairs[p, 0]
+        at = ORIGIN + math.log(mean[n, pairs[p, 1]] / whole[n]) / STEP
+        node = math.floor(at)
+        if node >= 1:  # else it is as good as 0
+            put_shares(1.0, at - node, node, masses[p])
+
+
+@inlined
+def put_shares(mass: float, f: float, node: int, masses: Array) -> None:
+    """Add a mass that lies f steps behind a node, 0 < node < NODES − 2."""
+    before, here, after, last = shares(f)
+    masses[node - 1] += mass * before
+    masses[node] += mass * here
+    masses[node + 1] += mass * after
+    masses[node + 2] += mass * last
+
+
+@kernel
+def multiply_masses(
+    pairs: Rows, first_column: int, at: Rows, mean: Array, scale: Array, table: Array, lowest: int, masses: Array
+) -> None:
+    """masses[p, :] become those of the product with a Gamma of mean 1 and C = E/D, read from a table over C.
+
+    first_column: that of pairs which is the first of the factor; those that are none of its columns stay as they are.
+    """
+    product, gamma = np.empty(NODES), np.empty(NODES)
+    for p in range(len(pairs)):
+        row, c = at[pairs[p, 0]], pairs[p, 1] - first_column
+        if not 0 <= c < mean.shape[1] or not scale[row, c] > 0.0 or mean[row, c] >= scale[row, c] * 2.0**14:
+            continue
+        k, f = place(mean[row, c] / scale[row, c], lowest, len(table))
+        first, last = (
+            int(min(table[k, NODES], table[k + 1, NODES])),
+            int(max(table[k, NODES + 1], table[k + 1, NODES + 1])),
+        )
+        for j in range(first, last + 1):
+            gamma[j] = table[k, j] + f * (table[k + 1, j] - table[k, j])
+        product[:] = 0.0
+        mine = masses[p]
+        for i in range(NODES):
+            if abs(mine[i]) > TINY:
+                shift = i - ORIGIN
+                begin, end = max(first, -shift), min(last, NODES - 1 - shift) + 1
+                add_scaled(mine[i], gamma[begin:end], product[begin + shift : end + shift])
+                for j in range(max(end, first), last + 1):  # beyond the grid
+                    product[NODES - 1] += mine[i] * gamma[j]
+        mine[:] = product
+
+
+@inlined
+def add_scaled(by: float, source: Array, target: Array) -> None:
+    """target += by · source; an index that begins at 0 lets the loop be vectorised."""
+    for i in range(len(target)):
+        target[i] += by * source[i]
+
+
+@kernel
+def drop_low(pairs: Rows, whole: Array, least: Array, masses: Array) -> None:
+    """Forget masses at rates below least[n]: they are as good as 0, and sums are quicker without them."""
+    for p in range(len(pairs)):
+        n = pairs[p, 0]
+        end = int((math.log(least[n] / whole[n])) / STEP) + ORIGIN if least[n] > 0.0 else 0
+        masses[p, : max(0, min(end, NODES))] = 0.0
+
+
+@kernel
+def add_pairs(pairs: Rows, masses: Array, node: Rows, split: Array, bends: Array, total: Array) -> None:
+    """total[n, :] = masses of the sum of a cell's components.
+
+    Pairs of a cell follow each other; cells without any stay as they are.
+    """
+    work, moved = np.empty(NODES), np.empty((4, NODES))
+    last = -1
+    for p in range(len(pairs)):
+        n = pairs[p, 0]
+        if n != last:
+            total[n] = masses[p]
+            last = n
+            continue
+        _add(masses[p], node, split, bends, moved, work, total[n])
+
+
+@kernel
+def _add(masses: Array, node: Rows, split: Array, bends: Array, moved: Array, work: Array, total: Array) -> None:
+    """total becomes the masses of the sum of both rates; moved, work: scratch memory."""
+    work[:] = 0.0
+    _add_close(total, masses, 0, node, split, moved, work)
+    _add_close(masses, total, 1, node, split, moved, work)
+    _add_far(total, masses, bends, work)
+    _add_far(masses, total, bends, work)
+    total[:] = work
+
+
+@kernel
+def _add_close(a: Array, b: Array, least: int, node: Rows, split: Array, moved: Array, out: Array) -> None:
+    """Masses of the sum where b is `least` up to APART − 1 nodes below a.
+
+    Distances whose sums are as many nodes above a follow each other; their shares are collected first, then moved.
+    """
+    first, last = _ends(a)
+    begin, end = _ends(b)
+    moved[:] = 0.0
+    for d in range(least, APART):
+        lo, hi = max(first, begin + d), min(last, end + d) + 1
+        if hi > lo:
+            add_shares(split[d], a[lo:hi], b[lo - d : hi - d], moved[:, lo:hi])
+        if d == APART - 1 or node[d + 1] != node[d]:
+            for k in range(4):
+                shift = node[d] - 1 + k
+                for i in range(first, last + 1):
+                    out[min(i + shift, NODES - 1)] += moved[k, i]
+            moved[:] = 0.0
+
+
+@inlined
+def add_shares(split: Array, a: Array, b: Array, moved: Array) -> None:
+    """Four shares of a · b, added up; indices that begin at 0 let the loop be vectorised."""
+    before, here, after, last = moved[0], moved[1], moved[2], moved[3]
+    s, t, u, v = split[0], split[1], split[2], split[3]
+    for i in range(len(a)):
+        product = a[i] * b[i]
+        before[i] += s * product
+        here[i] += t * product
+        after[i] += u * product
+        last[i] += v * product
+
+
+@kernel
+def _add_far(a: Array, b: Array, bends: Array, out: Array) -> None:
+    """Masses of the sum where b is farther below a: what its mean and mean square do to the shares of a's masses."""
+    e, far = math.exp(-STEP), math.exp(-STEP * APART)
+    below, mean, square = 1.0 - b.sum(), 0.0, 0.0
+    for i in range(NODES):
+        mean, square = mean * e, square * e * e
+        if i >= APART:
+            below += b[i - APART]
+            mean += b[i - APART] * far
+            square += b[i - APART] * far * far
+        out[i] += a[i] * below
+        for k in range(4):
+            out[max(0, min(i - 1 + k, NODES - 1))] += a[i] * (mean * bends[k, 0] + square * bends[k, 1])
+
+
+@kernel
+def _ends(a: Array) -> tuple[int, int]:
+    """First and last node with a mass worth the while; the first is at least 1."""
+    first, last = 1, NODES - 1
+    while first < last and abs(a[first]) < TINY:
+        first += 1
+    while last > first and abs(a[last]) < TINY:
+        last -= 1
+    return first, last
+
+
+@kernel
+def add_draws(rates: Array, mean: Array, node: Rows, split: Array, bends: Array, warm: Array, total: Array) -> None:
+    """Add to total[n, :] equally probable rates (n, draws), on a grid about mean[n].
+
+    Those that are narrow and close to normal, as in `kernels.sort_widths`, are added to warm (n, 3), and so is the
+    least of others: products that are added to something certain have an edge there, too sharp for a step of the grid.
+    """
+    masses, work, moved = np.empty(NODES), np.empty(NODES), np.empty((4, NODES))
+    for n in range(len(rates)):
+        m = rates[n].mean()
+        v = ((rates[n] - m) ** 2).mean()
+        k = ((rates[n] - m) ** 3).mean()
+        if 16.0 * v <= m * m and k <= 0.9 * v * math.sqrt(v):
+            warm[n, 0] += m
+            warm[n, 1] += v
+            warm[n, 2] += k
+            continue
+        least = rates[n].min()
+        warm[n, 0] += least
+        masses[:] = 0.0
+        for s in range(rates.shape[1]):
+            if rates[n, s] > least:
+                at = ORIGIN + math.log((rates[n, s] - least) / mean[n]) / STEP
+                place = min(math.floor(at), NODES - 3)
+                if place >= 1:
+                    put_shares(1.0 / rates.shape[1], min(at - place, 1.0), place, masses)
+        _add(masses, node, split, bends, moved, work, total[n])

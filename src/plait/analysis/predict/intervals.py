@@ -1,0 +1,271 @@
+"""Intervals of predictions: of the count under Poisson, of the probability under Bernoulli, else of the value.
+
+Three ways, each where it is good. A rate that is hardly more skewed than a Gamma with its mean and variance is one; the
+count is then a negative binomial. A narrow rate is expanded about a normal from three cumulants. All others are put on
+a logarithmic grid (`log_grid`), from which quantiles are read (`grid_quantiles`). By the same three ways a rate is
+represented by equally probable points, of which mixtures are made (`mixture`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import Array, Rows
+from plait.analysis.predict import count_quantiles, cp_distribution, grid_quantiles, monte_carlo
+from plait.analysis.predict.moments import sum_moments
+from plait.analysis.predict.operands import RateTerm, terms
+from plait.data.sparse.parallel import in_pieces
+from plait.storage.fitted import Fitted
+
+Marks = NDArray[np.bool_]
+
+LEVEL = 0.95  # of the upper end of the interval; the lower end has 1 − LEVEL
+NORMAL_QUANTILE = 1.6448536269514722  # of LEVEL
+EXCESS = (
+    0.2  # skewness beyond that of a Gamma: moves a twentieth of the mass by 0.006 at most, from one end to the other
+)
+WIDE = 0.5  # relative variance from which on two moments say little about the low quantile
+NARROW = 1 / 8  # relative variance below which a rate may be too narrow for the grid
+SKEWED = 1.2  # skewness up to which an expansion about a normal is good
+PIECE = 1 << 13  # cells that a thread takes at a time
+FEW = 1 << 7  # the same where each takes long
+STRATA = (
+    30  # points of a rate, at (j + ½)/STRATA: 1 − LEVEL and LEVEL are among them, so members that agree lose nothing
+)
+LOWEST, HIGHEST = 0, 14  # the table of a Gamma's points: C from 2^LOWEST to 2^HIGHEST, beyond which it is nearly normal
+
+
+def of_counts(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+    """Quantiles 1 − LEVEL and LEVEL of the count at cells given by row numbers; whole numbers, (n,) each.
+
+    miss: −log P(x = 0), by which both are 0 or not.
+    """
+    low, high = np.zeros(len(mean), np.int64), np.zeros(len(mean), np.int64)
+    nothing = np.exp(-miss)
+    some = np.flatnonzero(nothing < LEVEL)
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows[some], mean[some], variance[some], noise=1.0)
+    at = some[like_gamma]
+    low[at], high[at] = _of_negative_binomials(mean[at], variance[at], miss[at])
+    at = some[narrow]
+    for end, real in zip((low, high), _narrow(mean[at], variance[at], skewed[narrow], noise=1.0)):
+        end[at] = np.ceil(np.minimum(real, count_quantiles.MOST) - 0.5).astype(np.int64)
+    at = some[others]
+    low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=1.0)[2:]
+    low[some], high[some] = np.maximum(low[some], 1), np.maximum(high[some], 1)
+    low[nothing >= 1 - LEVEL] = 0
+    return low, high
+
+
+def of_values(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, miss: Array) -> tuple[Any, Any]:
+    """Quantiles 1 − LEVEL and LEVEL of a value that is made of events, (n,) each; arguments as in `of_counts`."""
+    likelihood, state = fit.likelihood[relation], fit.likelihood_params[relation]
+
+    def quantiles_at(cells: Rows, level: float) -> Array:
+        points = link_strata(fit, relation, rows[cells], mean[cells], variance[cells])[0]
+        found = np.empty(len(cells))
+
+        def work(lo: int, hi: int) -> None:
+            found[lo:hi] = likelihood.quantiles(points[lo:hi], level, state)
+
+        in_pieces(work, len(cells), FEW)
+        return found
+
+    return value_ends(np.exp(-miss), quantiles_at, whole=likelihood.whole)
+
+
+def value_ends(nothing: Array, quantiles_at: Callable[[Rows, float], Array], *, whole: bool) -> tuple[Any, Any]:
+    """The ends of intervals of values, (n,) each; nothing: P(x = 0), by which they are 0 or not."""
+    low, high = np.zeros(len(nothing)), np.zeros(len(nothing))
+    for end, level in ((low, 1 - LEVEL), (high, LEVEL)):
+        cells = np.flatnonzero(nothing < level)
+        end[cells] = np.maximum(quantiles_at(cells, level), 1.0 if whole else 0.0)
+    return (low.astype(np.int64), high.astype(np.int64)) if whole else (low, high)
+
+
+def of_links(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    sd, low, high = np.zeros(len(mean)), mean.copy(), mean.copy()
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
+    like_gamma &= variance > 0
+    low[like_gamma], high[like_gamma] = _of_gammas(mean[like_gamma], variance[like_gamma])
+    low[narrow], high[narrow] = _narrow(mean[narrow], variance[narrow], skewed[narrow], noise=0.0)
+    by_moments = like_gamma | narrow
+    grid_quantiles.gamma_spreads(mean, np.where(by_moments, variance, 0.0), sd)
+    at = np.flatnonzero(others)
+    _, sd[at], low[at], high[at] = _on_grid(terms(fit, relation, rows[at]), noise=0.0)
+    return sd, -np.expm1(-low), -np.expm1(-high)
+
+
+def count_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """The rate at cells given by row numbers as equally probable Gammas: means, (n, STRATA), and a variance, (n,).
+
+    They are good for the count: rates far below one event are not told apart. A rate close to a Gamma is one.
+    """
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=1.0)
+    points, about = np.repeat(mean[:, None], STRATA, axis=1), np.where(like_gamma, variance, 0.0)
+    points[narrow] = _narrow_strata(mean[narrow], variance[narrow], skewed[narrow])
+    at = np.flatnonzero(others)
+    found, more = np.empty((len(at), STRATA)), np.empty(len(at))
+
+    def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
+        grid_quantiles.count_strata(masses, whole, warm, levels()[0], found[lo:hi], more[lo:hi])
+
+    _put_on_grid(terms(fit, relation, rows[at]), 1.0, finish)
+    points[at], about[at] = found, more
+    return points, about
+
+
+def link_strata(fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """The rate at cells given by row numbers as equally probable points, (n, STRATA), and the sd of 1 − e^−λ, (n,)."""
+    like_gamma, narrow, others, skewed = _sorted(fit, relation, rows, mean, variance, noise=0.0)
+    points, sd = np.repeat(mean[:, None], STRATA, axis=1), np.zeros(len(mean))
+    like_gamma &= np.sqrt(variance) > 1e-6 * mean
+    sharp = like_gamma & (np.sqrt(variance) <= mean * 2.0 ** (-HIGHEST / 2))  # beyond the table, and hardly skewed
+    narrow, like_gamma = narrow | sharp, like_gamma & ~sharp
+    points[narrow] = _narrow_strata(mean[narrow], variance[narrow], skewed[narrow])
+    points[like_gamma] = _gamma_strata(mean[like_gamma], variance[like_gamma])
+    grid_quantiles.gamma_spreads(mean, np.where(others, 0.0, variance), sd)
+    at = np.flatnonzero(others)
+    found, spread, miss = np.empty((len(at), STRATA)), np.empty(len(at)), np.empty(len(at))
+
+    def finish(lo: int, hi: int, masses: Array, whole: Array, warm: Array) -> None:
+        grid_quantiles.rate_strata(masses, whole, warm, levels()[0], found[lo:hi])
+        grid_quantiles.link_spread(masses, whole, warm, miss[lo:hi], spread[lo:hi])
+
+    _put_on_grid(terms(fit, relation, rows[at]), 0.0, finish)
+    points[at], sd[at] = found, spread
+    return points, sd
+
+
+def neg_log_p_zero(parts: Sequence[RateTerm]) -> Array:
+    """−log P(x = 0) from the grid, for any mean, (n,)."""
+    return np.asarray(_on_grid(parts, noise=1.0, with_quantiles=False)[0])
+
+
+def _sorted(
+    fit: Fitted, relation: str, rows: Rows, mean: Array, variance: Array, noise: float
+) -> tuple[Marks, Marks, Marks, Array]:
+    """Which cells are close to Gammas, which are narrow, which others there are; and κ₃/m³ of their rates."""
+    some = np.sqrt(variance) > 1e-6 * mean  # below, rounding is larger than the third cumulant
+    m, v = np.where(some, mean, 1.0), np.where(some, variance, 0.0)
+    spread = v / m / m
+    skewed = np.zeros(len(mean))
+    if some.any():
+        skewed[some] = _third_cumulants(terms(fit, relation, rows[some]), spread[some])
+    unit = (spread + noise / m) ** 1.5
+    like_gamma = ~some | ((skewed - 2 * spread**2 <= EXCESS * unit) & (spread <= WIDE + noise / m))
+    narrow = ~like_gamma & (spread < NARROW) & (skewed <= SKEWED * spread**1.5)
+    return like_gamma, narrow, ~(like_gamma | narrow), skewed
+
+
+def _third_cumulants(parts: Sequence[RateTerm], spread: Array) -> Array:
+    """κ₃/m³ of the rate at the terms' cells, whose relative variance is `spread`, (n,): sums of independent parts."""
+    alone, others = cp_distribution.split(parts)
+    groups = [alone, *others] if alone else others
+    if len(groups) == 1:
+        return _third_cumulant(groups[0], spread)
+    moments = [sum_moments(group, variance=True) for group in groups]
+    whole, result = np.sum([mean for mean, _ in moments], axis=0), np.zeros(len(spread))
+    for group, (mean, variance) in zip(groups, moments):
+        own = np.divide(variance, mean**2, out=np.zeros(len(mean)), where=mean > 0)
+        result += (mean / whole) ** 3 * _third_cumulant(group, own)
+    return result
+
+
+def _third_cumulant(group: Sequence[RateTerm], spread: Array) -> Array:
+    if cp_distribution.are_independent(group):
+        return cp_distribution.third_cumulants(group)
+    return 3 * spread**2  # of a product of many Gammas, if its variance is small
+
+
+def _of_negative_binomials(mean: Array, variance: Array, miss: Array) -> tuple[Rows, Rows]:
+    low, high = np.empty(len(mean), np.int64), np.empty(len(mean), np.int64)
+
+    def work(lo: int, hi: int) -> None:
+        part = slice(lo, hi)
+        count_quantiles.intervals(mean[part], variance[part], miss[part], LEVEL, NORMAL_QUANTILE, low[part], high[part])
+
+    in_pieces(work, len(mean), PIECE)
+    return low, high
+
+
+def _of_gammas(mean: Array, variance: Array) -> tuple[Array, Array]:
+    from scipy.special import gammaincinv
+
+    scale = variance / mean
+    low, high = (np.asarray(gammaincinv(mean / scale, level) * scale) for level in (1 - LEVEL, LEVEL))
+    return low, high
+
+
+def _narrow(mean: Array, variance: Array, skewed: Array, noise: float) -> tuple[Array, Array]:
+    low, high = np.empty(len(mean)), np.empty(len(mean))
+    count_quantiles.narrow_ends(mean, variance / mean**2, skewed, noise, NORMAL_QUANTILE, low, high)
+    return low, high
+
+
+@cache
+def levels() -> tuple[Array, Array]:
+    """Where the points of a rate lie, (STRATA,), and the normal's quantiles there; read-only, as kernels take it."""
+    from scipy.special import ndtri
+
+    middles = (np.arange(STRATA) + 0.5) / STRATA
+    z = np.asarray(ndtri(middles))
+    for array in (middles, z):
+        array.flags.writeable = False
+    return middles, z
+
+
+@cache
+def gamma_table() -> Array:
+    """Points of a Gamma with mean 1, for C = 2^e (1 + k/16): (rows, STRATA)."""
+    from scipy.special import gammaincinv
+
+    octaves = 2.0 ** np.arange(LOWEST, HIGHEST, dtype=float)
+    C = np.append((octaves[:, None] * (1 + np.arange(16) / 16)).reshape(-1), 2.0**HIGHEST)[:, None]
+    table = np.asarray(gammaincinv(C, levels()[0]) / C)
+    table.flags.writeable = False
+    return table
+
+
+def _narrow_strata(mean: Array, variance: Array, skewed: Array) -> Array:
+    points = np.empty((len(mean), STRATA))
+    count_quantiles.narrow_strata(mean, variance / mean**2, skewed, levels()[1], points)
+    return points
+
+
+def _gamma_strata(mean: Array, variance: Array) -> Array:
+    points = np.empty((len(mean), STRATA))
+    count_quantiles.gamma_strata(mean, variance, gamma_table(), LOWEST, points)
+    return points
+
+
+def _on_grid(parts: Sequence[RateTerm], noise: float, with_quantiles: bool = True) -> tuple[Array, Array, Any, Any]:
+    """−log P(x = 0), the standard deviation of e^−λ, and quantiles of the rate (noise 0) or the count (1)."""
+    miss, sd = np.zeros((2, parts[0].count))
+    low, high = np.zeros((2, parts[0].count), np.int64 if noise else np.float64)
+
+    def finish(lo: int, hi: int, masses: Array, mean: Array, warm: Array) -> None:
+        grid_quantiles.link_spread(masses, mean, warm, miss[lo:hi], sd[lo:hi])
+        if with_quantiles:
+            read: Any = grid_quantiles.count_ends if noise else grid_quantiles.rate_ends
+            read(masses, mean, warm, LEVEL, low[lo:hi], high[lo:hi])
+
+    _put_on_grid(parts, noise, finish)
+    return miss, sd, low, high
+
+
+def _put_on_grid(parts: Sequence[RateTerm], noise: float, finish: cp_distribution.Finish) -> None:
+    """The rate of every cell on a logarithmic grid, given to `finish` in pieces."""
+    if not parts[0].count:
+        return
+    alone, others = cp_distribution.split(parts)
+    if others:
+        nothing = [RateTerm((), np.zeros(parts[0].count))]
+        cp_distribution.on_grid(
+            alone or nothing, noise, finish, *monte_carlo.rating([term for group in others for term in group])
+        )
+    else:
+        cp_distribution.on_grid(alone, noise, finish)

@@ -1,0 +1,141 @@
+"""Predictions of an ensemble: the mixture of its members' posteriors, all equally probable.
+
+Means and probabilities are means over members. The variance is the mean of variances plus the variance of means. For
+quantiles the rate of each member is represented by equally probable points (`intervals`); those of all members together
+represent the mixture. Its probabilities are 1 − e^−point. Its counts are a mixture of as many negative binomials, for
+a point of a count has a variance: a rate that is close to a Gamma is one point, and what is narrow beside the grid
+widens all of them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import Array, Rows
+from plait.analysis.predict import count_quantiles, intervals
+from plait.analysis.predict.intervals import LEVEL, STRATA
+from plait.analysis.predict.moments import average, pooled
+from plait.data.sparse.parallel import in_pieces
+from plait.likelihood import Likelihood, predictive
+from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
+
+Columns = dict[str, NDArray[Any]]
+Strata = Callable[[Fitted, str, Rows, Array, Array], tuple[Array, Array]]
+
+PIECE = 1 << 9  # cells that a thread takes at a time
+
+
+def needed(wanted: Sequence[str], likelihood: Likelihood) -> tuple[str, ...]:
+    """The columns of each member that the wanted ones of their mixture are made of."""
+    by_moments = {"rate", "variance"} if likelihood.binary else {"rate", "variance", "mean", "sd"}
+    return ("rate", "variance") if set(wanted) <= by_moments else ("rate", "variance", "probability")
+
+
+def columns(
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], wanted: Sequence[str]
+) -> Columns:
+    """The wanted columns of the mixture at cells given by row numbers; parts: what is `needed` of its members."""
+    likelihood = members[0].likelihood[relation]
+    bursts = [likelihood.bursts(member.likelihood_params[relation])[0] for member in members]
+    rate, variance = pooled((part["rate"], part["variance"]) for part in parts)
+    mean, square = pooled((b * part["rate"], b * b * part["variance"]) for b, part in zip(bursts, parts))
+    found: Columns = {"mean": mean, "rate": rate, "variance": variance}
+    if "probability" in parts[0]:
+        found["probability"] = average(part["probability"] for part in parts)
+    if likelihood.binary:
+        found["mean"] = found.get("probability", rate)
+        if set(wanted) & {"sd", "lower", "upper"}:
+            found["sd"], found["lower"], found["upper"] = _of_links(members, relation, rows, parts)
+    else:
+        found["sd"] = np.sqrt(square)
+        if set(wanted) & {"lower", "upper"}:
+            nothing = 1 - found["probability"]
+            of = _of_counts if likelihood.plain else _of_values
+            found["lower"], found["upper"] = of(members, relation, rows, parts, nothing)
+    return {name: found[name] for name in wanted}
+
+
+def _of_counts(
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+) -> tuple[Rows, Rows]:
+    """Quantiles 1 − LEVEL and LEVEL of the count, (n,) each; nothing: P(x = 0), by which both are 0 or not."""
+    low, high = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for cells in _pieces(np.flatnonzero(nothing < LEVEL), members):
+        points, about = _points(members, relation, rows, parts, cells, intervals.count_strata)
+        low[cells], high[cells] = (np.maximum(end, 1) for end in _count_ends(points, about))
+    low[nothing >= 1 - LEVEL] = 0
+    return low, high
+
+
+def _of_values(
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], nothing: Array
+) -> tuple[Any, Any]:
+    """The same of a value that is made of events, under each member's own numbers."""
+    likelihood, states = members[0].likelihood[relation], [member.likelihood_params[relation] for member in members]
+    scale = max(likelihood.bursts(state)[0] for state in states)
+
+    def quantiles_at(cells: Rows, level: float) -> Array:
+        found = np.empty(len(cells))
+        for some in _pieces(np.arange(len(cells)), members):
+            points = _points(members, relation, rows, parts, cells[some], intervals.link_strata)[0]
+
+            def below(own: Rows, values: Array, points: Array = points) -> Array:
+                each = (likelihood.below(values, points[own, n], state) for n, state in enumerate(states))
+                return average(each)
+
+            about = scale * points.max(axis=(1, 2))
+            found[some] = predictive.quantiles(below, scale, about, level, whole=likelihood.whole)
+        return found
+
+    return intervals.value_ends(nothing, quantiles_at, whole=likelihood.whole)
+
+
+def _count_ends(points: Array, about: Array) -> tuple[Rows, Rows]:
+    low, high = np.empty(len(points), np.int64), np.empty(len(points), np.int64)
+
+    def work(lo: int, hi: int) -> None:
+        count_quantiles.mixture_ends(points[lo:hi], about[lo:hi], LEVEL, low[lo:hi], high[lo:hi])
+
+    in_pieces(work, len(points), PIECE)
+    return low, high
+
+
+def _of_links(
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns]
+) -> tuple[Array, Array, Array]:
+    """The standard deviation of the probability 1 − e^−λ, and its quantiles 1 − LEVEL and LEVEL, (n,) each."""
+    sd, low, high = np.empty((3, len(rows)))
+    for cells in _pieces(np.arange(len(rows)), members):
+        points, sds = _points(members, relation, rows, parts, cells, intervals.link_strata)
+        sd[cells] = np.sqrt(pooled((part["probability"][cells], s**2) for part, s in zip(parts, sds.T))[1])
+        ordered = np.sort(points.reshape(len(cells), -1), axis=1)
+        low[cells], high[cells] = (-np.expm1(-_quantile(ordered, level)) for level in (1 - LEVEL, LEVEL))
+    return sd, low, high
+
+
+def _pieces(cells: Rows, members: Sequence[Fitted]) -> list[Rows]:
+    """Cells in runs of at most `mixture_points` points."""
+    size = max(1, TUNING.mixture_points // (len(members) * STRATA))
+    return [cells[at : at + size] for at in range(0, len(cells), size)]
+
+
+def _points(
+    members: Sequence[Fitted], relation: str, rows: Rows, parts: Sequence[Columns], cells: Rows, strata: Strata
+) -> tuple[Array, Array]:
+    """Points of every member's rate, (cells, members, STRATA), and what else `strata` says of it, (cells, members)."""
+    points, more = np.empty((len(cells), len(members), STRATA)), np.empty((len(cells), len(members)))
+    for n, (member, part) in enumerate(zip(members, parts)):
+        points[:, n], more[:, n] = strata(member, relation, rows[cells], part["rate"][cells], part["variance"][cells])
+    return points, more
+
+
+def _quantile(points: Array, level: float) -> Array:
+    """The quantile of equally probable points, ascending in rows; each is the middle of its share of the mass."""
+    last = points.shape[1] - 1
+    at = min(max(level * (last + 1) - 0.5, 0.0), float(last))
+    before = int(at)
+    after = min(before + 1, last)
+    return np.asarray(points[:, before] + (at - before) * (points[:, after] - points[:, before]))

@@ -1,0 +1,57 @@
+"""Titles beside the names of entities, in every table that a fit answers with."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import narwhals as nw
+
+from plait.data.encoding.columns import to_polars
+from plait.storage.fitted import Fitted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Table = TypeVar("Table")
+
+
+def beside(name: Any, title: str | None) -> str:
+    """An entity for people: its name, and its title beside it where it has one."""
+    return str(name) if title is None else f'{name} "{title}"'
+
+
+def add_titles(fit: Fitted, table: Table, indices: Sequence[str] | Mapping[str, str]) -> Table:
+    """The same kind of table with a column `film_title` right after each column of names whose axis has titles.
+
+    indices: the columns of names, where each is called as its index or axis; or a mapping, column -> index. A name
+    without a title, or unknown to the fit, has none (null). A column of the new name that is there already stays as it
+    is. Of a fit without titles it is the very same table.
+    """
+    named = indices if isinstance(indices, Mapping) else dict(zip(indices, indices))
+    wanted = {column: index for column, index in named.items() if index in fit.titles}
+    if not wanted:
+        return table
+    frame: Any = nw.from_native(cast(Any, table), eager_only=True, pass_through=False)
+    new = {
+        column: _series(frame, title_column(column), fit.titles[index].of(to_polars(frame.get_column(column), column)))
+        for column, index in wanted.items()
+        if title_column(column) not in frame.columns
+    }
+    order = [name for column in frame.columns for name in (column, title_column(column) if column in new else None)]
+    return cast(Table, frame.with_columns(*new.values()).select([name for name in order if name]).to_native())
+
+
+def _series(frame: Any, name: str, titles: "pl.Series") -> Any:
+    """A column of titles of the same library as a table."""
+    backend = nw.get_native_namespace(frame)
+    values = titles if frame.implementation.is_polars() else titles.to_list()
+    return nw.new_series(name, values, nw.String, backend=backend)
+
+
+def title_column(column: str) -> str:
+    """What the titles beside a column of names are called."""
+    return f"{column}_title"
+
+
+def title_columns(fit: Fitted, indices: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns that `add_titles` adds to a table that has these columns already."""
+    return [name for index in indices if index in fit.titles and (name := title_column(index)) not in columns]

@@ -1,0 +1,243 @@
+"""The best cells of every entity where each has few: the rates of many entities' cells at once, block by block.
+
+A block is some of the combinations asked for and all cells of each, (queries, cells). Its rates are one product of
+matrices; what may not be proposed is struck out; and the best of each line are found by a partition. Ranked by a
+probability, cells are scored best first, and only while 1 − e^−rate, which no probability exceeds, is above the k-th
+best score of their line. Nothing larger than a block is held.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import opt_einsum
+from numpy.typing import NDArray
+
+from plait._typing import Array, Rows
+from plait.analysis.topk.contraction import Axis, ContractionPart, Product, free_axes, parts_of, simplified
+from plait.analysis.topk.exposure_regions import chosen, exposures_of
+from plait.analysis.topk.heap import TIE
+from plait.data.observation.weights import Weights, along
+from plait.data.sparse.parallel import in_pieces
+from plait.model.model import Equation
+from plait.model.network import contract, sizes_of, subscripts
+from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
+
+Score = Callable[[Rows], Array]
+Ranges = tuple[range, ...]
+
+WIDE = 1 << 23  # doubles of an intermediate of the contraction
+PIECE = 1 << 17  # cells that a thread partitions at a time
+
+
+class Blocks:
+    """All cells of a relation as queries × cells: the rows of some axes (places) by those of the others.
+
+    refused: cells, pairs or slices that may not be proposed, as coordinates (n, k) by k places. again: which cells
+    (m, order) are another writing of one that comes before, the same for all queries.
+    """
+
+    def __init__(
+        self,
+        fit: Fitted,
+        equation: Equation,
+        axes: Sequence[Axis],
+        places: Sequence[int],
+        refused: Sequence[tuple[Sequence[int], NDArray[np.integer]]],
+        again: Callable[[Rows], NDArray[np.bool_]] | None = None,
+    ):
+        self.fit, self.equation, self.axes, self.places = fit, equation, list(axes), list(places)
+        self.others = [n for n in range(len(axes)) if n not in places]
+        self.weights = exposures_of(fit, equation)
+        self.refused = [_Refused.of(over, coords, self.axes, self.places[0]) for over, coords in refused]
+        self.cells = math.prod(len(self.axes[n]) for n in self.others)
+        self.at_once = self._at_once() if self.cells <= TUNING.all_cells else 0
+        self.again = np.flatnonzero(again(self._first_line())) if again is not None and self.at_once else None
+
+    def best(self, k: int, score: Score | None) -> tuple[Rows, Array]:
+        """The k best cells (m, order) of every query, and what they are ranked by; queries in order."""
+        rows, values = [np.zeros((0, len(self.axes)), np.int64)], [np.zeros(0)]
+        for ranges in _ranges([len(self.axes[place]) for place in self.places], self.at_once):
+            rates = self._rates(ranges)
+            lines, columns, found = _by_rate(rates, k) if score is None else self._by_score(ranges, rates, k, score)
+            rows.append(self._rows(ranges, lines, columns))
+            values.append(found)
+        return np.concatenate(rows), np.concatenate(values)
+
+    def _at_once(self) -> int:
+        """How many queries make a block; 0 where not even one can be contracted in little memory."""
+        lengths = [len(self.axes[place]) for place in self.places]
+        some = max(1, TUNING.block_cells // self.cells)
+        while some:
+            if max(map(_widest, self._terms(self._within(next(_ranges(lengths, some)))))) <= WIDE:
+                return some
+            some //= 2
+        return 0
+
+    def _within(self, ranges: Ranges) -> list[Axis]:
+        """The axes with the rows of a block."""
+        axes = list(self.axes)
+        for place, some in zip(self.places, ranges):
+            if len(some) < len(axes[place]):
+                axes[place] = Axis((place,), axes[place].rows[some.start : some.stop])
+        return axes
+
+    def _terms(self, axes: Sequence[Axis]) -> list[Product]:
+        """The factors of each term, contracted as far as that is free, and ones for axes that none of them has."""
+        found = [simplified(parts_of(self.fit, self.equation, term, axes)) for term in self.equation.terms]
+        shape = [len(axis) for axis in free_axes(axes)]
+        there = [{n for part in parts for n in part.axes} for parts in found]
+        ones = [ContractionPart((n,), (), np.ones(size)) for n, size in enumerate(shape)]
+        return [(*parts, *(one for one in ones if one.axes[0] not in has)) for parts, has in zip(found, there)]
+
+    def _rates(self, ranges: Ranges) -> Array:
+        """The rates of a block (queries, cells); −∞ at cells that may not be proposed."""
+        axes = self._within(ranges)
+        free, lengths = free_axes(axes), [len(axis) for axis in axes]
+        rates, exposed = np.zeros([len(axis) for axis in free]), np.zeros([len(axis) for axis in free], bool)
+        for parts, weights in zip(self._terms(axes), self.weights):
+            V = np.ones(()) if weights is None else _dense(weights, axes)
+            rates += contract([part.block for part in parts], range(len(free))) * V
+            exposed |= V > 0
+        rates[~exposed] = -np.inf
+        rates = rates.reshape(lengths)
+        for table in self.refused:
+            table.strike(rates, self.places, ranges)
+        ordered = np.ascontiguousarray(rates.transpose(*self.places, *self.others))
+        lines = ordered.reshape(math.prod(map(len, ranges)), self.cells)
+        if self.again is not None:
+            lines[:, self.again] = -np.inf
+        return lines
+
+    def _first_line(self) -> Rows:
+        """The row numbers (cells, order) of all cells of the first query."""
+        return self._rows((range(1),) * len(self.places), np.zeros(self.cells, np.int64), np.arange(self.cells))
+
+    def _rows(self, ranges: Ranges, lines: Rows, columns: Rows) -> Rows:
+        """The row numbers (m, order) of cells of a block."""
+        rows = np.empty((len(lines), len(self.axes)), np.int64)
+        for n, at, some in zip(self.places, np.unravel_index(lines, [len(some) for some in ranges]), ranges):
+            rows[:, n] = self.axes[n].rows[at + some.start, 0]
+        shape = [len(self.axes[n]) for n in self.others]
+        for n, at in zip(self.others, np.unravel_index(columns, shape)):
+            rows[:, n] = self.axes[n].rows[at, 0]
+        return rows
+
+    def _by_score(self, ranges: Ranges, rates: Array, k: int, score: Score) -> tuple[Rows, Rows, Array]:
+        """The k best cells of each line by a score of at most 1 − e^−rate; rates are struck out on the way."""
+        lines, columns, scores = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        floor = np.full(len(rates), -np.inf)
+        active, some = np.arange(len(rates)), k
+        while len(active):
+            here, at, values = _by_rate(rates if len(active) == len(rates) else rates[active], some)
+            promising = values > floor[active[here]]
+            here, at = active[here[promising]], at[promising]
+            rates[here, at] = -np.inf
+            new = score(self._rows(ranges, here, at))
+            lines, columns = np.concatenate([lines, here]), np.concatenate([columns, at])
+            scores = np.concatenate([scores, new])
+            order = np.lexsort((columns, -scores, lines))
+            rank = _rank(lines[order])
+            kept = order[rank < k]
+            last = order[rank == k - 1]
+            with np.errstate(divide="ignore"):  # where the k-th score is 1 nothing can be better
+                floor[lines[last]] = -np.log1p(-np.minimum(scores[last], 1.0)) * (1 + TIE)
+            lines, columns, scores = lines[kept], columns[kept], scores[kept]
+            active, some = active[rates[active].max(axis=1) > floor[active]], 4 * some
+        return lines, columns, scores
+
+
+def _rank(lines: Rows) -> Rows:
+    """The number of each entry among those of its line; lines ascending."""
+    number = np.arange(len(lines))
+    return number - np.searchsorted(lines, lines)
+
+
+def _by_rate(rates: Array, k: int) -> tuple[Rows, Rows, Array]:
+    """Line, column and value of the k largest of each line that are not −∞; line by line."""
+    count, cells = rates.shape
+    k = min(k, cells)
+    columns = np.empty((count, k), np.int64)
+
+    def work(lo: int, hi: int) -> None:
+        columns[lo:hi] = np.argpartition(rates[lo:hi], cells - k, axis=1)[:, cells - k :]
+
+    in_pieces(work, count, max(1, PIECE // cells))
+    lines, values = np.repeat(np.arange(count), k), np.take_along_axis(rates, columns, axis=1).ravel()
+    there = values > -np.inf
+    return lines[there], columns.ravel()[there], values[there]
+
+
+@dataclass(frozen=True, eq=False)
+class _Refused:
+    """Cells, pairs or slices that may not be proposed: positions (n, k) along the axes at k places.
+
+    Sorted by the axis along which blocks go on, if they have it (leading: its column), so that a block sees its own.
+    """
+
+    places: tuple[int, ...]
+    positions: Rows
+    leading: int | None
+
+    @classmethod
+    def of(cls, places: Sequence[int], coords: NDArray[np.integer], axes: Sequence[Axis], first: int) -> "_Refused":
+        positions, inside = np.empty(coords.shape, np.int64), np.ones(len(coords), bool)
+        for column, place in enumerate(places):
+            rows = axes[place].rows[:, 0]  # ascending
+            at = np.minimum(np.searchsorted(rows, coords[:, column]), max(len(rows) - 1, 0))
+            positions[:, column] = at
+            inside &= rows[at] == coords[:, column] if len(rows) else False
+        positions = positions[inside]
+        leading = list(places).index(first) if first in places else None
+        if leading is not None:
+            positions = positions[np.argsort(positions[:, leading], kind="stable")]
+        return cls(tuple(places), positions, leading)
+
+    def strike(self, rates: Array, places: Sequence[int], ranges: Ranges) -> None:
+        """Set what is refused to −∞ in an array over all axes, of which those at these places have ranges of rows."""
+        start, stop = dict(zip(places, (r.start for r in ranges))), dict(zip(places, (r.stop for r in ranges)))
+        some = self.positions
+        if self.leading is not None:
+            lo, hi = np.searchsorted(some[:, self.leading], [ranges[0].start, ranges[0].stop])
+            some = some[lo:hi]
+        inside = np.ones(len(some), bool)
+        for column, place in enumerate(self.places):
+            if place in start:
+                inside &= (some[:, column] >= start[place]) & (some[:, column] < stop[place])
+        some = some[inside]
+        at: list[slice | Rows] = [slice(None)] * rates.ndim
+        for column, place in enumerate(self.places):
+            at[place] = some[:, column] - start.get(place, 0)
+        rates[tuple(at)] = -np.inf
+
+
+def _ranges(lengths: Sequence[int], most: int) -> Iterator[Ranges]:
+    """All combinations of rows of axes of these lengths, in order, as boxes of at most `most` (or one) of them."""
+    if not lengths:
+        yield ()
+        return
+    inner = math.prod(lengths[1:])
+    if inner <= most:
+        step = max(1, most // max(inner, 1))
+        for lo in range(0, lengths[0], step):
+            yield (range(lo, min(lo + step, lengths[0])), *(range(n) for n in lengths[1:]))
+        return
+    for row in range(lengths[0]):
+        for rest in _ranges(lengths[1:], most):
+            yield (range(row, row + 1), *rest)
+
+
+def _dense(weights: Weights, axes: Sequence[Axis]) -> Array:
+    """The weights of the rows of all axes as an array over the free ones."""
+    here = chosen(weights, axes)
+    return along(here, here.indices)
+
+
+def _widest(parts: Sequence[ContractionPart]) -> int:
+    """The doubles of the widest array that a contraction to all axes makes."""
+    blocks = [part.block for part in parts]
+    text = subscripts([b.indices for b in blocks], [label for label in sizes_of(blocks) if isinstance(label, int)])
+    shapes = [block.values.shape for block in blocks]
+    return int(opt_einsum.contract_path(text, *shapes, shapes=True)[1].largest_intermediate) if parts else 1

@@ -1,0 +1,174 @@
+"""The best cells of a product over axes, by branch and bound over boxes; exact, in flat memory.
+
+A box is a block of rows on every axis, and its bound the largest rate that maxima over the blocks allow. The most
+promising boxes are split first, a batch at a time and depth first, so that the first batches are a beam search that
+finds good cells, and nothing but one shelf of boxes a level waits. Boxes of few cells are scored outright. Where no
+bound ever helps, that is a sweep over all cells in pieces.
+
+A search for the best cells of a fit's relation, over boxes: of all its cells, or of one entity after the other.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+
+from plait._typing import Array, Rows
+from plait.analysis.predict.moments import mean_rate
+from plait.analysis.topk.boxes import Tree, start_of
+from plait.analysis.topk.contraction import Axis, Contraction, as_rows, free_axes, parts_of, remembers, simplified
+from plait.analysis.topk.exposure_regions import Region, exposures_of, regions
+from plait.analysis.topk.heap import TopHeap
+from plait.data.observation.weights import Weights
+from plait.model.model import Equation, Occurrence
+from plait.storage.fitted import Fitted
+from plait.tuning import TUNING
+
+Levels = tuple[int, ...]
+
+
+class Boxes(Protocol):
+    """Bounds and scores of boxes; nodes (n, axes) are block numbers of the levels."""
+
+    trees: list[Tree]
+
+    def children(self, nodes: Rows, levels: Levels, axis: int, floor: float) -> tuple[Rows, Array]:
+        """The boxes split along an axis whose bounds are above the floor, and the bounds."""
+
+    def cells(self, nodes: Rows, levels: Levels, floor: float) -> tuple[Rows, Array]:
+        """The cells in boxes that are above the floor, as row numbers (m, axes), and their rates."""
+
+
+def search(boxes: Boxes, best: TopHeap, start: tuple[Levels, Rows] | None = None) -> None:
+    """Offer `best` every cell that can be among the best, and few others.
+
+    start: the levels and blocks (1, axes) of the box to search, None for all cells.
+    """
+    trees = boxes.trees
+    levels, nodes = start or (start_of(trees), np.zeros((1, len(trees)), np.int64))
+    shelves = [(levels, nodes, np.full(1, np.inf))]
+    some = TUNING.first_boxes
+    while shelves:
+        levels, nodes, bounds = shelves.pop()
+        above = int(np.searchsorted(-bounds, -best.floor, side="left"))  # bounds fall
+        if above == 0:
+            continue
+        axis = _axis_to_split(trees, levels)
+        batch = min(TUNING.boxes_batch if axis is not None else some, above)
+        if batch < above:
+            shelves.append((levels, nodes[batch:above], bounds[batch:above]))
+        if axis is None:
+            best.offer(*boxes.cells(nodes[:batch], levels, best.floor))
+            some = min(4 * some, TUNING.boxes_batch)
+            continue
+        found, new = boxes.children(nodes[:batch], levels, axis, best.floor)
+        order = np.argsort(-new, kind="stable")
+        below = (*levels[:axis], levels[axis] - 1, *levels[axis + 1 :])
+        shelves.append((below, found[order], new[order]))
+
+
+def _axis_to_split(trees: list[Tree], levels: Levels) -> int | None:
+    """The axis with the largest blocks; None if the box has so few cells that they are scored."""
+    if math.prod(tree.fan**level for tree, level in zip(trees, levels)) <= TUNING.box_cells:
+        return None
+    return max((n for n in range(len(levels)) if levels[n]), key=lambda n: (levels[n], len(trees[n])), default=None)
+
+
+def search_cells(fit: Fitted, equation: Equation, axes: Sequence[Axis], best: TopHeap) -> None:
+    """Offer `best` the cells of all regions; those that an exposure lists first."""
+    weights, large = exposures_of(fit, equation), _large(fit, equation, axes)
+    pairs = [_pairs(fit, equation, occurrence) for occurrence in large]
+    for region in regions(weights, axes, _entries_at_once(fit, equation, axes), pairs):
+        best.exact = partial(mean_rate, fit, equation.relation) if region.bound else None
+        form = _form(fit, equation, region, large)
+        best.within(region.axes)
+        if form.shape:
+            search(_boxes(form), best)
+        else:
+            rate = sum(math.prod(float(part.array) for part in term) for term in form.terms)
+            best.offer(np.zeros((1, 0), np.int64), np.array([rate]))
+    best.settle()
+
+
+def search_per_entity(
+    fit: Fitted, equation: Equation, axes: Sequence[Axis], places: Sequence[int], new: Callable[[], TopHeap]
+) -> Iterator[TopHeap]:
+    """The best cells of every combination of rows at some places, one combination after the other.
+
+    All share one set of trees: the search for an entity begins at the box of its row and of all rows elsewhere. Under
+    an exposure, whose tables are axes of their own, each is a search by itself.
+    """
+    weights = exposures_of(fit, equation)
+    if any(V is not None for V in weights) or _large(fit, equation, axes):
+        for rows in product(*(range(len(axes[place])) for place in places)):
+            best = new()
+            search_cells(fit, equation, _settled(axes, dict(zip(places, rows))), best)
+            yield best
+        return
+    free = [n for n, axis in enumerate(axes) if len(axis) != 1]
+    boxes = _boxes(_form(fit, equation, next(regions(weights, axes, 0))))
+    at = [np.argsort(tree.order) for tree in boxes.trees]
+    height = [tree.height for tree in boxes.trees]
+    for rows in product(*(range(len(axes[place])) for place in places)):
+        levels, node = list(height), np.zeros((1, len(free)), np.int64)
+        for place, row in zip(places, rows):
+            if place in free:
+                levels[free.index(place)] = 0
+                node[0, free.index(place)] = at[free.index(place)][row]
+        best = new().within(axes)
+        search(boxes, best, (tuple(levels), node))
+        best.settle()
+        yield best
+
+
+def _settled(axes: Sequence[Axis], rows: dict[int, int]) -> list[Axis]:
+    """The axes with one row left at some places."""
+    return [Axis(a.places, a.rows[rows[n] : rows[n] + 1]) if n in rows else a for n, a in enumerate(axes)]
+
+
+def _large(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> list[Occurrence]:
+    """The factors over pairs of which there are too many among the rows of the axes for arrays over all of them."""
+    sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
+    return [o for o in equation.occurrences if o.factor in fit.factors and remembers(fit, o, sizes)]
+
+
+def _pairs(fit: Fitted, equation: Equation, occurrence: Occurrence) -> Weights:
+    """1 where a factor has a row for the pair."""
+    pairs = fit.factors[occurrence.factor].pairs
+    assert pairs is not None
+    here = dict(zip(pairs.indices, occurrence.indices))
+    return pairs.table(equation.indices, fit.known[equation.relation].shape, [here[i] for i in pairs.visible])
+
+
+def _form(fit: Fitted, equation: Equation, region: Region, large: Sequence[Occurrence] = ()) -> Contraction:
+    """The terms of an equation that are not 0 in a region."""
+    terms = [
+        simplified([*parts_of(fit, equation, term, region.axes, large), *V])
+        for term, V in zip(equation.terms, region.exposures)
+        if V is not None
+    ]
+    return Contraction(tuple(len(axis) for axis in free_axes(region.axes)), tuple(terms))
+
+
+def _boxes(form: Contraction) -> Boxes:
+    from plait.analysis.topk.boxes import GeneralBoxes, RowBoxes
+
+    rows = as_rows(form)
+    return GeneralBoxes(form) if rows is None else RowBoxes(rows)
+
+
+def _entries_at_once(fit: Fitted, equation: Equation, axes: Sequence[Axis]) -> int:
+    """How many entries of a table may be an axis: a factor gathers its latent indices for each, and other free axes."""
+    sizes = {index: len(axis) for index, axis in zip(equation.indices, axes)}
+    widest = 1
+    for occurrence in equation.occurrences:
+        if occurrence.factor in fit.factors:
+            visible = [sizes[index] for index in occurrence.indices if index in sizes]
+            if remembers(fit, occurrence, sizes):
+                visible = visible[:1]
+            size = math.prod([*visible, *(fit.rank[index] for index in occurrence.indices if index not in sizes)])
+            widest = max(widest, size // max(1, min(visible, default=1)))
+    return max(1, TUNING.gathered_doubles // widest)

@@ -1,0 +1,209 @@
+"""Which cells may be proposed: axes without the rows that rules close, and a question for the cells that are left.
+
+Closed slices never enter a search: their rows leave their axis, and so do those of pairs whose other half is given.
+Closed pairs of free indices are refused where the search meets them, like known links.
+
+Tables of what is not to be proposed, by outside names, as coordinates.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from plait._typing import AnyArray, Flags, Rows
+from plait.analysis.topk.contraction import Axis
+from plait.data.binding.known import Known
+from plait.data.observation.structural_zeros import Closed, Tables
+from plait.data.observation.symmetry import mirrored, orders, without
+from plait.data.observation.terms import Term
+from plait.data.observation.weights import Weights
+from plait.data.sources.relation import tables_of
+from plait.data.sources.tables import is_table, read_missing
+from plait.errors import DataError, TableLocation
+from plait.storage.fitted import Fitted
+
+
+def read_excluded(fit: Fitted, relation: str, exclude: Any) -> Closed:
+    """One table or several (or dicts of columns), each over some of the indices; names unknown to the fit say nothing.
+
+    Columns are called like the indices, or as in the data of the fit. A column of values is not looked at: what is
+    listed is excluded. Of a cell that can be written in several ways, any will do.
+    """
+    indices, known = fit.model.equation(relation).indices, fit.known[relation]
+    given = tables_of(exclude)
+    tables: Tables = {}
+    for n, one in enumerate(given):
+        where = TableLocation("exclude", number=None if len(given) == 1 else n)
+        labels = read_missing(_without_values(one, where, known.value), where, indices, known.columns)
+        over = tuple(index for index in indices if index in labels)
+        rows = [fit.entities[index].encode(labels[index], where=where.at(index), unknown="mark") for index in over]
+        coords = np.stack(rows, axis=1)
+        coords = coords[(coords >= 0).all(axis=1)]
+        tables[over] = np.unique(np.concatenate([tables[over], coords]) if over in tables else coords, axis=0)
+    found = mirrored(tables, indices, known.shape, known.groups)
+    return Closed(indices, known.shape, {over: coords for over, coords in found.items() if len(coords)})
+
+
+def _without_values(table: Any, where: TableLocation, value: str | None) -> Any:
+    """The table without its column of values, if it has one."""
+    import narwhals as nw
+
+    from plait.analysis.predict.lookup import as_frame
+
+    if not isinstance(table, dict) and not is_table(table):
+        raise DataError(
+            f"wanted a table, got {type(table).__name__}.",
+            location=where,
+            hint=(
+                "Give a table or a dict of columns, whose columns are some of the indices, or a list of such tables."
+            ),
+        )
+    frame = as_frame(table, where)
+    names = [column for column in dict.fromkeys(("value", value)) if column in frame.columns]
+    return nw.to_native(frame.drop(*names) if names else frame)
+
+
+class Candidates:
+    """The axes of a search, one for each index, and which of their cells count.
+
+    include_known: whether known links do. excluded: what does not, because it was asked so. places: those of the
+    indices for whose entities cells are wanted, each for itself.
+    """
+
+    def __init__(
+        self,
+        fit: Fitted,
+        relation: str,
+        axes: Sequence[Axis],
+        include_known: bool,
+        excluded: Closed,
+        places: Sequence[int],
+    ):
+        self.known = None if include_known else fit.known[relation]
+        self.closed = fit.known[relation].closed
+        self.excluded = excluded
+        self.weights = _closing(fit, relation)
+        self.asked = list(axes)
+        self.axes = exposed(self.weights, _opened([self.closed, excluded], self.asked))
+        self.groups = without(fit.known[relation].groups, places)
+
+    def __call__(self, rows: Rows) -> Flags:
+        """Which cells (m, order), as row numbers, may be proposed."""
+        allowed = np.ones(len(rows), bool) if self.known is None else ~self.known.contain(rows)
+        for closed in (self.closed, self.excluded):
+            if closed:
+                allowed &= ~closed.contain(rows)
+        if self.weights:
+            allowed &= np.any([V.at(rows) > 0 for V in self.weights], axis=0)
+        return allowed & ~self.again(rows)
+
+    def again(self, rows: Rows) -> Flags:
+        """Which cells (m, order) are among those asked for in an earlier writing, too."""
+        found = np.zeros(len(rows), bool)
+        for order in orders(self.groups, rows.shape[1]):
+            other = rows[:, order]
+            found |= _before(other, rows) & _inside(other, self.axes)
+        return found
+
+    def refused(self) -> list[tuple[list[int], AnyArray]]:
+        """Coordinates (n, k) of what does not count, by k places: known links, closed and excluded cells."""
+        found = [(c.places(over), coords) for c in (self.closed, self.excluded) for over, coords in c.tables.items()]
+        return found if self.known is None else [(list(range(len(self.asked))), self._among(self.known)), *found]
+
+    def _among(self, known: Known) -> AnyArray:
+        """Known links in all their writings; of those on disk only what is asked for."""
+        return known.written if known.groups else known.among(lambda cells: _inside(cells, self.asked)).written
+
+    def rules(self) -> list[str]:
+        """What closes cells among those asked for, in words."""
+        found = [f"a rule about {', '.join(over)}" for over in self._meet(self.closed)]
+        if self._meet(self.excluded):
+            found.append("`exclude`")
+        if self.weights and not found and self._known_cells() < math.prod(map(len, self.asked)):
+            found.append("an exposure of 0")
+        return found
+
+    def _meet(self, closed: Closed) -> list[tuple[str, ...]]:
+        """The tables that name any cell asked for, by their indices."""
+        return [
+            over
+            for over, coords in closed.tables.items()
+            if _inside(coords, [self.asked[k] for k in closed.places(over)]).any()
+        ]
+
+    def _known_cells(self) -> int:
+        """How many of the cells asked for do not count because they are known."""
+        return 0 if self.known is None else int(np.count_nonzero(_inside(self._among(self.known), self.asked)))
+
+
+def _opened(closed: Sequence[Closed], axes: list[Axis]) -> list[Axis]:
+    """The axes without rows whose cells are all closed."""
+    tables = [(one.places(over), coords) for one in closed for over, coords in one.tables.items()]
+    axes, before = list(axes), -1
+    while (rows := sum(map(len, axes))) != before:  # an axis that is down to one row settles more pairs
+        before = rows
+        for places, coords in tables:
+            free = [k for k in places if len(axes[k]) != 1]
+            if len(free) > 1:
+                continue
+            at = free[0] if free else places[0]
+            here = coords[_inside(coords, [axes[k] for k in places])]
+            axes[at] = _without(axes[at], here[:, places.index(at)])
+    return axes
+
+
+def _before(cells: Rows, others: Rows) -> Flags:
+    """Which cells (m, order) come before others (m, order) in lexicographic order."""
+    found, tied = np.zeros(len(cells), bool), np.ones(len(cells), bool)
+    for mine, theirs in zip(cells.T, others.T):
+        found |= tied & (mine < theirs)
+        tied &= mine == theirs
+    return found
+
+
+def _inside(coords: AnyArray, axes: Sequence[Axis]) -> Flags:
+    """Which coordinates (n, k) are among the rows of k axes."""
+    found = np.ones(len(coords), bool)
+    for k, axis in enumerate(axes):
+        if not axis.whole:
+            found &= np.isin(coords[:, k], axis.rows[:, 0])
+    return found
+
+
+def _without(axis: Axis, rows: Rows) -> Axis:
+    kept = ~np.isin(axis.rows[:, 0], rows)
+    return axis if kept.all() else replace(axis, rows=axis.rows[kept], whole=False)
+
+
+def _closing(fit: Fitted, relation: str) -> list[Weights]:
+    """V of every term, where all have one: a cell at which they are all 0 is closed. Else none closes anything."""
+    found = [fit.exposures.of(relation, number) for number in range(len(fit.model.equation(relation).terms))]
+    return [] if any(V is None for V in found) else [V for V in found if V is not None]
+
+
+def exposed(weights: Sequence[Weights], axes: list[Axis]) -> list[Axis]:
+    """The axes without rows whose exposures are 0 everywhere."""
+    if not weights:
+        return axes
+    result = []
+    for index, axis in zip(weights[0].indices, axes):
+        some = np.zeros(weights[0].sizes[index], bool)
+        for term in (term for V in weights for term in V.terms):
+            some |= _reached(term, index, len(some))
+        result.append(_without(axis, np.flatnonzero(~some)))
+    return result
+
+
+def _reached(term: Term, index: str, size: int) -> Flags:
+    """The rows of an index at which a term may be anything but 0."""
+    if index in term.vectors:
+        return np.asarray(term.vectors[index] != 0)
+    if index not in term.table_indices:
+        return np.ones(size, bool)
+    assert term.table is not None
+    found = np.zeros(size, bool)
+    found[term.table.column(index)] = True
+    return found

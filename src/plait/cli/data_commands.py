@@ -1,0 +1,202 @@
+"""The command check: what was understood of a config and its data, and what a sweep will cost.
+
+The command convert: one kind of file into another.
+
+The command pack: tables of any size into a folder of blocks.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+
+from plait.cli.command_options import (
+    Blocks,
+    ConfigFile,
+    Force,
+    Json,
+    RawNames,
+    named_path,
+    read_options,
+)
+from plait.cli.fit_commands import as_cluster, cluster_words, forecast_on, warnings_on_stderr, watch
+from plait.cli.output import check_free, emit, grid, out, put, to_stderr, working
+from plait.config import read_config
+from plait.data.outofcore.memory_budget import bytes_of
+from plait.errors import PlaitWarning, relocating
+from plait.files import options_for
+from plait.files.read import read
+from plait.files.write import counts_from, write
+from plait.fitting.options import Options
+from plait.fitting.prepare import prepare
+from plait.model_selection.auto_settings import resolve_settings
+from plait.rendering.formatting import write_bytes
+from plait.report.data_summary import warnings_about
+from plait.report.preflight import Cost, describe_check
+
+
+def check(
+    config: ConfigFile,
+    plan: Annotated[bool, typer.Option("--plan", help="Print how the sums are computed, too.")] = False,
+    measure: Annotated[
+        bool, typer.Option("--time/--no-time", help="Run two sweeps to measure the time that one takes.")
+    ] = True,
+    blocks: Blocks = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask", metavar="ADDRESS or N", help="Estimate a sweep on a Dask cluster, or on N machines like this."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what was understood of the data, without fitting.
+
+    Sizes, links, zeros, missing cells, duplicates that were summed, entities with links in one relation only, the
+    memory of a fit and the time of a sweep; and all that a fit would warn of, but for its outcome.
+
+    \b
+    Examples:
+      plait check model.toml
+      plait check model.toml --plan --no-time
+      plait check model.toml --json
+      plait check model.toml --dask 8
+    """
+    found = read_config(config, blocks)
+    with relocating(found.locate), warnings.catch_warnings(record=True) as traps:
+        warnings.simplefilter("always", PlaitWarning)
+        settings = dict(found.settings)
+        watched = watch(settings.pop("threads", None), measure=measure) if dask else None
+        with working("reading"):
+            data = found.model.bind(found.data(), entities=found.entities())
+            fixed, titles = found.fixed(), found.titles(data.entities)
+        with working("choosing rank and weights"):
+            given = Options(fixed=fixed or None, executor=cast(Any, watched), titles=titles, **settings)
+            data, arguments = resolve_settings(found.model, data, given, _unsaid)
+        task = prepare(found.model, data, arguments)
+    for trap in traps:
+        if isinstance(trap.message, PlaitWarning):
+            trap.message.relocate(found.locate)
+    with working("measuring"):
+        cost = Cost.of(task, measure=measure)
+        expected = forecast_on(dask, watched) if dask and watched else None
+    doubts = warnings_about(data, traps)
+    cluster = (cluster_words(expected), {"cluster": as_cluster(expected)}) if expected else ("", {})
+    put(describe_check(task, cost, doubts, plan=plan, cluster=cluster[0], more=cluster[1]), as_json=json)
+    for text in () if json else doubts:
+        to_stderr("warning", text)
+
+
+def _unsaid(text: str) -> None:
+    """What a fit would say of its search is not said here."""
+
+
+@read_options
+def convert(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or the URL of a database.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", parser=named_path, help="A file; its ending says the kind.")
+    ],
+    raw_names: RawNames = False,
+    name: Annotated[str | None, typer.Option(help="Which array (.mat, .npz).")] = None,
+    query: Annotated[str | None, typer.Option(help="What to ask a database.")] = None,
+    table: Annotated[str | None, typer.Option(help="Which table of a database.")] = None,
+    force: Force = False,
+    json: Json = False,
+    *,
+    options: dict[str, Any],
+) -> None:
+    """Read a table or an array, and write it as another kind of file.
+
+    \b
+    Examples:
+      plait convert visits.csv visits.parquet
+      plait convert tensor.tns.gz tensor.parquet --columns user,place,time,value
+      plait convert sqlite:///shop.db orders.csv --query "SELECT user, item FROM orders"
+    """
+    check_free(target, force)
+    written_raw = raw_names and "escape_formulas" in options_for(target)
+    if raw_names and (not written_raw or "escape_formulas" in options_for(source, options.get("kind"))):
+        options["escape_formulas"] = False
+    with working(f"reading {source}"):
+        found = read(source, name=name, query=query, table=table, **options)
+    with working(f"writing {target}"):
+        write(found, target, escape_formulas=not written_raw)
+    tabular = hasattr(found, "columns")
+    base = None if tabular else counts_from(target)
+    if json:
+        shape = {"rows": len(found), "columns": found.columns} if tabular else {"shape": found.shape}
+        emit({"written": str(target), **shape, **({} if base is None else {"counts_from": base})})
+        return
+    if tabular:
+        out(f"wrote {len(found):,} row{'' if len(found) == 1 else 's'} to {target}")
+    else:
+        out(f"wrote an array of {' × '.join(map(str, found.shape))} to {target}")
+    if base is not None:
+        left_out = "Missing cells" if _has_gaps(found) else "Zeros"
+        out(f"Coordinates count from {base}. {left_out} are left out, so the shape is not kept.")
+
+
+def _has_gaps(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def pack(
+    config: ConfigFile,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FOLDER", parser=named_path, help="The folder of blocks to make."),
+    ],
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="How much memory to take beside Python itself: 4GB, 500MB.")
+    ] = "4GB",
+    json: Json = False,
+) -> None:
+    """Sort tables that are larger than memory into blocks on disk.
+
+    Nothing is read as a whole. A folder of blocks that is there already is replaced, once the new one is complete. A
+    source may name many files: source = "logs/*.parquet".
+
+    \b
+    Examples:
+      plait pack model.toml -o visits.blocks
+      plait pack model.toml -o visits.blocks --memory 500MB
+      plait pack model.toml -o visits.blocks --json
+    """
+    from plait.fitting.pack import pack as pack_tables
+
+    budget = bytes_of(memory)
+    found = read_config(config).changed(memory=memory)  # in messages an option of the command line
+    with relocating(found.locate), warnings_on_stderr(found, json):
+        packed = pack_tables(found.model, found.scans(), output, memory=budget, entities=found.entities())
+    relations = packed.relations.values()
+    if json:
+        emit(
+            {
+                "written": str(output),
+                "bytes": packed.nbytes,
+                "fingerprint": packed.fingerprint,
+                "relations": {
+                    one.name: {
+                        "shape": one.shape, "links": one.links, "zeros": one.zeros, "summed": one.summed,
+                        "blocks": len(one.blocks), "bytes": one.blocks.nbytes,
+                    }
+                    for one in relations
+                },
+            }
+        )  # fmt: skip
+        return
+    rows = [
+        [
+            one.name,
+            " × ".join(f"{size:,}" for size in one.shape),
+            one.links,
+            len(one.blocks),
+            write_bytes(one.blocks.nbytes),
+        ]
+        for one in relations
+    ]
+    grid(["relation", "size", "links", "blocks", "on disk"], rows, left=2)
+    out(f"packed into {output}")

@@ -1,0 +1,211 @@
+"""Commands of evaluation: evaluate, train-test-split, grid-search."""
+
+import shlex
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+import plait
+from plait.cli.command_options import (
+    ConfigFile,
+    Force,
+    Json,
+    RelationName,
+    RunFolder,
+    Score,
+    Value,
+    named_path,
+    read_options,
+)
+from plait.cli.fit_commands import refuse_other_run, warnings_on_stderr
+from plait.cli.link_commands import locating, read_cells, with_values
+from plait.cli.output import emit, out, put, working
+from plait.config import Config, read_config
+from plait.config.train_config import TEST, TRAIN, write_split
+from plait.errors import FileLocation, StorageError, relocating
+from plait.model_selection.grid import GridSearch
+
+
+@read_options
+def evaluate(
+    run: RunFolder,
+    relation: RelationName,
+    test: Annotated[Path, typer.Argument(metavar="TEST", help="A table with a column for each index, and values.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", metavar="INDEX", help="Rank links on this index; repeatable.")
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("-k", min=1, help="Recall, NDCG, … of the first so many; needs --target; repeatable."),
+    ] = None,
+    known: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Further links that are no candidates; repeatable.")
+    ] = None,
+    score: Score = "mean",
+    value: Value = None,
+    negatives: Annotated[int | None, typer.Option(min=0, help="Non-links to draw for each link.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Which non-links are drawn.")] = 0,
+    json: Json = False,
+    *,
+    options: dict[str, Any],
+) -> None:
+    """Measure how well a run predicts links that it has not seen.
+
+    \b
+    Examples:
+      plait evaluate run visits test.csv
+      plait evaluate run visits test.csv --target place -k 10 --known valid.csv
+      plait evaluate run visits test.csv --target place --target user --json
+    """
+    fit = plait.load(run)
+    cells = read_cells(fit, run, relation, str(test), options)
+    others = [read_cells(fit, run, relation, str(path), options) for path in known or ()]
+    with locating({"test": cells, "known": others}), warnings.catch_warnings():
+        warnings.simplefilter("ignore", plait.errors.LeakWarning)  # the notes among the figures say it
+        found = plait.evaluate(
+            fit, relation, with_values(fit, relation, cells, value), score=score, target=target or None, k=k or None,
+            negatives=negatives, known=[with_values(fit, relation, own, value) for own in others], seed=seed,
+        )  # fmt: skip
+    put(found.describe(), as_json=json)
+
+
+def grid_search(
+    config: ConfigFile,
+    rank: Annotated[str | None, typer.Option(metavar="N,N,…", help="Ranks to compare; auto and elbo too.")] = None,
+    adapt_prior: Annotated[str | None, typer.Option(metavar="WORD,…", help="Tyings of priors to compare.")] = None,
+    likelihood: Annotated[
+        str | None, typer.Option(metavar="WORD,…", help="Likelihoods of the relation to compare.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="What is compared: hidden (links put aside) or elbo.")] = None,
+    relation: Annotated[
+        str | None, typer.Option(help="The relation whose links are put aside; else the first.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many fits of every setting; 3 unless told.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of what is put aside, and of the fits.")] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="RUN", parser=named_path, help="The folder to save the best run in."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Compare settings in one table, and fit the best.
+
+    What to compare stands in [grid_search] of the config, or in options, which win: every combination is fitted. By
+    links put aside, or, for ranks under one tying and likelihood, by the bound.
+
+    \b
+    Examples:
+      plait grid-search model.toml --rank 5,10,20
+      plait grid-search model.toml --rank 2,3,4,5 --by elbo -o run
+      plait grid-search model.toml --rank auto --adapt-prior factor,component --relation visits --json
+    """
+    given = {"rank": _ranks(rank), "adapt_prior": _words(adapt_prior), "likelihood": _words(likelihood), "by": by,
+             "relation": relation, "seeds": seeds}  # fmt: skip
+    found = read_config(config).changed(seed=seed)
+    if run is not None:
+        refuse_other_run(run, force)
+    with warnings_on_stderr(found, json):
+        choice = _chosen(found, {word: value for word, value in given.items() if value is not None})
+    if run is not None:
+        choice.fit.save(run, replace=force, extra={"config": _remembered(found, choice).to_dict()})
+    if json:
+        emit(choice.to_dict() | ({} if run is None else {"run": str(run)}))
+        return
+    out(str(choice))
+    if run is not None:
+        out(f"\nsaved  {run}")
+
+
+def _chosen(config: "Config", given: dict[str, Any]) -> "GridSearch":
+    with relocating(config.changed(**given).locate):
+        with working("reading"):
+            data = config.model.bind(config.data(), entities=config.entities())
+            fixed, titles = config.fixed(), config.titles(data.entities)
+        settings = config.settings | config.compared | given
+        return plait.grid_search(config.model, data, fixed=fixed or None, titles=titles, **settings)
+
+
+def _remembered(config: "Config", choice: "GridSearch") -> "Config":
+    """The config of the run that is saved: with the settings that were chosen."""
+    words = {"rank": choice.fit.settings["rank"], "adapt_prior": choice.best["adapt_prior"], "seed": choice.fit.seed}
+    return config.changed(**words, restarts=len(choice.fit.members))
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",")]
+
+
+def _ranks(text: str | None) -> list[int | str] | None:
+    words = _words(text)
+    return None if words is None else [int(word) if word.isdecimal() else word for word in words]
+
+
+def train_test_split(
+    config: ConfigFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", parser=named_path, help="Folder for train.toml, test.csv and tables."
+        ),
+    ],
+    relation: Annotated[
+        str | None, typer.Option(metavar="RELATION", help="Relation to hold links out of; needed if there are several.")
+    ] = None,
+    fraction: Annotated[float | None, typer.Option(help="Fraction to hold out, between 0 and 1.")] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY",
+            help="cells, links, thinned_links, time, index=USER, pair=USER,PLACE or leave_last_out=USER.",
+        ),
+    ] = "cells",
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the time of each row.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Links per entity for leave_last_out; 1 by default.")] = None,
+    leakage: Annotated[
+        str, typer.Option(metavar="warn|remove|ignore", help="What to do about links that give held-out links away.")
+    ] = "warn",
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Hold links out as a test, and write the rest as a new config.
+
+    FOLDER gets train.toml, a config for `plait fit`; test.csv, a table for `plait evaluate`; and the tables of
+    relations that the split has changed.
+
+    \b
+    Examples:
+      plait train-test-split model.toml -o split --fraction 0.2 --seed 0
+      plait train-test-split model.toml -o split --relation visits --by links --fraction 0.1
+      plait train-test-split model.toml -o split --by leave_last_out=user --time date --leakage remove
+    """
+    if not force and (output / TRAIN).exists():
+        raise StorageError(
+            "this folder holds a split already.", location=FileLocation(output), hint="Replace it: --force."
+        )
+    found = read_config(config)
+    way, _, indices = by.partition("=")
+    if time is not None:  # a fit ignores the column of times, a split needs it
+        for table in found.tables["relations"].values():
+            table["ignore_columns"] = [column for column in table.get("ignore_columns", []) if column != time]
+    with relocating(found.locate), warnings_on_stderr(found, json):
+        with working("reading"):
+            data: dict[str, Any] = dict(found.data())
+        split = plait.train_test_split(
+            data, relation or (next(iter(data)) if len(data) == 1 else None), fraction=fraction, time=time, count=count,
+            by=(way, *(index.strip() for index in indices.split(","))) if indices else by, seed=seed,
+            model=found.model, leakage=cast(Any, leakage), entities=found.entities(),
+        )  # fmt: skip
+        write_split(found, data, split, output)
+    train, test = output / TRAIN, output / TEST
+    if json:
+        facts = {"relation": split.relation, "seed": split.seed, "links": split.links, "zeros": split.zeros}
+        emit({"train": str(train), "test": str(test), **facts})
+        return
+    out(str(split))
+    run = shlex.quote(str(output / "run"))
+    out(f"\nNext:\n  plait fit {shlex.quote(str(train))} -o {run}")
+    out(f"  plait evaluate {run} {split.relation} {shlex.quote(str(test))}")

@@ -1,0 +1,460 @@
+"""Outside names <-> row numbers: one Labels per axis, for the whole model.
+
+Rows are the names that occur, in ascending order, so a fit does not depend on the order of a table; declared names that
+do not occur come after them. Where all names are declared, rows have the declared order. Arrays have the entities
+0 … n−1, unless declared names of exactly that number name them.
+
+Integers that lie close together are looked up in a table of all integers between them, others by polars or, where
+there are many, by their hashes (`hash_lookup`).
+"""
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray, Rows
+from plait.data.encoding.columns import kind, label_series, widened
+from plait.data.sparse.parallel import MANY, by_pieces
+from plait.errors import DataError, Named, TableLocation, quoted
+from plait.forked import refuse_in_fork
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from plait.data.encoding.hash_lookup import Hashed
+
+CONVERT = "convert one of the two, or read the integers as text (`text`)"
+
+# How many names an error lists before it says "…".
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The names of an axis in row order; a sequence of Python values."""
+
+    axis: str
+    names: "pl.Series"
+    parts: "tuple[Labels, Labels] | None" = None  # those there were, whose tables can still be used, and new ones
+
+    @classmethod
+    def of(cls, axis: str, names: Any) -> "Labels":
+        """Labels of these names, in this order."""
+        where = TableLocation(f"labels of {axis}")
+        series = label_series(names, where)
+        if series.n_unique() < len(series):
+            twice = series.filter(series.is_duplicated())[0]
+            raise DataError(
+                f"{quoted(twice)} is there twice.",
+                location=where,
+                hint="An entity has one name; remove one.",
+            )
+        return cls(axis, widened(series))
+
+    @classmethod
+    def count(cls, axis: str, size: int) -> "Labels":
+        """The entities 0 … size−1 of an array."""
+        import polars as pl
+
+        return cls(axis, pl.Series(np.arange(size, dtype=np.int64)))
+
+    def grown(self, new: "pl.Series") -> "Labels":
+        """These names and new ones behind them, in ascending order; new: distinct and of the same type."""
+        import polars as pl
+
+        if not len(new):
+            return self
+        first, more = (self, None) if self.parts is None else self.parts
+        behind = new.sort() if more is None else pl.concat([more.names, new.sort()])
+        names = pl.concat([first.names, behind])
+        if 2 * len(behind) > len(first):
+            return Labels(self.axis, names)
+        return Labels(self.axis, names, (first, Labels(self.axis, behind)))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.names.to_list())
+
+    def __getitem__(self, row: int | slice) -> Any:
+        return self.names[row].to_list() if isinstance(row, slice) else self.names[int(row)]
+
+    def __contains__(self, label: object) -> bool:
+        try:
+            return bool(self.encode([label], unknown="mark")[0] >= 0)
+        except DataError:  # a label of another kind, or none at all
+            return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labels) and self.axis == other.axis and self.names.equals(other.names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Labels({self.axis!r}, {len(self)} {kind(self.names)}: {listed(self.names)})"
+
+    def encode(self, column: Any, *, where: Named = "", unknown: Literal["error", "mark"] = "error") -> Rows:
+        """The rows of labels; column (n,) -> (n,). An unknown label is an error, or −1 if ``unknown="mark"``.
+
+        ``where`` names the column in errors.
+        """
+        where = TableLocation.of(where or f"labels of {self.axis}")
+        series = label_series(column, where)
+        if len(series) == 0:
+            return np.zeros(0, np.int64)
+        if kind(series) != kind(self.names):
+            raise DataError(
+                f"the labels are {kind(series)}, but axis {self.axis} has {kind(self.names)}: {listed(self.names)}.",
+                location=where,
+                hint=f"Convert the column to {kind(self.names)}.",
+            )
+        rows = self._rows(series)
+        if unknown == "error" and (rows < 0).any():
+            raise self._unknown(series, rows, where)
+        return rows
+
+    def row(self, label: Any) -> int:
+        """The row of one label."""
+        return int(self.encode([label])[0])
+
+    def _rows(self, series: "pl.Series") -> Rows:
+        import polars as pl
+
+        if self.parts is not None:
+            first, more = (part._rows(series) for part in self.parts)
+            return np.where(first >= 0, first, np.where(more >= 0, more + len(self.parts[0]), -1))
+        if self._near is None:
+            refuse_in_fork(f"names of {self.axis}")
+        if (table := self._table(series)) is not None:
+            rows = np.empty(len(series), np.int64)
+            table.write(series, rows)
+            return rows
+        if series.dtype != self.names.dtype:  # what does not fit becomes null, which is no name
+            series = series.cast(self.names.dtype, strict=False)
+        numbered = pl.DataFrame({"name": self.names, "row": np.arange(len(self))})
+        found = pl.DataFrame({"name": series}).join(numbered, on="name", how="left", maintain_order="left")
+        return found["row"].fill_null(-1).to_numpy()
+
+    @cached_property
+    def _near(self) -> "IntegerTable | None":
+        return IntegerTable.of(self.names) if kind(self.names) == "integers" else None
+
+    @cached_property
+    def _hashed(self) -> "Hashed | None":
+        from plait.data.encoding.hash_lookup import Hashed
+
+        return Hashed.of(self.names)
+
+    def _table(self, series: "pl.Series") -> "IntegerTable | Hashed | None":
+        """What looks labels of the names' kind up; None where joining tables does, for a few or for another type."""
+        if self.parts is not None:
+            return None
+        if self._near is not None:
+            return self._near
+        # A few are looked up among many in a table, too: it is made once, and joining would make one each time.
+        many = max(len(series), len(self)) >= MANY and series.dtype == self.names.dtype
+        return self._hashed if many else None
+
+    def write(self, series: "pl.Series", rows: AnyArray, *, where: Named) -> None:
+        """Write the rows of labels, as `label_series` gives them, into an array; an unknown one is an error."""
+        table = self._table(series) if len(series) and kind(series) == kind(self.names) else None
+        if table is None or not table.write(series, rows):
+            rows[:] = self.encode(series, where=where)
+
+    def _unknown(self, series: "pl.Series", rows: Rows, where: TableLocation) -> DataError:
+        strange = series.filter(rows < 0).unique(maintain_order=True)
+        first = int(np.argmax(rows < 0))
+        what = f"{quoted(strange[0])} is no entity of axis {self.axis}"
+        if len(strange) > 1:
+            what = f"{listed(strange)} are no entities of axis {self.axis}"
+        close = get_close_matches(str(strange[0]), [str(name) for name in self.names.head(10_000)], n=1)
+        hint = f"Did you mean {quoted(close[0])}? " if close and kind(series) == "strings" else ""
+        return DataError(
+            f"{what}, which has {listed(self.names)}.",
+            location=where.at(row=first),
+            actual=strange[0],
+            hint=f"{hint}Declare further entities with {declaring(self.axis)}, or remove the rows.",
+        )
+
+
+def declaring(axis: str) -> str:
+    """How the entities of an axis are declared, for a hint."""
+    return f"`entities={{{axis!r}: …}}`"
+
+
+def listed(names: "pl.Series") -> str:
+    """The first few names, for an error."""
+    some = ", ".join(quoted(name) for name in names.head(MOST_NAMES).to_list())
+    return f"{some}, …" if len(names) > MOST_NAMES else some or "none"
+
+
+# --- building
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Labels that a column of a table mentions; where says which column."""
+
+    where: TableLocation
+    labels: "pl.Series"
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """The size of an array along the axis; where says which array."""
+
+    where: TableLocation
+    size: int
+
+
+def build(axis: str, sources: Sequence[Seen | Tallied], declared: Any = None, kept: Labels | None = None) -> Labels:
+    """The labels of an axis from all that mentions it; sources as read, declared names in the user's order.
+
+    kept: names whose rows are numbered already; others come after them.
+    """
+    if kept is not None:
+        return _beside(kept, sources, declared)
+    columns = [source for source in sources if isinstance(source, Seen)]
+    arrays = [source for source in sources if isinstance(source, Tallied)]
+    if arrays:
+        labels = _from_arrays(axis, arrays, declared)
+        for column in columns:
+            _check_inside(labels, column, arrays[0], declared is not None)
+    else:
+        labels = _from_columns(axis, columns, declared)
+    if len(labels) == 0:
+        places = ", ".join(f"{source.where}" for source in sources)
+        raise DataError(
+            f"axis {axis} has no entity: there is nothing in {places}.",
+            hint=f"Give at least one row, or declare the entities with {declaring(axis)}.",
+        )
+    return labels
+
+
+def _beside(kept: Labels, sources: Sequence[Seen | Tallied], declared: Any) -> Labels:
+    """Names whose rows are numbered already, and after them those that are not among them."""
+    import polars as pl
+
+    if not sources and declared is None:
+        return kept
+    others = build(kept.axis, [Seen(TableLocation(kept.axis), kept.names), *sources], declared).names
+    return Labels(kept.axis, pl.concat([kept.names, others.filter(~others.is_in(kept.names.implode()))]))
+
+
+def _from_arrays(axis: str, arrays: Sequence[Tallied], declared: Any) -> Labels:
+    first = arrays[0]
+    for other in arrays[1:]:
+        if other.size != first.size:
+            raise DataError(
+                f"axis {axis} has {first.size} entities, but {other.size} in {other.where}.",
+                location=first.where,
+                hint="Arrays over one axis have equal sizes; give a table where only some entities occur.",
+            )
+    if declared is None:
+        return Labels.count(axis, first.size)
+    labels = Labels.of(axis, declared)
+    if len(labels) != first.size:
+        raise DataError(
+            f"{len(labels)} names are declared, but {first.where} has {first.size} entities.",
+            location=TableLocation(f"labels of {axis}"),
+            hint="Declare one name for each row of the array, in order.",
+        )
+    return labels
+
+
+def _check_inside(labels: Labels, column: Seen, array: Tallied, declared: bool) -> None:
+    """A table beside an array uses the array's entities."""
+    if len(column.labels) == 0:
+        return
+    if declared:
+        labels.encode(column.labels, where=column.where)
+        return
+    inside = kind(column.labels) == "integers"
+    rows = labels.encode(column.labels, where=column.where, unknown="mark") if inside else np.array([-1])
+    if (rows < 0).any():
+        at = int(np.argmax(rows < 0))
+        raise DataError(
+            (
+                f"{quoted(column.labels[at])} is no row of an array, but {array.where} is one: axis {labels.axis} "
+                f"is 0…{len(labels) - 1}."
+            ),
+            location=column.where.at(row=at),
+            hint=f"Use these integers, or name the array's rows with {declaring(labels.axis)}.",
+        )
+
+
+def _from_columns(axis: str, columns: Sequence[Seen], declared: Any) -> Labels:
+    import polars as pl
+
+    refuse_in_fork(f"names of {axis}")
+    given = Seen(TableLocation(f"labels of {axis}"), Labels.of(axis, declared if declared is not None else []).names)
+    parts = [Seen(part.where, distinct_names(part.labels)) for part in (given, *columns) if len(part.labels)]
+    if not parts:
+        return Labels(axis, given.labels)
+    for part in parts:
+        if kind(part.labels) != kind(parts[0].labels):
+            raise DataError(
+                f"the labels are {kind(part.labels)}, but {kind(parts[0].labels)} in {parts[0].where}.",
+                location=part.where,
+                hint=f"Both are axis {axis}: {CONVERT}.",
+            )
+    common = _common_type(axis, parts)
+    names = given.labels.cast(common)
+    seen = pl.concat([names.clear(), *(part.labels.cast(common) for part in parts if part.where != given.where)])
+    seen = seen.unique().sort()
+    if seen.is_in(names.implode()).all():  # an empty one is in anything
+        return Labels(axis, names)
+    return Labels(axis, pl.concat([seen, names.filter(~names.is_in(seen.implode()))]))
+
+
+def distinct_names(labels: "pl.Series") -> "pl.Series":
+    """The labels that occur, each once and in any order."""
+    found = distinct_near(labels) if kind(labels) == "integers" else None
+    if kind(labels) == "strings" and len(labels) >= MANY:  # of numbers, dates and times polars is as fast
+        from plait.data.encoding.hash_lookup import distinct_hashed
+
+        found = distinct_hashed(labels)
+    return widened(labels.unique() if found is None else found)
+
+
+def _common_type(axis: str, parts: Sequence[Seen]) -> Any:
+    """The type that holds all labels. They are of one kind, so only int64 and uint64 can differ."""
+    import polars as pl
+
+    types = {part.labels.dtype for part in parts}
+    if len(types) == 1:
+        return types.pop()
+    for part in parts:
+        smallest = part.labels.min()
+        if isinstance(smallest, int) and smallest < 0:
+            raise DataError(
+                f"{smallest} and integers beyond 2^63 elsewhere on axis {axis} have no common type.",
+                location=part.where,
+                hint=f"Convert the labels of {axis} to strings.",
+            )
+    return pl.UInt64
+
+
+def _truth(text: str) -> bool:
+    words = {"true": True, "false": False}
+    return words[text.casefold()]
+
+
+PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "integers": (int, "a whole number"),
+    "booleans": (_truth, "true or false"),
+    "dates": (datetime.date.fromisoformat, "a date such as 2024-01-31"),
+    "times of day": (datetime.time.fromisoformat, "a time such as 13:45"),
+}
+MOMENT = (datetime.datetime.fromisoformat, "a time such as 2024-01-31T13:45")
+
+
+def read_label(labels: Labels, text: str, index: str) -> Any:
+    """A name typed by a person, as the axis has it."""
+    found = kind(labels.names)
+    if found == "strings":
+        return text
+    parse, words = PARSERS.get(found, MOMENT)
+    try:
+        return parse(text)
+    except (ValueError, KeyError):
+        shown = text if len(text) <= 80 else f"{text[:79]}…"
+        what = f"{shown!r} is not {words}, but axis {labels.axis} has {found}."
+        raise DataError(what, location=index) from None
+
+
+def write_label(label: Any) -> str:
+    """A name as a person would type it."""
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    return label.isoformat() if isinstance(label, (datetime.date, datetime.time)) else str(label)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerTable:
+    """Rows of names from `least` on, −1 where there is no such name; no table where they follow one another."""
+
+    least: int
+    length: int
+    table: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, names: "pl.Series") -> "IntegerTable | None":
+        """For names in row order; None where a table would be much longer than they are."""
+        ends = _ends(names)
+        if ends is None or not _is_short(ends, len(names)):
+            return None
+        least, length = ends[0], ends[1] - ends[0] + 1
+        offsets, rows = _offsets(names.to_numpy(), least), np.arange(len(names))
+        if np.array_equal(offsets, rows):
+            return cls(least, length, None)
+        table = np.full(length, -1, np.int64)
+        table[offsets] = rows
+        return cls(least, length, table)
+
+    def write(self, labels: "pl.Series", rows: AnyArray) -> bool:
+        """Write the row of each label, −1 (as far as the array has it) for an unknown one; whether all are known."""
+        ends = _ends(labels)
+        inside = ends is not None and self.least <= ends[0] and ends[1] < self.least + self.length
+        known = [True]
+
+        def look_up(part: slice) -> None:
+            found = self._found(labels[part].to_numpy(), inside)
+            rows[part] = found
+            if not (inside and self.table is None) and found.min() < 0:
+                known[0] = False
+
+        by_pieces(look_up, len(labels))
+        return known[0]
+
+    def _found(self, numbers: AnyArray, inside: bool) -> NDArray[np.int64]:
+        offsets = _offsets(numbers, self.least)
+        if not inside:  # labels far away may have wrapped around
+            near = (numbers >= self.least) & (numbers < self.least + self.length)
+            return np.where(near, self._looked_up(np.where(near, offsets, 0)), -1)
+        return self._looked_up(offsets)
+
+    def _looked_up(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        return offsets if self.table is None else self.table.take(offsets)
+
+
+def distinct_near(labels: "pl.Series") -> "pl.Series | None":
+    """The integers that occur, each once; None where a table would be much longer than the labels."""
+    import polars as pl
+
+    ends = _ends(labels)
+    if ends is None or not _is_short(ends, len(labels)):
+        return None
+    least = ends[0]
+    seen = np.zeros(ends[1] - least + 1, bool)
+
+    def mark(rows: slice) -> None:  # as NumPy has it, a column in several pieces is a copy
+        seen[_offsets(labels[rows].to_numpy(), least)] = True
+
+    by_pieces(mark, len(labels))
+    if ends[1] < 2**63:
+        return pl.Series(np.flatnonzero(seen) + least)
+    return pl.Series(np.flatnonzero(seen).astype(np.uint64) + np.uint64(least))
+
+
+def _ends(labels: "pl.Series") -> tuple[int, int] | None:
+    """The least and the largest of some integers; None where there is none."""
+    return None if len(labels) == 0 else (cast(int, labels.min()), cast(int, labels.max()))
+
+
+def _is_short(ends: tuple[int, int], count: int) -> bool:
+    """Whether a table of all integers between the ends is not much longer than the labels themselves."""
+    return ends[1] - ends[0] < max(4 * count, 1 << 12)
+
+
+def _offsets(numbers: AnyArray, least: int) -> NDArray[np.int64]:
+    """numbers − least, modulo 2^64."""
+    start = np.array(least % 2**64, np.uint64).astype(np.int64)
+    return numbers.astype(np.int64, copy=False) - start if start else numbers.astype(np.int64, copy=False)

@@ -1,1 +1,0 @@
-"""Evidence made from data: features of entities, paths between them."""

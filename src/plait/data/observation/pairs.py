@@ -1,0 +1,141 @@
+"""Which combinations of entities a factor over several visible indices has rows of its own for.
+
+A free factor such as M[u, i] or M[u, i, z] has one row for every pair that occurs in a link. All other pairs share one
+row for each entity of the first index, behind those of the pairs (docs/math.md, section 10).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray
+from plait.data.observation.links import Links
+from plait.data.observation.weights import Weights
+from plait.data.sparse.keys import Keys, columns_of, coordinate_type, find, pack
+from plait.errors import DataError
+from plait.model.model import Model
+from plait.tuning import TUNING
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Sorted distinct pairs (n, k) of a factor whose visible axes, as first written, have these sizes."""
+
+    indices: tuple[str, ...]  # of the factor as written, latent ones too
+    visible: tuple[str, ...]
+    sizes: tuple[int, ...]
+    coords: AnyArray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.coords)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the factor: those of pairs, then one for the other pairs of every entity of the first index."""
+        return len(self.coords) + self.sizes[0]
+
+    @cached_property
+    def others(self) -> NDArray[np.float64]:
+        """How many pairs of each entity of the first index have no row of their own, (size of it,)."""
+        listed = np.bincount(self.coords[:, 0].astype(np.int64), minlength=self.sizes[0])
+        return np.asarray(math.prod(self.sizes[1:], start=1.0) - listed, np.float64)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """How many pairs each row stands for, (rows,)."""
+        return np.concatenate([np.ones(len(self.coords)), self.others])
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return pack(columns_of(self.coords), self.sizes, len(self.coords))
+
+    def find(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        """The rows of pairs given by a column for each visible index, (n,)."""
+        at, there = find(pack(columns, self.sizes, len(columns[0])), self._keys)
+        return np.where(there, at, len(self.coords) + columns[0].astype(np.int64))
+
+    def for_rows(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An array that broadcasts to the factor as written, of length 1 along visible indices -> (1, *latent)."""
+        full = array.reshape((1,) * (len(self.indices) - array.ndim) + array.shape)
+        return full.squeeze(tuple(n for n, index in enumerate(self.indices) if index in self.visible))[None]
+
+    def table(self, indices: Sequence[str], shape: Sequence[int], over: Sequence[str]) -> Weights:
+        """1 at the pairs and 0 elsewhere, over a relation that calls the factor's visible indices `over`."""
+        return Weights.from_table(indices, shape, over, self.coords)
+
+
+def count_joined(first: Pairs, second: Pairs, common: Sequence[tuple[int, int]]) -> int:
+    """How many combinations two sets of pairs make that agree on common indices: Σ_s n₁(s) n₂(s).
+
+    common: the places of these indices in the first and in the second.
+    """
+    if not common:
+        return len(first) * len(second)
+    sizes = [first.sizes[p] for p, _ in common]
+    keys = [
+        pack([pairs.coords[:, places[side]] for places in common], sizes, len(pairs))
+        for side, pairs in enumerate((first, second))
+    ]
+    (left, n), (right, m) = map(_counted, keys)
+    at, there = find(left, right)
+    return int(n[there] @ m[at[there]])
+
+
+def find_pairs(
+    model: Model, links: Mapping[str, Links], sizes: Mapping[str, int], free: Iterable[str]
+) -> dict[str, Pairs]:
+    """The pairs of every free factor that needs them, by name; links: of every relation."""
+    found = {}
+    for name in free:
+        factor = model.factor(name)
+        own = tuple(sizes[index] for index in factor.visible)
+        twice = any(name in term.twice for equation in model.equations for term in equation.terms)
+        if len(factor.visible) > 1 and not twice and math.prod(own) > TUNING.max_dense_pairs:
+            found[name] = Pairs(factor.indices, factor.visible, own, _distinct(model, name, links, own))
+    return found
+
+
+def _distinct(model: Model, name: str, links: Mapping[str, Links], sizes: tuple[int, ...]) -> AnyArray:
+    """All pairs that occur in links, each once and in order."""
+    if math.prod(sizes) >= 2**63:
+        raise DataError(
+            f"factor {name} has {math.prod(sizes):.3g} pairs, more than can be numbered.",
+            hint="Leave one of its indices out.",
+        )
+    factor = model.factor(name)
+    uses = {(e.relation, o.indices) for e in model.equations for o in e.occurrences if o.factor == name}
+    found = []
+    for relation, indices in sorted(uses):
+        here = dict(zip(factor.indices, indices))
+        columns = [links[relation].fibres.column(here[index]) for index in factor.visible]
+        found.append(_once(pack(columns, sizes, len(columns[0]))))
+    return _unpack(found[0] if len(found) == 1 else _once(np.concatenate(found)), sizes)
+
+
+def _once(keys: Keys) -> Keys:
+    """Keys in order, each once. They often are in order: links are sorted. (np.unique hashes: ten times slower.)"""
+    if not np.all(keys[1:] >= keys[:-1]):
+        keys.sort()
+    first = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return keys if first.all() else keys[first]
+
+
+def _counted(keys: Keys) -> tuple[Keys, NDArray[np.int64]]:
+    """Distinct keys in order, and how often each is there."""
+    keys.sort()
+    first = np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
+    return keys[first], np.diff(first, append=len(keys))
+
+
+def _unpack(keys: Keys, sizes: tuple[int, ...]) -> AnyArray:
+    """The coordinates (n, k) that keys stand for."""
+    coords = np.empty((len(keys), len(sizes)), coordinate_type(sizes))
+    for k in range(len(sizes) - 1, -1, -1):
+        coords[:, k] = keys % np.uint64(sizes[k])
+        keys = keys // np.uint64(sizes[k])
+    return coords

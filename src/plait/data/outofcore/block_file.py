@@ -1,0 +1,177 @@
+"""Compiled loops of packing and of checking blocks. They release the GIL.
+
+Memory that blocks are read into, used again by the next pass: fresh memory would have to be fetched page by page.
+
+One block in one file: a safetensors file whose arrays begin at multiples of 64 bytes.
+
+So it is read by a single `readinto` into a buffer, and its arrays are views of that. Safetensors allow no gaps between
+arrays: what fills them up are arrays of bytes, called `pad0`, `pad1`, ….
+"""
+
+import json
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray
+from plait.jit import kernel
+
+Array = Any
+
+
+Bytes = NDArray[np.uint8]
+
+
+@kernel
+def look_at(values: Array, most: float) -> tuple[float, bool, bool]:
+    """The largest of some values and `most`, whether all are whole, and whether floats hold them all."""
+    fractions, wide = 0, 0
+    for n in range(len(values)):
+        value = values[n]
+        most = max(most, value)
+        if value != np.floor(value):
+            fractions += 1
+        if np.float64(np.float32(value)) != value:
+            wide += 1
+    return most, fractions == 0, wide == 0
+
+
+@kernel
+def count_rows(rows: Array, counts: Array) -> None:
+    """How often each row number occurs."""
+    for n in range(len(rows)):
+        counts[np.int64(rows[n])] += 1
+
+
+@kernel
+def add_marginals(rows: Array, values: Array, weights: Array, value: Array, weight: Array) -> None:
+    """Add M·x and M of entries to the totals of their rows; a single weight is everyone's."""
+    for n in range(len(rows)):
+        row = np.int64(rows[n])
+        own = weights[n] if len(weights) > 1 else weights[0]
+        value[row] += own * values[n]
+        weight[row] += own
+
+
+@kernel
+def count_falls(numbers: Array, starts: Array) -> int:
+    """Count the numbers that are not larger than the one before, but for the first ones of runs.
+
+    starts: where each run begins, and after it the end of the last; all within the numbers, which is not checked.
+    """
+    falls = 0
+    for e in range(1, len(numbers)):
+        falls += numbers[e] <= numbers[e - 1]
+    for f in range(1, len(starts) - 1):
+        at = np.int64(starts[f])
+        falls -= numbers[at] <= numbers[at - 1]
+    return falls
+
+
+BUFFERS = 4  # blocks in memory at a time while a pass reads ahead
+
+
+class Buffers:
+    """Buffers that nobody reads from. Those of a pass are taken one by one, and given back."""
+
+    def __init__(self) -> None:
+        self._free: list[Bytes] = []
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> Bytes:
+        """A buffer of so many bytes at least."""
+        with self._lock:
+            fitting = [n for n, buffer in enumerate(self._free) if len(buffer) >= size]
+            if fitting:
+                return self._free.pop(min(fitting, key=lambda n: len(self._free[n])))
+        return aligned(size)
+
+    def give(self, buffer: Bytes) -> None:
+        """Give one back; of many the largest are kept, so that there are never more than one pass needs."""
+        with self._lock:
+            self._free.append(buffer)
+            self._free.sort(key=len, reverse=True)
+            del self._free[BUFFERS:]
+
+
+_shared: "weakref.ref[Buffers] | None" = None
+_making = threading.Lock()
+
+
+def shared() -> Buffers:
+    """The buffers of this process: there as long as anybody who reads blocks again and again holds them."""
+    global _shared
+    with _making:
+        found = _shared() if _shared is not None else None
+        if found is None:
+            found = Buffers()
+            _shared = weakref.ref(found)
+        return found
+
+
+ALIGNED = 64
+WORDS = {"uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "float32": "F32", "float64": "F64"}
+TYPES = {word: np.dtype(name) for name, word in WORDS.items()}
+
+
+def aligned(size: int) -> Bytes:
+    """A buffer of so many bytes whose first one lies at a multiple of 64."""
+    room = np.empty(size + ALIGNED, np.uint8)
+    begin = -room.ctypes.data % ALIGNED
+    return room[begin : begin + size]
+
+
+def to_pieces(arrays: Mapping[str, AnyArray | Sequence[AnyArray]]) -> list[Bytes]:
+    """A whole file, piece by piece: the length of the header and the header, then the arrays where they are.
+
+    An array may be given as several, that lie behind each other in the file.
+    """
+    header: dict[str, Any] = {}
+    parts = {name: [given] if isinstance(given, np.ndarray) else given for name, given in arrays.items()}
+    at = 0
+    for number, (name, some) in enumerate(parts.items()):
+        begin = -(-at // ALIGNED) * ALIGNED
+        if begin > at:
+            header[f"pad{number}"] = {"dtype": "U8", "shape": [begin - at], "data_offsets": [at, begin]}
+        at = begin + sum(array.nbytes for array in some)
+        size = sum(map(len, some))
+        header[name] = {"dtype": WORDS[some[0].dtype.name], "shape": [size], "data_offsets": [begin, at]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    first = -(-(8 + len(text)) // ALIGNED) * ALIGNED
+    head = (first - 8).to_bytes(8, "little") + text.ljust(first - 8)
+    pieces = [np.frombuffer(head, np.uint8)]
+    for name, entry in header.items():
+        some = parts.get(name) or [np.zeros(entry["shape"], np.uint8)]
+        pieces += [np.ascontiguousarray(array).view(np.uint8) for array in some]
+    return pieces
+
+
+def from_bytes(content: Bytes) -> dict[str, AnyArray]:
+    """The arrays of a file as views of its bytes, each at a multiple of 64; ValueError where it is none."""
+    if len(content) < 8:
+        raise ValueError("too short")
+    first = 8 + int(content[:8].view("<u8")[0])
+    if first > len(content):
+        raise ValueError("too short for its header")
+    try:
+        header = json.loads(content[8:first].tobytes().decode())
+        items = [(name, TYPES[one["dtype"]], *one["shape"], *one["data_offsets"]) for name, one in header.items()]
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its header is none of safetensors ({type(error).__name__})") from None
+    found: dict[str, AnyArray] = {}
+    for name, kind, *numbers in items:
+        if len(numbers) != 3 or any(type(number) is not int for number in numbers):
+            raise ValueError(f"{name} has no size or no place")
+        size, begin, end = numbers
+        if not 0 <= begin <= end <= len(content) - first:
+            raise ValueError(f"{name} lies outside of the file")
+        if name.startswith("pad"):
+            continue
+        if end - begin != size * kind.itemsize or (first + begin) % ALIGNED:
+            raise ValueError(f"{name} has another size or place")
+        found[name] = content[first + begin : first + end].view(kind)
+    return found

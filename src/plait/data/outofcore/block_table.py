@@ -1,0 +1,434 @@
+"""A packed relation as executors and binding know data: a table whose leaves are read ahead, and its cells.
+
+Links in blocks on disk, with later ones next to them in memory.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray, Array
+from plait.data.observation.links import Keep, LinkArrays, Links, LinksInMemory, in_pieces, summed
+from plait.data.observation.observed import Rule
+from plait.data.observation.symmetry import Groups, canonical
+from plait.data.observation.terms import Content, Sizes, Term, Vectors, WeightTable
+from plait.data.observation.weights import Weights
+from plait.data.outofcore.block_file import Buffers, shared
+from plait.data.outofcore.packed import PackedBlocks, PackedRelation
+from plait.data.sparse.cell_draws import Draws, Weighing
+from plait.data.sparse.csf import CSFCache, CSFChunk, CSFTensor
+from plait.data.sparse.csf_index import CSFIndex
+from plait.data.sparse.keys import columns_of, coordinate_type
+from plait.data.sparse.leaves import Extent, Leaf
+from plait.data.sparse.parallel import PIECE
+from plait.data.sparse.sorting import sort_cells
+from plait.errors import ParameterError, TableLocation
+
+Dress = Callable[[CSFTensor], CSFTensor]
+
+
+def as_stored(tree: CSFTensor) -> CSFTensor:
+    """A block as it is: its entries are the values."""
+    return tree
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTable:
+    """Blocks on disk, to be summed; dress: the entries that a kernel is to see in place of the values; kind: theirs."""
+
+    blocks: PackedBlocks
+    kind: np.dtype[Any]
+    dress: Dress = as_stored
+
+    @cached_property
+    def _room(self) -> Buffers:
+        """What its passes read into is there as long as the table is."""
+        return shared()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process has its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_room"}
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The indices, root first."""
+        return self.blocks.order
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Their sizes."""
+        return self.blocks.sizes
+
+    @property
+    def types(self) -> tuple[np.dtype[Any], ...]:
+        """Those of starts, of the row numbers of every level, and of the entries."""
+        return *self.blocks.types[:-1], self.kind
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """None: all is on disk."""
+        return []
+
+    @property
+    def leaf_count(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    def __len__(self) -> int:
+        return self.blocks.entries
+
+    def walk(self, lo: int = 0, hi: int | None = None) -> Iterator[CSFChunk]:
+        """The blocks, or some of them, one after another, read ahead."""
+        for number, tree, release in self.blocks.stream(lo=lo, hi=hi, room=self._room):
+            yield CSFChunk(number, self.dress(tree), self._leaf(number, tree), release)
+
+    def _leaf(self, number: int, tree: CSFTensor) -> Leaf:
+        inside = (0, len(tree.rows[1])) if self.blocks.files[number]["inside"] else None
+        return Leaf(0, len(tree.rows[0]), inside)
+
+    def extents(self) -> list[Extent]:
+        """Where every block lies."""
+        return [Extent(*(int(file[word]) for word in Extent._fields)) for file in self.blocks.files]
+
+    def trees(self) -> Iterable[CSFTensor]:
+        """The blocks, one after another; a tree is valid until the next one is asked for."""
+        for _, tree, release in self.blocks.stream(room=self._room):
+            yield self.dress(tree)
+            release()
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Entries that are all one number, whatever the values; times a vector at the rows of some indices.
+
+    indices: those of the cells, in the order in which draws take them; table: what else they are multiplied by.
+    """
+
+    number: float
+    kind: np.dtype[Any]
+    vectors: Mapping[str, Array]
+    indices: tuple[str, ...]
+    table: Weighing | None
+
+    def __call__(self, tree: CSFTensor) -> CSFTensor:
+        """The block with these entries."""
+        entries, last = np.full(len(tree), self.number, self.kind), len(tree.order) - 1
+        for index, vector in self.vectors.items():
+            entries *= vector[tree.column(index, last)]
+        if self.table is not None:
+            columns = [tree.column(index, last) for index in self.indices]
+            entries *= self.table(columns, tree.entries, tree.beside[0] if tree.beside else None)
+        return replace(tree, entries=entries, beside=())
+
+
+@dataclass(frozen=True, eq=False)
+class CellsOnDisk:
+    """The cells of a packed relation. Most questions need no more than how many; all of them are read into memory.
+
+    groups: places of indices whose order says nothing: a cell is there in one writing, and looked up in any. listed:
+    whether listed zeros are among them, or links only. table: what a table of weights has there.
+    """
+
+    packed: PackedRelation
+    groups: Groups = ()
+    listed: bool = False
+    table: Weighing | None = None
+
+    def __len__(self) -> int:
+        return self.packed.entries if self.listed else self.packed.links
+
+    def sized(self, sizes: tuple[int, ...]) -> "CellsOnDisk":
+        """The same among more entities, which come after all others."""
+        return replace(self, packed=self.packed.sized(sizes))
+
+    def weighing(self, table: Weighing) -> "CellsOnDisk":
+        """All that is listed, for a table of weights."""
+        return replace(self, listed=True, table=table)
+
+    def cells(self) -> AnyArray:
+        """All of them, (n, order)."""
+        return self.read().cells
+
+    def column(self, index: str) -> AnyArray:
+        """The row numbers of one index, (n,)."""
+        return self.cells()[:, self.packed.indices.index(index)]
+
+    def find(self, cells: AnyArray) -> Array:
+        """The values of some cells (m, order), 0 where there is none."""
+        return self.packed.find(canonical(cells, self.groups)).values
+
+    def contain(self, cells: AnyArray) -> NDArray[np.bool_]:
+        """Which of some cells (m, order) are among these."""
+        found = self.packed.find(canonical(cells, self.groups))
+        return found.listed if self.listed else found.values > 0
+
+    def own_weights(self, cells: AnyArray) -> Array:
+        """What some cells (m, order) weigh beside the weight of their relation; 1 where there is no link."""
+        if not self.packed.has_weights:
+            return np.ones(len(cells))
+        found = self.packed.find(canonical(cells, self.groups))
+        return np.where(found.values > 0, found.weights, 1.0)
+
+    def numbers(self, cells: AnyArray) -> Array:
+        """What a table of weights with these cells has at some cells (m, order); 0 elsewhere."""
+        if self.table is None:
+            return np.asarray(self.contain(cells), np.float64)
+        cells = canonical(cells, self.groups)
+        found = self.packed.find(cells)
+        own = found.weights if self.packed.has_weights else None
+        return np.where(found.listed, self.table(columns_of(cells), found.values, own), 0.0)
+
+    def total(self) -> float:
+        """What all values add up to; the manifest says it, unless they were weighed one by one."""
+        if self.packed.has_weights:
+            return sum(float(piece.values.sum()) for piece in self.pieces(PIECE))
+        return self.packed.sums.value / (self.packed.weight or 1.0)
+
+    def read(self, keep: Keep | None = None) -> LinkArrays:
+        """All or some into memory, in lexicographic order."""
+        return self._taken(lambda entries: entries >= 0 if self.listed else entries > 0, keep)
+
+    def pieces(self, size: int) -> Iterator[LinkArrays]:
+        """All cells, at most so many at a time, in the order of the blocks."""
+        places = [self.packed.order.index(index) for index in self.packed.indices]
+        for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
+            for lo in range(0, len(tree), size):
+                entries = tree.entries[lo : lo + size]
+                at = np.arange(len(entries)) if self.listed else np.flatnonzero(entries > 0)
+                own = tree.beside[0][lo + at] if tree.beside else np.broadcast_to(1.0, len(at))
+                yield LinkArrays(tree.cells(lo + at)[:, places], entries[at].astype(np.float64), own)
+
+    def choose(self, count: int) -> LinkArrays:
+        """About so many links, evenly spread over the blocks, in lexicographic order."""
+        wanted = np.linspace(0, self.packed.entries - 1, count).astype(np.int64)
+        every, number = wanted[np.diff(wanted, prepend=-1) > 0], 0
+        cells, values, weights = [np.zeros((0, len(self.packed.indices)), np.int64)], [np.zeros(0)], [np.zeros(0)]
+        places = [self.packed.order.index(index) for index in self.packed.indices]
+        for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
+            at = every[(every >= number) & (every < number + len(tree))] - number
+            at, number = at[tree.entries[at] > 0], number + len(tree)
+            cells.append(tree.cells(at)[:, places])
+            values.append(tree.entries[at].astype(np.float64))
+            weights.append(np.asarray(tree.beside[0][at]) if tree.beside else np.ones(len(at)))
+        order, ordered = sort_cells(np.concatenate(cells), self.packed.shape)
+        joined, own = np.concatenate(values), np.concatenate(weights)
+        return LinkArrays(ordered, joined, own) if order is None else LinkArrays(ordered, joined[order], own[order])
+
+    def zeros(self) -> AnyArray:
+        """Listed zeros, (n, order) in lexicographic order, into memory."""
+        none = np.zeros((0, len(self.packed.indices)), np.int64)
+        return self._taken(lambda entries: entries == 0, None).cells if self.packed.zeros else none
+
+    def _taken(self, which: Callable[[AnyArray], Any], keep: Keep | None) -> LinkArrays:
+        """Some entries."""
+        kind = coordinate_type(self.packed.shape)
+        cells: list[AnyArray] = [np.zeros((0, len(self.packed.indices)), kind)]
+        values, weights = [np.zeros(0)], [np.zeros(0)]
+        for tree in PackedTable(self.packed.blocks, self.packed.blocks.types[-1]).trees():
+            last = len(tree.order) - 1
+            columns = [tree.column(index, last) for index in self.packed.indices]
+            here = np.stack(columns, axis=1).astype(kind, copy=False)
+            there = np.asarray(which(tree.entries))
+            if keep is not None:
+                there &= keep(here)
+            cells.append(here[there])
+            values.append(tree.entries[there].astype(np.float64))
+            weights.extend(own[there] for own in tree.beside)
+        order, ordered = sort_cells(np.concatenate(cells), self.packed.shape)
+        joined, own = np.concatenate(values), np.concatenate(weights)
+        if not self.packed.has_weights:
+            own = np.broadcast_to(1.0, len(joined))
+        return LinkArrays(ordered, joined, own) if order is None else LinkArrays(ordered, joined[order], own[order])
+
+
+def has_own_weights(packed: PackedRelation) -> bool:
+    """Whether listed cells do not all weigh the same."""
+    return packed.has_weights or (packed.zeros > 0 and not isinstance(packed.options["observed"], str))
+
+
+@dataclass(frozen=True, eq=False)
+class TableOnDisk(WeightTable):
+    """What blocks list as a table of weights: one number at every listed cell, times what its `Weighing` has there."""
+
+    in_memory: ClassVar[bool] = False
+
+    cells: CellsOnDisk  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, cells: CellsOnDisk) -> "TableOnDisk":
+        """The table that is 1 at all of some cells, but for what they weigh."""
+        return cls(cells.packed.indices, cells, np.broadcast_to(1.0, len(cells)))
+
+    @property
+    def arrays(self) -> list[AnyArray]:
+        """All arrays that it holds in memory."""
+        return [self.values]
+
+    def held(self) -> WeightTable:
+        """The same table in memory."""
+        return self._at(self.cells.cells())
+
+    def _at(self, coords: AnyArray) -> WeightTable:
+        """Some of its cells in memory."""
+        return WeightTable(self.indices, coords, self.cells.numbers(coords) * self.values[: len(coords)])
+
+    def at(self, columns: Sequence[AnyArray], sizes: Mapping[str, int]) -> Array:
+        """Its values at some cells, given by column; 0 where it lists nothing."""
+        return self.cells.numbers(np.stack(columns, axis=1)) * float(self.values[0])
+
+    def placed(self, starts: Mapping[str, int], shape: tuple[int, ...]) -> WeightTable:
+        """The same in a larger tensor: blocks are of the entities that came first."""
+        return replace(self, cells=self.cells.sized(shape))
+
+    def on_diagonal(self, a: str, b: str) -> WeightTable:
+        """The entries with the same row of two of the indices; only these are kept in memory."""
+        first, second = self.indices.index(a), self.indices.index(b)
+        return self._at(self.cells.read(lambda cells: cells[:, first] == cells[:, second]).cells)
+
+    def maybe_zeros(self) -> AnyArray:
+        """The listed zeros (m, k)."""
+        return self.cells.zeros()
+
+    def tree(
+        self, number: float, vectors: Vectors, sizes: Sizes, order: tuple[str, ...], forest: CSFCache
+    ) -> PackedTable:
+        """Its blocks times a number and vectors, in the order in which they were packed."""
+        cells, number = self.cells, float(self.values[0]) * number
+        inside = {index: vectors[index] for index in self.indices if index in vectors}
+        kind = np.dtype(np.uint8 if number == 1.0 and not inside and cells.table is None else np.float64)
+        return PackedTable(cells.packed.blocks, kind, Weighed(number, kind, inside, cells.packed.indices, cells.table))
+
+
+@dataclass(frozen=True, eq=False)
+class LinksOnDisk(Links):
+    """Links in blocks, and later ones; weight: of the relation; draws: what the weight of each is multiplied by.
+
+    later: with what they add to the value of a cell, which may be on disk already.
+    """
+
+    in_memory: ClassVar[bool] = False
+
+    disk: CellsOnDisk
+    weight: float
+    later: LinksInMemory | None = None
+    draws: Draws | None = None
+
+    @classmethod
+    def of(cls, packed: PackedRelation, groups: Groups = (), weight: float | None = None) -> "LinksOnDisk":
+        """The links of a packed relation; weight: another than it was packed with."""
+        return cls(CellsOnDisk(packed, groups), packed.weight if weight is None else weight)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        new = 0 if self.later is None else int(np.count_nonzero(~self.disk.contain(self.later.cells())))
+        return len(self.disk) + new
+
+    indices = property(lambda self: self.disk.packed.indices)
+    sizes = property(lambda self: self.disk.packed.shape)
+    here = property(lambda self: self.later)
+    stored = property(lambda self: np.zeros(0, np.float32))
+    weights = property(lambda self: np.broadcast_to(self.weight, len(self)))
+    fibres = property(lambda self: CSFIndex.of(self.indices, self.sizes, self.cells()))
+
+    @property
+    def parts(self) -> list[Links]:  # type: ignore[override]
+        """Those on disk, and the later ones."""
+        return [self] if self.later is None else [replace(self, later=None), self.later]
+
+    def read(self, keep: Keep | None = None) -> LinkArrays:
+        """All links, or those of some cells, into memory."""
+        found = self._weighed(self.disk.read(keep))
+        return found if self.later is None else summed([found, self.later.read(keep)], self.sizes)
+
+    def _weighed(self, found: LinkArrays) -> LinkArrays:
+        return found._replace(weights=found.weights * self.weight)
+
+    def pieces(self, size: int) -> Iterator[LinkArrays]:
+        """All links, at most `size` at a time: those on disk, then all others."""
+        for piece in map(self._weighed, self.disk.pieces(size)):
+            more = 0.0 if self.later is None else self.later.find(piece.cells)
+            yield piece._replace(cells=np.asarray(piece.cells, np.int64), values=piece.values + more)
+        if self.later is not None:
+            yield from in_pieces(self.later.read(lambda cells: ~self.disk.contain(cells)), size)
+
+    def find(self, cells: AnyArray) -> Array:
+        """X at some cells (m, order), 0 where there is no link."""
+        found = self.disk.find(cells)
+        return found if self.later is None else found + self.later.find(cells)
+
+    def total(self) -> float:
+        """ΣX."""
+        return self.disk.total() + (0.0 if self.later is None else self.later.total())
+
+    def sized(self, sizes: tuple[int, ...]) -> "LinksOnDisk":
+        """The same among more entities, which come after all others."""
+        return replace(self, disk=self.disk.sized(sizes), later=self.later and self.later.sized(sizes))
+
+    def plus(self, more: LinkArrays) -> "LinksOnDisk":
+        """With more links in memory; the values of a cell add up, and it weighs what it did."""
+        if not len(more.values):
+            return self
+        weights = self.disk.own_weights(more.cells) * self.weight
+        found = summed(
+            [*([] if self.later is None else [self.later.read()]), more._replace(weights=weights)], self.sizes
+        )
+        return replace(self, later=LinksInMemory.of(self.indices, self.sizes, *found))
+
+    def times(self, weight: float) -> "LinksOnDisk":
+        """With all weights times a number."""
+        return replace(self, weight=self.weight * weight, later=self.later and self.later.times(weight))
+
+    def sample(self, count: int, keep: Keep) -> list[tuple[LinkArrays, float]]:
+        """At most `count` of the links of some cells, evenly spread, and how many each stands for; later ones apart."""
+        if len(self) <= count:
+            return super().sample(count, keep)
+        some = self._weighed(self.disk.choose(count))
+        later = [] if self.later is None else self.later.sample(count, keep)
+        each = len(self.disk) / max(len(some.values), 1)
+        return [(some, each), *((links, own) for links, own in later if len(links.values))]
+
+    def reweighed(self, draws: Draws, M: Weights, groups: Groups, rule: Rule | None) -> tuple[Links, Weights]:
+        """The links with weights times draws, and M with them: draws are made when blocks are read."""
+        assert rule is not None
+        terms = [term for term in M.terms if term.in_memory]
+        for sign in (-1.0, 1.0) if rule.unlisted > 0 else (1.0,):
+            table = self.disk.weighing(Weighing(rule.unlisted, rule.zero, sign, draws))
+            terms.append(Term(sign * rule.weight, {}, TableOnDisk.of(table)))
+        return replace(self, draws=draws), replace(M, terms=tuple(terms))
+
+    def table(self, coefficient: float, rule: Rule | None) -> WeightTable:
+        """A table of a term of M, 1 at all cells that blocks list, but for what they weigh."""
+        if rule is None or not has_own_weights(self.disk.packed):
+            return TableOnDisk.of(replace(self.disk, listed=True))
+        return TableOnDisk.of(self.disk.weighing(Weighing(rule.unlisted, rule.zero, 1.0 if coefficient > 0 else -1.0)))
+
+    def lists(self, table: WeightTable) -> bool:
+        """Whether the cells of a table of M are those of `table`."""
+        return not table.in_memory
+
+    def content(self) -> Iterator[Content]:
+        """What a fingerprint is made from."""
+        yield f"cells {len(self)}"
+        yield f"blocks {self.disk.packed.fingerprint}"
+        yield self.stored, None
+        yield self.weights, None
+
+    def outline(self) -> dict[str, str]:
+        """Where the blocks are, and their fingerprint."""
+        packed = self.disk.packed
+        return {"blocks": str(packed.blocks.place.resolve()), "blocks_sha256": packed.fingerprint}
+
+    def require_memory(self, name: str, what: str, hint: str) -> None:
+        """Refuse what cannot be done from disk."""
+        raise ParameterError(
+            f"{what} needs all links in memory, and those of {name} are on disk.",
+            location=TableLocation(name),
+            hint=hint,
+        )

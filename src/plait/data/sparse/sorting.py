@@ -1,0 +1,175 @@
+"""Lexicographic sort of cells: words of key and position, by NumPy's vectorised sort on threads.
+
+Compiled loops over sorted words and cells. They release the GIL and take a range of rows, so threads share them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray
+from plait.data.sparse.keys import columns_of
+from plait.data.sparse.parallel import MANY, PIECE, by_pieces, on_threads, ranges
+
+Words = NDArray[np.uint64]
+
+
+def sort_order(columns: Sequence[AnyArray], sizes: Sequence[int]) -> AnyArray | None:
+    """The permutation that sorts rows, equal ones left in their order; None where they are in order already."""
+    if in_order(columns):
+        return None
+    if len(columns[0]) < MANY:
+        return np.lexsort(columns[::-1]).astype(np.uint32)
+    return sort_rows(columns, sizes).order
+
+
+def sort_cells(cells: AnyArray, sizes: Sequence[int]) -> tuple[AnyArray | None, AnyArray]:
+    """The same permutation, and cells (n, order) sorted by it."""
+    columns = columns_of(cells)
+    if in_order(columns):
+        return None, cells
+    if len(cells) < MANY:
+        order = np.lexsort(columns[::-1])
+        return order, cells[order]
+    done = sort_rows(columns, sizes)
+    return done.order, done.read(cells) if len(done.rounds) == 1 else taken(cells, done.order)
+
+
+def in_order(columns: Sequence[AnyArray]) -> bool:
+    """Whether no row is less than the one before it. Most often the first piece tells."""
+    count = len(columns[0]) if columns else 0
+    for at in range(1, count, PIECE):
+        end = min(at + PIECE, count)
+        falls, tied = np.zeros(end - at, bool), np.ones(end - at, bool)
+        for column in columns:
+            before, after = column[at - 1 : end - 1], column[at:end]
+            falls |= tied & (before > after)
+            tied &= before == after
+        if falls.any():
+            return False
+    return True
+
+
+def sort_rows(columns: Sequence[AnyArray], sizes: Sequence[int], threads: int | None = None) -> "SortedRows":
+    """The permutation that sorts rows, equal ones left in their order.
+
+    A word holds a row's position in its low bits and as much of its key above them as there is room for. Longer keys
+    take several rounds, from their low end: each sorts without undoing the one before.
+    """
+    count = len(columns[0])
+    cuts, below = ranges(count, threads), max(count - 1, 1).bit_length()
+    order: AnyArray = np.zeros(0, np.uint32 if below <= 32 else np.int64)
+    rounds = _rounds(sizes, 64 - below)
+    for parts in rounds:
+        words = _placed(columns, parts, order, below, cuts)
+        sort_words(words, threads)
+        positions = _positions(words, below, order.dtype)
+        order = taken(order, positions) if len(order) else positions
+    return SortedRows(order, words, below, rounds)
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """Rows sorted: the permutation, and the sorted words of the last round, whose keys stand above `below` bits."""
+
+    order: AnyArray
+    words: Words
+    below: int
+    rounds: "list[list[_Part]]"
+
+    def read(self, cells: AnyArray) -> AnyArray:
+        """The cells (n, order) in order, read from the words of the only round: faster than from all over memory."""
+
+        from plait.data.sparse.sparse_kernels import read_cells
+
+        result = np.empty(cells.shape, cells.dtype)
+        lows, masks = np.zeros((2, cells.shape[1]), np.uint64)
+        for part in self.rounds[0]:
+            lows[part.column], masks[part.column] = self.below + part.at, (1 << part.bits) - 1
+        on_threads(lambda _, lo, hi: read_cells(self.words, lo, hi, lows, masks, result), ranges(len(cells)))
+        return result
+
+
+class _Part(NamedTuple):
+    """Some bits of a column, from `low` on, and their place in the key of a round."""
+
+    column: int
+    low: int
+    bits: int
+    at: int
+
+
+def _rounds(sizes: Sequence[int], room: int) -> list[list[_Part]]:
+    """All bits of all columns, last column and low bits first, cut into keys of at most `room` bits."""
+    rounds: list[list[_Part]] = [[]]
+    used = 0
+    for column in range(len(sizes) - 1, -1, -1):
+        low, width = 0, (int(sizes[column]) - 1).bit_length()
+        while low < width:
+            if used == room:
+                rounds.append([])
+                used = 0
+            bits = min(width - low, room - used)
+            rounds[-1].append(_Part(column, low, bits, used))
+            low, used = low + bits, used + bits
+    return rounds
+
+
+def _placed(
+    columns: Sequence[AnyArray], parts: Sequence[_Part], order: AnyArray, below: int, cuts: list[tuple[int, int]]
+) -> Words:
+    """The words of a round: places in the order found so far, and above them some bits of the rows there."""
+
+    from plait.data.sparse.sparse_kernels import place_bits
+
+    words = np.arange(len(columns[0]), dtype=np.uint64)
+
+    def place(_: int, lo: int, hi: int) -> None:
+        for part in parts:
+            place_bits(columns[part.column], order, lo, hi, part.low, (1 << part.bits) - 1, below + part.at, words)
+
+    on_threads(place, cuts)
+    return words
+
+
+def _positions(words: Words, below: int, kind: np.dtype[Any]) -> AnyArray:
+    """The low bits of words."""
+    result, mask = np.empty(len(words), kind), np.uint64((1 << below) - 1)
+
+    def read(rows: slice) -> None:
+        result[rows] = words[rows] & mask
+
+    by_pieces(read, len(words))
+    return result
+
+
+def is_uniform(array: AnyArray) -> bool:
+    """Whether an array is one number seen many times: `np.broadcast_to` gives such."""
+    return array.strides == (0,) and len(array) > 0
+
+
+def taken(array: AnyArray, order: AnyArray) -> AnyArray:
+    """array[order] along the first axis, on threads."""
+    if is_uniform(array):
+        return np.broadcast_to(array[:1], len(order))
+    result = np.empty((len(order), *array.shape[1:]), array.dtype)
+    if len(order) < MANY or array.ndim > 1:
+        # "clip" writes without a buffer; the positions are known to be right.
+        by_pieces(lambda rows: np.take(array, order[rows], axis=0, out=result[rows], mode="clip"), len(order))
+        return result
+
+    from plait.data.sparse.sparse_kernels import take
+
+    on_threads(lambda _, lo, hi: take(array, order, lo, hi, result), ranges(len(order)))
+    return result
+
+
+def sort_words(words: Words, threads: int | None = None) -> None:
+    """Sort words in place: parted at quantiles, then each part on a thread."""
+    cuts = ranges(len(words), threads)
+    if len(cuts) > 1:
+        words.partition([lo for lo, _ in cuts[1:]])
+    on_threads(lambda _, lo, hi: words[lo:hi].sort(), cuts)

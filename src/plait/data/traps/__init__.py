@@ -1,1 +1,0 @@
-"""What data say that was hardly meant."""

@@ -1,0 +1,169 @@
+"""Links that give a hidden link away: twins in coupled relations, and mirror images in the same one.
+
+Two relations are matched index by index: each index with one of the other relation on the same axis, as many as can be.
+Where a relation has several indices on one axis there are several such matches. A match says something where at least
+two indices are matched; a relation is matched with itself in every way but the obvious one, so (b, a) is a twin of
+(a, b) in follows[user, other] where other: user; in a relation without a direction it is the very same cell. A *twin*
+of a hidden link is an observed link that agrees with it on all matched indices.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from plait._typing import AnyArray
+from plait.data.bound import BoundRelation
+from plait.data.held_out import links_among
+from plait.data.observation.symmetry import orders
+from plait.data.sparse.keys import columns_of, find, pack_pair
+from plait.errors import LeakWarning, ParameterError, quoted
+from plait.evaluation.split_target import SplitTarget
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class Leak:
+    """What one match of the split relation with another (or itself) gives away.
+
+    match: index of the split relation -> index of the other. links: how many hidden links have a twin; twins: how many
+    twins they have; example: one of them, in words.
+    """
+
+    relation: str
+    match: Mapping[str, str]
+    links: int
+    leaks: int
+    example: str
+
+    @property
+    def agreeing(self) -> str:
+        """The matched indices: ``user, artist`` or ``head = tail, tail = head``."""
+        if all(mine == theirs for mine, theirs in self.match.items()):
+            return ", ".join(self.match)
+        return ", ".join(f"{mine} = {theirs}" for mine, theirs in self.match.items())
+
+
+def find_leaks(subject: SplitTarget, links: AnyArray, hidden: Mapping[tuple[str, ...], AnyArray]) -> list[Leak]:
+    """All matches under which hidden links (n, order) have twins; hidden: all hidden cells by some of the indices."""
+    mine, found = subject.bound, []
+    for name, other in subject.data.relations.items():
+        left = other.cells[~links_among(other, hidden)] if name == subject.name else other.cells
+        for match in matches(subject, name):
+            columns = [mine.indices.index(index) for index in match]
+            theirs = [other.indices.index(index) for index in match.values()]
+            sizes = [mine.shape[k] for k in columns]
+            counts = (len(links), len(left))
+            a, b = pack_pair(columns_of(links[:, columns]), columns_of(left[:, theirs]), sizes, counts)
+            twin = find(b, np.unique(a))[1]
+            if twin.any():
+                having = int(np.count_nonzero(find(a, np.unique(b))[1]))
+                example = _named(subject, other, left[int(np.argmax(twin))])
+                found.append(Leak(name, match, having, int(np.count_nonzero(twin)), example))
+    return found
+
+
+def matches(subject: SplitTarget, name: str) -> Iterator[dict[str, str]]:
+    """The matches of the split relation with one of the relations: of at least two indices, as many as can be."""
+    axis = subject.data.model.axis
+    mine, theirs = subject.bound.indices, subject.data.relations[name].indices
+    itself = _same_cell(subject.bound) if name == subject.name else []
+    ways: list[list[dict[str, str]]] = []
+    for shared in dict.fromkeys(map(axis, mine)):
+        a, b = ([index for index in own if axis(index) == shared] for own in (mine, theirs))
+        if len(a) <= len(b):
+            ways.append([dict(zip(a, order)) for order in permutations(b, len(a))])
+        else:
+            ways.append([dict(zip(order, b)) for order in permutations(a, len(b))])
+    for way in product(*ways):
+        found = {i: pair for part in way for i, pair in part.items()}
+        match = {index: found[index] for index in mine if index in found}
+        if len(match) > 1 and match not in itself:
+            yield match
+
+
+def _same_cell(relation: BoundRelation) -> list[dict[str, str]]:
+    """The matches of a relation with itself under which a cell is matched with itself."""
+    indices = relation.indices
+    ways = orders(relation.groups, len(indices))
+    return [{index: indices[source] for index, source in zip(indices, way)} for way in ways]
+
+
+def has_matches(subject: SplitTarget) -> bool:
+    """Whether any relation could have a twin of a link."""
+    return any(True for name in subject.relations for _ in matches(subject, name))
+
+
+def hidden_by(
+    subject: SplitTarget, hidden: Mapping[tuple[str, ...], AnyArray]
+) -> dict[str, dict[tuple[str, ...], AnyArray]]:
+    """What leakage="remove" hides, by relation: coordinates over some of its indices.
+
+    Every cell, link or zero, that agrees with a hidden cell, link or zero: what is hidden must not depend on what the
+    hidden values are, or a fit reads them off the gaps. hidden: all hidden cells by some of the indices.
+    """
+    found: dict[str, dict[tuple[str, ...], list[AnyArray]]] = {}
+    for name in subject.relations:
+        for match in matches(subject, name):
+            for over, coords in hidden.items():
+                shared = tuple(index for index in over if index in match)
+                theirs = tuple(match[index] for index in shared)
+                found.setdefault(name, {}).setdefault(theirs, []).append(_projected(coords, over, shared))
+    tables = {name: {over: np.concatenate(coords) for over, coords in own.items()} for name, own in found.items()}
+    for name in tables:
+        if name != subject.name:
+            _refuse_all_hidden(subject, name, tables[name])
+    return tables
+
+
+def _projected(coords: AnyArray, over: Sequence[str], shared: Sequence[str]) -> AnyArray:
+    """Coordinates (n, k) over fewer indices, each once; over none of them they are one."""
+    if not shared:
+        return coords[:1, :0]
+    return np.unique(coords[:, [over.index(index) for index in shared]], axis=0)
+
+
+def _refuse_all_hidden(subject: SplitTarget, name: str, hidden: Mapping[tuple[str, ...], AnyArray]) -> None:
+    """A relation of which nothing is left tells nothing; hidden: what is hidden of it."""
+    other = subject.data.relations[name]
+    if () not in hidden and (not len(other.links) or not links_among(other, hidden).all()):
+        return
+    match = next(matches(subject, name))
+    raise ParameterError(
+        (
+            f'`leakage="remove"` would hide all {len(other.links):,} links of {name}: each agrees '
+            f"on {', '.join(match)} with a hidden cell of {subject.name}."
+        ),
+        hint=(
+            f'Hide what the two have in common, `by={("pair", *match)!r}`, or leave them known with `leakage="ignore"`.'
+        ),
+    )
+
+
+def leaks_table(leaks: Sequence[Leak], hide: bool) -> "pl.DataFrame":
+    """The twins as a table: relation, agree_on, hidden_links, leaks, example, removed."""
+    import polars as pl
+
+    kinds = {"relation": pl.String, "agree_on": pl.String, "hidden_links": pl.Int64, "leaks": pl.Int64}
+    rows = [(t.relation, t.agreeing, t.links, t.leaks, t.example, hide) for t in leaks]
+    return pl.DataFrame(rows, {**kinds, "example": pl.String, "removed": pl.Boolean}, orient="row")
+
+
+def leak_warning(leaks: Sequence[Leak], name: str, links: int) -> LeakWarning:
+    """One warning about all of them."""
+    parts = [
+        f"{t.links:,} of {links:,} hidden links of {name} have a twin in {t.relation}, which agrees on {t.agreeing}: "
+        f"{t.leaks:,} links such as {t.example}."
+        for t in leaks
+    ]
+    hint = 'Hide them too with `leakage="remove"`, or give `leakage="ignore"` if they may be known.'
+    return LeakWarning("\n".join(parts), hint=hint)
+
+
+def _named(subject: SplitTarget, relation: BoundRelation, cell: AnyArray) -> str:
+    names = [f"{i}={quoted(subject.data.entities[i][int(row)])}" for i, row in zip(relation.indices, cell)]
+    return f"{relation.name}[{', '.join(names)}]"

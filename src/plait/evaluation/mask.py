@@ -1,0 +1,194 @@
+"""A relation with some more cells hidden: the same observed cells otherwise, and the same names.
+
+Hidden rows stay in the table, so that every name is still known, and are listed in `hidden=`, so that a fit does not
+look at them. Under unseen="missing" an entity that no unhidden row mentions would lose its zeros too, though they
+are not hidden: one of them is then listed as a row of 0, which changes nothing but that. So the weights M of the result
+are exactly those of the original, and 0 at the hidden cells.
+
+A relation from which some links are taken as if nobody had told of them: their cells become zeros like all others.
+
+They must not become missing cells: of all cells without a known link only these would weigh nothing, so the weights of
+an entity would tell how many hidden links it has, and a fit ranks entities without a known link by that.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray
+from plait.data.observation.symmetry import canonical, written
+from plait.data.observation.weights import Weights, along
+from plait.data.sources.arrays import as_floats, is_sparse
+from plait.data.sources.relation import Relation
+from plait.data.sources.tables import TableSource, is_table
+from plait.data.sparse.csf_index import distinct
+from plait.data.sparse.keys import columns_of, coordinate_type, find, pack_pair
+from plait.evaluation.split_target import SplitTarget
+from plait.tuning import TUNING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Hidden = Mapping[tuple[str, ...], AnyArray]
+
+# Random cells of an entity that are tried before its cells are gone through in order.
+TRIES = 20
+
+
+def masked(subject: SplitTarget, name: str, hidden: Hidden) -> Relation:
+    """A relation of the subject with more cells hidden; hidden: coordinates (n, k) by some of its indices."""
+    relation = subject.relations[name]
+    tables = [*relation.hidden_tables, *(_table(subject, name, over, rows) for over, rows in hidden.items())]
+    train = replace(relation, hidden=tables)
+    zeros = _lost_zeros(subject, name, train)
+    return train if zeros is None else _with_zeros(subject, name, train, zeros)
+
+
+def labelled(subject: SplitTarget, indices: Sequence[str], coords: AnyArray) -> "dict[str, pl.Series]":
+    """The names of coordinates (n, k), by index."""
+    names = subject.data.entities
+    return {index: names[index].names.gather(coords[:, k].astype(np.int64)) for k, index in enumerate(indices)}
+
+
+def free_name(name: str, source: TableSource) -> str:
+    """A name for the column of values that no index is read from: the column of an index may have any name."""
+    while name in source.columns.values():
+        name = f"{name}_"
+    return name
+
+
+def _table(subject: SplitTarget, name: str, over: Sequence[str], coords: AnyArray) -> "pl.DataFrame":
+    import polars as pl
+
+    columns = subject.relations[name].columns or {}
+    return pl.DataFrame({columns.get(i, i): names for i, names in labelled(subject, over, coords).items()})
+
+
+def _lost_zeros(subject: SplitTarget, name: str, train: Relation) -> AnyArray | None:
+    """Observed zeros (n, order), one for each entity that only hidden rows mention and that has a cell left."""
+    before = subject.data.relations[name]
+    if train.unseen != "missing" or train.observed == "listed" or not is_table(train.data):
+        return None
+    after = subject.rebound(name, train)
+    if after.n_unseen == before.n_unseen:
+        return None
+    wanted = subject.rebound(name, replace(train, unseen="zero")).weights
+    for index in before.indices:
+        here = (along(before.weights, [index]) > 0).astype(np.float64)
+        wanted = wanted * Weights.from_vector(before.indices, before.shape, index, here)
+    left = {index: along(wanted, [index]) > 0 for index in before.indices}
+    found = []
+    for k, index in enumerate(before.indices):
+        lost = np.flatnonzero(left[index] & (along(after.weights, [index]) == 0))
+        found.append(_one_cell_each(wanted, k, lost, [np.flatnonzero(left[i]) for i in before.indices]))
+    cells = distinct(canonical(np.concatenate(found), before.groups), before.shape)
+    return cells if len(cells) else None
+
+
+def _one_cell_each(weights: Weights, axis: int, entities: AnyArray, rows: Sequence[AnyArray]) -> AnyArray:
+    """A cell with M > 0 for each entity on an axis that has one; rows: which to choose from on the others."""
+    rng = np.random.default_rng(0)  # which cells are taken makes no difference to a fit
+    cells = np.zeros((len(entities), len(rows)), coordinate_type(weights.shape))
+    waiting = np.arange(len(entities))
+    for _ in range(TRIES):
+        for k, own in enumerate(rows):
+            cells[waiting, k] = rng.choice(own, len(waiting)) if k != axis else entities[waiting]
+        waiting = waiting[weights.at(cells[waiting]) <= 0]
+        if not len(waiting):
+            break
+    for at in waiting:
+        cells[at] = _first_cell(weights, [entities[at : at + 1] if k == axis else r for k, r in enumerate(rows)])
+    return cells
+
+
+def _first_cell(weights: Weights, rows: Sequence[AnyArray]) -> AnyArray:
+    """The first cell with M > 0 among these rows; there is one."""
+    shape = [len(own) for own in rows]
+    total = math.prod(shape)
+    for start in range(0, total, TUNING.listing_chunk):
+        places = np.unravel_index(np.arange(start, min(start + TUNING.listing_chunk, total)), shape)
+        cells = np.stack([own[at] for own, at in zip(rows, places)], axis=1)
+        open_cells = np.flatnonzero(weights.at(cells) > 0)
+        if len(open_cells):
+            return np.asarray(cells[open_cells[0]])
+    raise AssertionError("an entity whose weights add up to more than 0 has a cell with a weight")
+
+
+def _with_zeros(subject: SplitTarget, name: str, train: Relation, zeros: AnyArray) -> Relation:
+    """The relation with rows of 0 below its own; as a polars table, under the same names of columns."""
+    import polars as pl
+
+    indices = subject.data.relations[name].indices
+    source = train.read(name, indices)
+    assert isinstance(source, TableSource)
+    value = free_name(source.value_column, source)
+    columns: dict[str, Any] = {}
+    for index, names in labelled(subject, indices, zeros).items():
+        own = source.labels[index]
+        columns[source.columns[index]] = pl.concat([own.cast(names.dtype), names])
+    columns[value] = np.concatenate([source.values, np.zeros(len(zeros))])
+    if source.weights is not None:
+        zero = 1.0 if isinstance(train.observed, str) else float(train.observed)
+        columns[source.weight_column] = np.concatenate([source.weights, np.full(len(zeros), zero)])
+    return train._retabled(pl.DataFrame(columns), value, source)
+
+
+def thinned(subject: SplitTarget, links: AnyArray, observed: float) -> Relation:
+    """The relation to split with these links (n, order) set to 0; observed: what all zeros weigh now."""
+    relation = replace(subject.relation, observed=observed)
+    links = written(links, subject.bound.shape, subject.bound.groups)
+    source = relation.read(subject.name, subject.bound.indices)
+    if isinstance(source, TableSource):
+        return _of_table(subject, relation, source, links)
+    own = tuple(relation.indices or subject.bound.indices)
+    # In the order of the array's dimensions, and sorted by it.
+    links = np.unique(links[:, [subject.bound.indices.index(index) for index in own]], axis=0)
+    data = _of_sparse(relation.data, links) if is_sparse(relation.data) else _of_dense(relation.data, links)
+    return replace(relation, data=data)
+
+
+def _of_table(subject: SplitTarget, relation: Relation, source: TableSource, links: AnyArray) -> Relation:
+    """A polars table under the same names of columns; hidden rows stay, so that every name is still known."""
+    import polars as pl
+
+    indices = subject.bound.indices
+    value = free_name(source.value_column, source)
+    values = np.where(_among(subject, source, links), 0.0, source.values)
+    columns: dict[str, Any] = {source.columns[index]: source.labels[index] for index in indices}
+    columns[value] = values
+    if source.weights is not None:
+        columns[source.weight_column] = np.where(values > 0, source.weights, float(relation.observed))
+    return relation._retabled(pl.DataFrame(columns), value, source)
+
+
+def _among(subject: SplitTarget, source: TableSource, links: AnyArray) -> NDArray[np.bool_]:
+    """Which rows of a table are among some links."""
+    import polars as pl
+
+    indices = subject.bound.indices
+    if not indices:
+        return np.full(len(source.values), len(links) > 0)
+    hidden: pl.DataFrame = pl.DataFrame(labelled(subject, indices, links)).with_columns(hidden=True)
+    rows = pl.DataFrame({index: source.labels[index].cast(hidden[index].dtype) for index in indices})
+    found = rows.join(hidden, on=indices, how="left", maintain_order="left")
+    return found["hidden"].fill_null(False).to_numpy()
+
+
+def _of_dense(data: Any, links: AnyArray) -> Any:
+    array = np.array(as_floats(data, "data"))
+    array[tuple(columns_of(links))] = 0.0
+    return array
+
+
+def _of_sparse(data: Any, links: AnyArray) -> Any:
+    coo = data.asformat("coo").copy()
+    positions = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+    cells = np.stack([np.asarray(column, links.dtype) for column in positions], axis=1)
+    counts = (len(cells), len(links))
+    mine, theirs = pack_pair(columns_of(cells), columns_of(links), coo.shape, counts)
+    coo.data[find(mine, theirs)[1]] = 0
+    return coo

@@ -1,0 +1,207 @@
+"""Entities that a fit cannot tell apart: their rows of all factors of all members are equal, as those without data are.
+
+Whatever is predicted for one holds for the others, so it is computed once.
+
+A fit as a test asks it: scores and predictive probabilities at cells that are numbered as in the test.
+
+Fits that are compared may number their entities differently, and one may know more of them than another. The test has
+the numbers of one of the fits; `Scorer.of` finds those of the others by name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import Array, Rows
+from plait.analysis.predict.operands import meetings
+from plait.data.encoding.names import declaring
+from plait.data.sparse.keys import columns_of, pack
+from plait.errors import DataError, TableLocation, quoted
+from plait.evaluation import metrics
+from plait.storage.fitted import Fitted
+
+if TYPE_CHECKING:
+    from plait.result import Fit
+
+
+def alike(fit: Fitted, relation: str) -> tuple[Rows, ...]:
+    """For every index of a relation and each of its entities one that is predicted alike: itself, or an earlier one."""
+    indices = fit.model.equation(relation).indices
+    # An exposure tells entities apart; and whether two indices have one entity matters where rows of a factor meet.
+    needed = fit.exposures.indices(relation).union(indices[place] for pair in meetings(fit, relation) for place in pair)
+    # So does a factor that remembers pairs.
+    remembered = [o for o in fit.model.equation(relation).occurrences if o.factor in fit.factors]
+    needed = needed.union(i for o in remembered if fit.factors[o.factor].pairs is not None for i in o.indices)
+    return tuple(
+        np.arange(size) if index in needed else _first_equal(_tables(fit, relation, index, size), size)
+        for index, size in zip(indices, fit.known[relation].shape)
+    )
+
+
+def _tables(fit: Fitted, relation: str, index: str, size: int) -> list[Array]:
+    """What prediction takes of an index's entities: arrays (size, columns)."""
+    return [
+        np.moveaxis(array, place, 0).reshape(size, -1)
+        for member in fit.members
+        for occurrence in fit.model.equation(relation).occurrences
+        if occurrence.factor in member.factors
+        for place, own in enumerate(occurrence.indices)
+        if own == index
+        for array in (member.factors[occurrence.factor].mean, member.factors[occurrence.factor].scale)
+    ]
+
+
+def _first_equal(tables: Sequence[Array], size: int) -> Rows:
+    """For each row the first one that is equal in all tables (size, columns)."""
+    key, rng = np.zeros(size), np.random.default_rng(0)
+    for table in tables:
+        key += table @ rng.random(table.shape[1])
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    found = first[which.reshape(-1)]
+    same = np.ones(size, bool)  # equal sums are not equal rows, though they hardly ever differ
+    for table in tables:
+        same &= (table == table[found]).all(axis=1)
+    return np.asarray(np.where(same, found, np.arange(size)), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A fit, and by which column of a prediction cells are ranked.
+
+    numbers: for every index the fit's row numbers of the test's entities; None where they are the same.
+    """
+
+    fit: "Fit"
+    relation: str
+    score: str
+    numbers: tuple[Rows, ...] | None = None
+
+    @classmethod
+    def of(cls, fit: "Fit", relation: str, score: str, first: "Fit", name: str = "") -> "Scorer":
+        """The view of a fit on a test that is numbered as in the first one; name: of the fit, for errors."""
+        indices = first.model.equation(relation).indices
+        if fit is first or all(fit.entities[i].names.equals(first.entities[i].names) for i in indices):
+            return cls(fit, relation, score)
+        numbers = []
+        for index in indices:
+            rows = fit.entities[index].encode(
+                first.entities[index].names, where=TableLocation("compare", index, noun="index"), unknown="mark"
+            )
+            if (rows < 0).any():
+                unknown = first.entities[index][int(np.argmax(rows < 0))]
+                raise DataError(
+                    (
+                        f"{name!r} does not know {int((rows < 0).sum()):,} of {len(rows):,} entities of {index} that "
+                        f"another fit knows, such as {quoted(unknown)}."
+                    ),
+                    location="compare",
+                    hint=f"Fit all of them with the same {declaring(index)}.",
+                )
+            numbers.append(np.asarray(rows, np.int64))
+        return cls(fit, relation, score, tuple(numbers))
+
+    def scores(self, cells: Rows) -> Array:
+        """What cells (n, order) are ranked by, (n,)."""
+        from plait.analysis.predict.prediction import score
+
+        if self.by_rate:
+            return score(self.fit, self.relation, self._own(cells), self.score)
+        first, which = self._once(cells)
+        return score(self.fit, self.relation, self._own(cells[first]), self.score)[which]
+
+    def along(self, cells: Rows, place: int) -> Array:
+        """The scores (n, size) of cells (n, order) with the entity at one place running over all."""
+        if self.by_rate:
+            from plait.analysis.predict.moments import rates_along
+
+            index = self.fit.model.equation(self.relation).indices[place]
+            rates = rates_along(self.fit, self.relation, self._own(cells), index)
+            return rates if self.numbers is None else np.ascontiguousarray(rates[:, self.numbers[place]])
+        size = self.shape[place]
+        return self.scores(every(cells, place, size)).reshape(len(cells), size)
+
+    def bounds_along(self, cells: Rows, place: int) -> tuple[Array, Array]:
+        """Bounds (n, size) of these scores, where they are probabilities."""
+        from plait.analysis.predict.prediction import probability_bounds
+
+        size = self.shape[place]
+        low, high = probability_bounds(self.fit, self.relation, self._own(every(cells, place, size)))
+        return low.reshape(len(cells), size), high.reshape(len(cells), size)
+
+    def alike(self, cells: Rows) -> Rows:
+        """Cells (n, order) with entities in place of those that the fit cannot tell from them, as few as can be."""
+        return np.stack([of[cells[:, place]] for place, of in enumerate(self._alike)], axis=1) if self.shape else cells
+
+    def _once(self, cells: Rows) -> tuple[Rows, Rows]:
+        """Some of the cells (n, order) of which the fit says all that it says, and for each cell which of these."""
+        keys = pack(columns_of(self.alike(cells)), self.shape, len(cells))
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        return first, which.reshape(-1)
+
+    @cached_property
+    def _alike(self) -> tuple[Rows, ...]:
+
+        own = alike(self.fit, self.relation)
+        if self.numbers is None:
+            return own
+        found = []
+        for same, numbers in zip(own, self.numbers):
+            _, first, which = np.unique(same[numbers], return_index=True, return_inverse=True)
+            found.append(first[which.reshape(-1)])
+        return tuple(found)
+
+    def predictive(self, cells: Rows, values: Array) -> tuple[Array, Array, Array]:
+        """Mean, P(x > 0) and log predictive probability of values at cells; all (n,)."""
+        from plait.analysis.predict.prediction import columns
+
+        first, which = self._once(cells)
+        likelihood, state = self.fit.likelihood[self.relation], self.fit.likelihood_params[self.relation]
+        wanted = ("rate", "mean", "variance", "probability")
+        found = columns(self.fit, self.relation, self._own(cells[first]), wanted)
+        found = {name: column[which] for name, column in found.items()}
+        moments, probability = (found["rate"], found["variance"]), found["probability"]
+        log = metrics.log_probability(values, *moments, probability, likelihood, state)
+        return found["mean"], probability, log
+
+    def known(self) -> Rows:
+        """The known links (n, order) of the fit, in the test's numbers; those of entities that it lacks left out."""
+        cells = self.fit.known[self.relation].written.astype(np.int64)
+        if self.numbers is None:
+            return cells
+        for place, numbers in enumerate(self.numbers):
+            back = np.full(self.fit.known[self.relation].shape[place], -1)
+            back[numbers] = np.arange(len(numbers))
+            cells[:, place] = back[cells[:, place]]
+        return cells[(cells >= 0).all(axis=1)]
+
+    def knows(self, cells: Rows) -> NDArray[np.bool_]:
+        """Which cells (n, order) are known links of the fit."""
+        return self.fit.known[self.relation].contain(self._own(cells))
+
+    @property
+    def by_rate(self) -> bool:
+        """Whether cells are ranked by their mean rate, which costs little."""
+        return self.score == "rate" or (self.score == "mean" and not self.fit.likelihood[self.relation].binary)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many entities the test knows of each index."""
+        return self.fit.known[self.relation].shape if self.numbers is None else tuple(map(len, self.numbers))
+
+    def _own(self, cells: Rows) -> Rows:
+        """The fit's numbers of cells."""
+        if self.numbers is None:
+            return cells
+        columns = [numbers[cells[:, place]] for place, numbers in enumerate(self.numbers)]
+        return np.stack(columns, axis=1) if columns else cells
+
+
+def every(cells: Rows, place: int, size: int) -> Rows:
+    """Cells (n, order) with every entity at one place, one after the other: (n · size, order)."""
+    candidates = np.repeat(cells, size, axis=0)
+    candidates[:, place] = np.tile(np.arange(size), len(cells))
+    return candidates

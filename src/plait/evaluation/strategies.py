@@ -1,0 +1,380 @@
+"""Strategies of a split: which cells of a relation are held out, at random, the latest, or the last of each entity."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from plait._typing import AnyArray
+from plait.data.bound import BoundRelation
+from plait.data.held_out import draw_zeros, how_many, links_among, pick
+from plait.data.observation.symmetry import among, canonical, orders, writing
+from plait.data.observation.weights import Weights, along
+from plait.data.sources.arrays import is_sparse
+from plait.data.sources.tables import TableSource, is_table
+from plait.data.sparse.csf_index import distinct
+from plait.data.sparse.keys import columns_of, coordinate_type, pack
+from plait.errors import DataError, ParameterError, TableLocation, suggestion
+from plait.evaluation.split_target import SplitTarget, times_at
+from plait.tuning import TUNING
+
+
+def observed_cells(weights: Weights) -> AnyArray | None:
+    """Coordinates (n, order) of all cells with M > 0, in order; None if there are too many cells to look at."""
+    tables = [term.table for term in weights.terms if term.table is not None]
+    if not weights.terms:
+        return np.zeros((0, len(weights.shape)), np.uint32)
+    if len(tables) == len(weights.terms) == 1 and tables[0].indices == weights.indices:
+        return tables[0].coords[weights.at(tables[0].coords) > 0]
+    return cells_under(weights, (), np.zeros((1, 0), np.int64))
+
+
+def cells_under(weights: Weights, places: Sequence[int], coords: AnyArray) -> AnyArray | None:
+    """Coordinates of the cells with M > 0 of some slices, pairs, …; None if there are too many cells to look at.
+
+    coords (m, k): rows of the indices at these places; the other indices run over all their rows.
+    """
+    others = [k for k in range(len(weights.shape)) if k not in places]
+    shape = (len(coords), *(weights.shape[k] for k in others))
+    total = math.prod(shape)
+    if total > TUNING.max_listed_cells:
+        return None
+    kind = coordinate_type(weights.shape)
+    found = [np.zeros((0, len(weights.shape)), kind)]
+    for start in range(0, total, TUNING.listing_chunk):
+        which, *rest = np.unravel_index(np.arange(start, min(start + TUNING.listing_chunk, total)), shape)
+        cells = np.empty((len(which), len(weights.shape)), kind)
+        cells[:, list(places)] = coords[which]
+        for k, rows in zip(others, rest):
+            cells[:, k] = rows
+        found.append(cells[weights.at(cells) > 0])
+    return np.concatenate(found)
+
+
+WORDS = ("cells", "links", "thinned_links", "time")
+LAST = '`by=("leave_last_out", …)`'
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenCells:
+    """What is hidden: coordinates (n, k) by some indices; the cells of the test (m, order); whether zeros are among
+    them; and out of how many cells, links, entities or pairs (what) how many were chosen.
+    """
+
+    hidden: dict[tuple[str, ...], AnyArray]
+    cells: AnyArray
+    with_zeros: bool
+    what: str
+    chosen: int
+    candidates: int
+    observed: float | None = None
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How cells are chosen: one of `WORDS`, or "slices" or "leave_last_out" over some indices; share; time column."""
+
+    word: str
+    over: tuple[str, ...]
+    fraction: float | None
+    time: str | None
+    count: int
+
+    @property
+    def by(self) -> str | tuple[str, ...]:
+        """As a split tells it."""
+        if self.word == "slices":
+            return self.over
+        return ("leave_last_out", *self.over) if self.word == "leave_last_out" else self.word
+
+    @property
+    def share(self) -> float:
+        """The fraction, where there must be one."""
+        assert self.fraction is not None
+        return self.fraction
+
+
+def parse_strategy(by: Any, fraction: Any, time: Any, count: Any, bound: BoundRelation) -> Strategy:
+    """The arguments of `hide` that say what to hide, checked."""
+    word, over = _by(by, bound)
+    _check_amount(word, by, fraction, count)
+    if time is not None and word not in ("time", "leave_last_out"):
+        raise ParameterError(
+            f"`time` is {time!r}, but `by` is {by!r}, which does not use it.",
+            hint=f'Hide the latest links, `by="time"`, or the last of each entity, {LAST}.',
+        )
+    return Strategy(word, over, None if fraction is None else float(fraction), time, 1 if count is None else int(count))
+
+
+def check_time(by: Any, time: Any) -> None:
+    """Refuse to ask for times without a column of them, before that column is taken for something else."""
+    if by == "time" and time is None:
+        raise ParameterError(
+            '`by="time"` needs `time`, the column that says when.',
+            hint='Give `time="when"`, or another column.',
+        )
+
+
+def _by(by: Any, bound: BoundRelation) -> tuple[str, tuple[str, ...]]:
+    """One of the words; or "slices" or "leave_last_out", and the indices whose entities, pairs, … are meant."""
+    if isinstance(by, str):
+        if by not in WORDS:
+            near = suggestion(by, WORDS)
+            example = f'("index", {bound.indices[0]!r})' if bound.indices else '("index", …)'
+            raise ParameterError(
+                f"`by` is {by!r}.",
+                hint=f"{near}It is {', '.join(map(repr, WORDS))}, or a tuple of indices such as {example}.",
+            )
+        return by, ()
+    given = tuple(by) if isinstance(by, Sequence) else ()
+    word = given[0] if len(given) > 1 and given[0] in ("index", "pair", "leave_last_out") else None
+    over = given if word is None else given[1:]
+    for index in over:
+        if index not in bound.indices:
+            raise ParameterError(
+                f"`by` names {index!r}, which is no index of {bound.name}.",
+                hint=f"{suggestion(index, bound.indices)}It has {', '.join(bound.indices) or 'none'}.",
+            )
+    if not over or len(set(over)) < len(over):
+        raise ParameterError(
+            f"`by` is {by!r}.",
+            hint="Name each index once: ('index', 'user') or ('pair', 'user', 'place').",
+        )
+    ordered = tuple(index for index in bound.indices if index in over)
+    return ("leave_last_out" if word == "leave_last_out" else "slices"), ordered
+
+
+def _check_amount(word: str, by: Any, fraction: Any, count: Any) -> None:
+    """How much to hide: a fraction; of each entity's last links a number."""
+    if word == "leave_last_out":
+        if fraction is not None:
+            raise ParameterError(
+                f"`fraction` is {fraction!r}, but `by` is {by!r}, which hides the last link of each.",
+                hint="Leave it out; `count=2` would hide the last two.",
+            )
+        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        if count is not None and (not whole or count < 1):
+            raise ParameterError.must_be("count", "a whole number, 1 or more", count)
+        return
+    if count is not None:
+        raise ParameterError(
+            f"`count` is {count!r}, but it is for {LAST}.",
+            hint="Say how much to hide by `fraction`.",
+        )
+    number = isinstance(fraction, (int, float, np.floating)) and not isinstance(fraction, bool)
+    if not number or not 0 < fraction < 1:
+        raise ParameterError.must_be(
+            "fraction",
+            "over 0 and under 1",
+            fraction,
+            hint="Give 0.2 to hide a fifth.",
+        )
+
+
+def choose(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    """What to hide of the relation to split."""
+    if not len(subject.bound.links):
+        raise DataError(
+            "there is no observed link, so nothing can be tested.",
+            location=TableLocation.of(subject.name),
+            hint="Give data with links.",
+        )
+    ways: dict[str, Callable[[SplitTarget, Strategy, np.random.Generator], ChosenCells]] = {
+        "cells": _choose_cells,
+        "links": _choose_links,
+        "thinned_links": _choose_thin,
+        "time": _choose_latest,
+        "leave_last_out": _choose_last,
+        "slices": _choose_slices,
+    }
+    return ways[way.word](subject, way, rng)
+
+
+def _choose_cells(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    bound = subject.bound
+    cells = _observed(bound)
+    if cells is None:
+        raise ParameterError(
+            f'`by="cells"` lists all cells, but {bound.name} has {bound.total_cells:,}, '
+            f"over {TUNING.max_listed_cells:,}.",
+            hint='Use `by="thinned_links"`: it hides links and zeros in equal shares without listing them.',
+        )
+    chosen = cells[_some(len(cells), way.share, rng, f"observed cells of {bound.name}")]
+    return ChosenCells({bound.indices: chosen}, chosen, True, "observed cells", len(chosen), len(cells))
+
+
+def _observed(bound: BoundRelation) -> AnyArray | None:
+    """All cells with M > 0, each in one writing; None if there are too many cells to look at."""
+    cells = observed_cells(bound.weights)
+    return cells if cells is None or not bound.groups else cells[writing(cells, bound.groups) == 0]
+
+
+def _choose_links(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    bound = subject.bound
+    count = len(bound.links)
+    chosen = bound.cells[_some(count, way.share, rng, f"links of {bound.name}")]
+    return ChosenCells({bound.indices: chosen}, chosen, False, "links", len(chosen), count)
+
+
+def _choose_thin(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    relation, name = subject.relation, subject.name
+    if _unlisted_missing(subject):
+        raise ParameterError(
+            (
+                f'`by="thinned_links"` weighs the zeros that {name} does not list, but with '
+                f'`observed="listed"` these are missing.'
+            ),
+            hint='Use `by="cells"`: it hides listed cells, however large the tensor.',
+        )
+    if relation.weight_column is not None:
+        _refuse_weighted_zeros(subject, '"thinned_links"')
+    links = _choose_links(subject, way, rng)
+    return replace(links, observed=_thinned_weight(subject, way.share))
+
+
+def _thinned_weight(subject: SplitTarget, share: float) -> float:
+    """What zeros weigh when a share of the links is hidden."""
+    observed = subject.relation.observed
+    return (1.0 if isinstance(observed, str) else float(observed)) * (1.0 - share)
+
+
+def _unlisted_missing(subject: SplitTarget) -> bool:
+    """Whether cells that the data do not list are missing, so that none of them is a zero."""
+    relation = subject.relation
+    return relation.observed == "listed" and (is_table(relation.data) or is_sparse(relation.data))
+
+
+# --- by time
+
+
+def _choose_latest(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    """The latest of the links, or of the listed cells where only these are observed; among equal times at random."""
+    cells, what = _candidates(subject, '"time"')
+    number = _how_many(len(cells), way.share, f"{what} of {subject.name}")
+    order = np.lexsort((rng.random(len(cells)), times_at(subject, cells)))
+    return _put_aside(subject, cells, np.sort(order[-number:]), f"{what} (the latest by {way.time})")
+
+
+def _choose_last(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    """The last links of each entity, or some at random where nothing says when.
+
+    Who has no more than these keeps them all, and so does whom another way of writing them is about.
+    """
+    cells, what = _candidates(subject, '("leave_last_out", …)')
+    when = np.zeros(len(cells)) if way.time is None else times_at(subject, cells)
+    entity, cell = _entities_of(subject.bound, cells, way.over)
+    order = np.lexsort((rng.random(len(cells))[cell], when[cell], entity))
+    have = np.bincount(entity)
+    after = np.cumsum(have)[entity[order]] - np.arange(len(order))  # 1 for the last of an entity
+    needed = np.unique(cell[have[entity] <= way.count])
+    chosen = np.setdiff1d(cell[order[after <= way.count]], needed)
+    each = f"each {' and '.join(way.over)}"
+    if not len(chosen):
+        raise ParameterError(
+            (
+                f"no {' and '.join(way.over)} of {subject.name} has more than {way.count} of its {what}, so "
+                "nothing would be left of any."
+            ),
+            hint="Give a smaller count, or more data.",
+        )
+    how = f"{way.count} of {each} at random" if way.time is None else f"the last {way.count} of {each} by {way.time}"
+    return _put_aside(subject, cells, chosen, f"{what} ({how})")
+
+
+def _entities_of(bound: BoundRelation, cells: AnyArray, over: Sequence[str]) -> tuple[AnyArray, AnyArray]:
+    """Whose links cells (n, order) are: a number of the entity (m,), or combination, and of the cell (m,).
+
+    A cell that can be written in several ways belongs to the entities of all of them.
+    """
+    places, ways = [bound.indices.index(index) for index in over], list(orders(bound.groups, cells.shape[1]))
+    rows = np.concatenate([cells[:, order][:, places] for order in ways])
+    keys = pack(columns_of(rows), [bound.shape[k] for k in places], len(rows))
+    entity = np.unique(keys, return_inverse=True)[1].reshape(-1)
+    if len(ways) == 1:
+        return entity, np.arange(len(cells))
+    both = np.unique(np.stack([entity, np.tile(np.arange(len(cells)), len(ways))], axis=1), axis=0)
+    return both[:, 0], both[:, 1]
+
+
+def _candidates(subject: SplitTarget, by: str) -> tuple[AnyArray, str]:
+    """What has a time: the links, or all listed cells where others are missing; and what they are called."""
+    if _unlisted_missing(subject):
+        cells = _observed(subject.bound)
+        assert cells is not None  # they are listed
+        return cells, "listed cells"
+    if subject.relation.weight_column is not None:
+        _refuse_weighted_zeros(subject, by)
+    return subject.bound.cells, "links"
+
+
+def _put_aside(subject: SplitTarget, cells: AnyArray, chosen: AnyArray, what: str) -> ChosenCells:
+    """Listed cells become missing, as all others are; links become zeros like all others, which weigh less (`thin`)."""
+    some, listed = cells[chosen], _unlisted_missing(subject)
+    weight = None if listed else _thinned_weight(subject, len(some) / len(cells))
+    return ChosenCells({subject.bound.indices: some}, some, listed, what, len(some), len(cells), weight)
+
+
+def add_decoy_zeros(subject: SplitTarget, links: ChosenCells, rng: np.random.Generator) -> ChosenCells:
+    """The chosen links and as many zeros: what is hidden in other relations must not tell links from zeros."""
+    bound = subject.bound
+    cells = _observed(bound)
+    if cells is None:
+        zeros = canonical(draw_zeros(bound, bound.groups, len(links.cells), rng), bound.groups)
+    else:
+        zeros = cells[bound.values_at(cells) == 0]
+        zeros = zeros[rng.permutation(len(zeros))[: len(links.cells)]]
+    zeros = zeros.astype(links.cells.dtype)
+    cells = np.unique(np.concatenate([links.cells, zeros]), axis=0)
+    return replace(links, hidden={bound.indices: cells}, cells=cells, with_zeros=True)
+
+
+def _refuse_weighted_zeros(subject: SplitTarget, by: str) -> None:
+    """Listed zeros with weights of their own would not be thinned by the weight of all other zeros."""
+    source = subject.relation.read(subject.name, subject.bound.indices)
+    assert isinstance(source, TableSource)
+    assert source.weights is not None
+    observed = subject.relation.observed
+    zero = 1.0 if isinstance(observed, str) else float(observed)
+    if ((source.values == 0) & (source.weights != zero)).any():
+        raise ParameterError(
+            f"`by={by}` gives all zeros of {subject.name} one weight, but its weight column gives some their own.",
+            hint='Use `by="links"`, or leave out the rows of zeros.',
+        )
+
+
+def _choose_slices(subject: SplitTarget, way: Strategy, rng: np.random.Generator) -> ChosenCells:
+    bound, over = subject.bound, way.over
+    sizes = [bound.weights.sizes[index] for index in over]
+    if math.prod(sizes) > TUNING.max_listed_cells:
+        raise ParameterError(
+            f"there are {math.prod(sizes):,} of {', '.join(over)} in {bound.name}, over {TUNING.max_listed_cells:,}.",
+            hint='Hide entities of one index, or use `by="thinned_links"`.',
+        )
+    what = f"entities of {over[0]}" if len(over) == 1 else f"combinations of {', '.join(over)}"
+    places = [bound.indices.index(index) for index in over]
+    candidates = np.argwhere(along(bound.weights, over) > 0)
+    candidates = candidates[writing(candidates, among(bound.groups, places)) == 0]
+    coords = candidates[_some(len(candidates), way.share, rng, f"{what} in {bound.name}")]
+    cells = cells_under(bound.weights, places, coords)
+    if cells is not None and bound.groups:
+        cells = distinct(canonical(cells, bound.groups), bound.shape)
+    test = bound.cells[links_among(bound, {over: coords})] if cells is None else cells
+    return ChosenCells({over: coords}, test, cells is not None, what, len(coords), len(candidates))
+
+
+def _some(count: int, fraction: float, rng: np.random.Generator, what: str) -> AnyArray:
+    """Which of so many to hide, in order: exactly the fraction, to the nearest whole number."""
+    return pick(count, _how_many(count, fraction, what), rng, shuffle=False)
+
+
+def _how_many(count: int, fraction: float, what: str) -> int:
+    chosen = how_many(count, fraction)
+    if chosen in (0, count):
+        share = "none" if chosen == 0 else "all"
+        raise ParameterError(
+            f"a fraction of {fraction:g} of {count:,} {what} is {share} of them.",
+            hint=f"Give a {'larger' if chosen == 0 else 'smaller'} fraction, or more data.",
+        )
+    return chosen

@@ -1,0 +1,320 @@
+"""Compiled walks over the links of a graph. In exact arithmetic: what is taken out of a sum again leaves exactly 0.
+
+`starts`, `ends`: for every entity a of the first side the ends u of its links; `back_starts`, `back_ends`: for every u
+those of its links. `shares`: 1/degree of every u, `back_shares` of every a. On one axis the two are the same.
+
+`plait.evidence.paths`: how well two entities are joined by others, as evidence that a model can weigh.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray, Array
+from plait.data.binding.bind import bind
+from plait.data.bound import Data
+from plait.data.sources.arrays import is_array
+from plait.data.sources.implicit_model import own_indices, plain_model
+from plait.data.sources.relation import Relation, as_relation
+from plait.data.sources.tables import is_table
+from plait.data.sparse.keys import coordinate_type
+from plait.data.sparse.sorting import sort_cells, taken
+from plait.errors import DataError, ParameterError
+from plait.forked import refuse_in_fork
+from plait.jit import exact_kernel, inlined
+from plait.machine import memory
+from plait.model.model import Model
+from plait.tuning import TUNING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@exact_kernel
+def walk(
+    begin: int,
+    length: int,
+    above: bool,
+    starts: AnyArray,
+    ends: AnyArray,
+    back_starts: AnyArray,
+    back_ends: AnyArray,
+    shares: AnyArray,
+    back_shares: AnyArray,
+    cells: AnyArray,
+    values: AnyArray,
+) -> tuple[int, int]:
+    """Sums over the simple paths from a, for a = begin, begin + 1, … as long as there is room for another one's.
+
+    above: whether only sums for b > a are wanted. They are written into cells (room, 2) and values (room,). Returns the
+    first a that is not done, and how many sums were written.
+
+    length 2: Σ over u of share(u), a–u–b.   length 3: Σ over u, v of share(u) share(v), a–u–v–b.
+    """
+    near, near_seen = np.zeros(len(starts) - 1), np.zeros(len(starts) - 1, np.int64)
+    far, far_seen = np.zeros(len(back_starts) - 1), np.zeros(len(back_starts) - 1, np.int64)
+    linked, count = np.zeros(len(far), np.bool_), 0
+    for a in range(begin, len(near)):
+        if count + max(len(near), len(far)) > len(values):
+            return a, count
+        reached = _two_steps(a, starts, ends, back_starts, back_ends, shares, near, near_seen, linked)
+        if length == 2:
+            count = _write(a, above, near, near_seen, reached, cells, values, count)
+        else:
+            beyond = _third_step(near, near_seen, reached, starts, ends, shares, back_shares, linked, far, far_seen)
+            count = _write(a, above, far, far_seen, beyond, cells, values, count)
+            far[far_seen[:beyond]] = 0.0
+        near[near_seen[:reached]] = 0.0
+        linked[ends[starts[a] : starts[a + 1]]] = False
+    return len(near), count
+
+
+@inlined
+def _two_steps(
+    a: int,
+    starts: AnyArray,
+    ends: AnyArray,
+    back_starts: AnyArray,
+    back_ends: AnyArray,
+    shares: AnyArray,
+    near: AnyArray,
+    seen: AnyArray,
+    linked: AnyArray,
+) -> int:
+    """near[v] = Σ share(u) over a–u–v, v ≠ a; marks the u as linked. Returns how many v were seen."""
+    count = 0
+    for at in range(starts[a], starts[a + 1]):
+        u = ends[at]
+        linked[u] = True
+        for back in range(back_starts[u], back_starts[u + 1]):
+            v = back_ends[back]
+            if v != a:
+                if near[v] == 0.0:
+                    seen[count] = v
+                    count += 1
+                near[v] += shares[u]
+    return count
+
+
+@inlined
+def _third_step(
+    near: AnyArray,
+    near_seen: AnyArray,
+    reached: int,
+    starts: AnyArray,
+    ends: AnyArray,
+    shares: AnyArray,
+    back_shares: AnyArray,
+    linked: AnyArray,
+    far: AnyArray,
+    seen: AnyArray,
+) -> int:
+    """far[b] = Σ near[v] share(v) over v–b, without u = b. Returns how many b were seen."""
+    count = 0
+    for k in range(reached):
+        v = near_seen[k]
+        for at in range(starts[v], starts[v + 1]):
+            b = ends[at]
+            # The way a–b–v–b is no path: where a is linked to b, b is among the u of near[v].
+            rest = near[v] - (shares[b] if linked[b] else 0.0)
+            if rest > 0.0:
+                if far[b] == 0.0:
+                    seen[count] = b
+                    count += 1
+                far[b] += rest * back_shares[v]
+    return count
+
+
+@inlined
+def _write(
+    a: int, above: bool, sums: AnyArray, seen: AnyArray, reached: int, cells: AnyArray, values: AnyArray, count: int
+) -> int:
+    """Append the sums for one a; returns how many there are now."""
+    for k in range(reached):
+        b = seen[k]
+        if b > a or not above:
+            cells[count, 0], cells[count, 1] = a, b
+            values[count] = sums[b]
+            count += 1
+    return count
+
+
+BYTES = 64  # of a pair while the table is made: sorted, mirrored and with names
+
+
+def paths(relation: Any, length: int = 2, *, model: Model | str | None = None) -> "pl.DataFrame":
+    """The classical neighbourhood evidence of a graph: a table of pairs that are joined by paths, with their ``value``.
+
+    Given as ``fixed={"N": plait.Exposure(plait.evidence.paths(links), default=0)}`` it can be a term of a model
+    beside the latent ones: ``w[] N[user, friend]``.
+
+    relation: the links of the *training* data; whatever `plait.Relation` takes, or one. Hidden, missing and zero cells
+    are no links; a link is a link, whatever its value and its direction. length: of the paths.
+
+    - 2: resource allocation, Σ 1/degree(z) over the common neighbours z of a and b;
+    - 3: its form of three steps, Σ 1/(degree(u) degree(v)) over the paths a–u–v–b. The only one between two axes
+      (user–item–user–item).
+
+    model: a `plait.Model` or its text. It names the ends of graphs and arrays, and says whether the two indices are one
+    axis. Without it they are.
+
+    A path visits nobody twice. So the value of a pair is the same whether or not it is linked itself: evidence that
+    contained the link would explain the training data perfectly, and no other link. Within one axis a pair stands in
+    the table both ways, with the same value; nobody is paired with himself. What is not listed is 0.
+    """
+    if length not in (2, 3) or isinstance(length, bool):
+        raise ParameterError(
+            f"`length` is {length!r}.",
+            hint="It is 2 or 3.",
+        )
+    refuse_in_fork("plait.evidence.paths")
+    data = _bound(as_relation("paths", relation), model)
+    (links,) = data.relations.values()
+    first, second = links.indices
+    one_axis = data.model.axis(first) == data.model.axis(second)
+    if not one_axis and length == 2:
+        raise ParameterError(
+            f"`length` is 2, but {first} and {second} are different axes, and two steps lead back to the first.",
+            hint="Take `length=3`.",
+        )
+    if one_axis and model is None:
+        _refuse_two_axes(links.cells, first, second)
+    cells, values = _sums(links.cells, links.shape, length, one_axis)
+    return _table({index: data.entities[index].names for index in links.indices}, cells, values)
+
+
+def _bound(relation: Relation, model: Model | str | None) -> Data:
+    """The relation alone, under the names and axes of its model."""
+    if model is None:
+        name, indices = "relation", own_indices("paths", relation)
+        axes = dict.fromkeys(indices, "".join(indices[:1]))
+    else:
+        model = Model(model) if isinstance(model, str) else model
+        name, indices = _equation(relation, model)
+        axes = {index: model.axis(index) for index in indices}
+    if len(indices) != 2:
+        raise DataError(
+            f"a graph has two indices, but there are {len(indices)}: {', '.join(indices)}.",
+            location="paths",
+            hint="Give a table of two, such as the pairs that occur.",
+        )
+    if model is None and is_array(relation.data) and len(set(relation.data.shape)) > 1:
+        raise _undecided(*indices)
+    return bind(plain_model({name: indices}, axes), {name: relation}, warn=False)
+
+
+def _equation(relation: Relation, model: Model) -> tuple[str, tuple[str, ...]]:
+    """The name and indices of the relation that is meant: the only one of two indices, or of those that it has."""
+    known = relation.indices is not None or is_table(relation.data)
+    own = sorted(own_indices("paths", relation)) if known else None
+    found = {
+        tuple(sorted(equation.indices)): equation
+        for equation in model.equations
+        if len(equation.indices) == 2 and own in (None, sorted(equation.indices))
+    }
+    if len(found) != 1:
+        have = ", ".join(f"{e.relation}[{', '.join(e.indices)}]" for e in model.equations)
+        which = f"no relation of {' and '.join(own)}" if own else f"{len(found) or 'no'} relations of two indices"
+        raise DataError(
+            f"the model has {which}: {have}.",
+            location="paths",
+            hint="Say which indices are meant: `indices`, or `columns` for a table.",
+        )
+    (equation,) = found.values()
+    return equation.relation, equation.indices
+
+
+def _refuse_two_axes(cells: AnyArray, first: str, second: str) -> None:
+    """Refuse what looks like links between two kinds of entities, of which nobody said that they are one."""
+    if len(cells) and not np.isin(cells[:, 0], cells[:, 1]).any():
+        raise _undecided(first, second)
+
+
+def _undecided(first: str, second: str) -> DataError:
+    return DataError(
+        f"are {first} and {second} one axis? Nothing stands on both sides.",
+        location="paths",
+        hint=f"Give `model`, which says so by a line {second}: {first}, or says that they are two by having none.",
+    )
+
+
+class _LinkLists(NamedTuple):
+    """For every entity of one side the ends of its links, compressed; share: 1/degree."""
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    shares: Array
+
+    @classmethod
+    def of(cls, links: Any) -> "_LinkLists":
+        degrees = np.diff(links.indptr)
+        shares = np.divide(1.0, degrees, out=np.zeros(len(degrees)), where=degrees > 0)
+        return cls(links.indptr.astype(np.int64), links.indices.astype(np.int64), shares)
+
+
+def _sums(cells: AnyArray, shape: tuple[int, ...], length: int, one_axis: bool) -> tuple[AnyArray, Array]:
+    """The pairs (n, 2) that paths join, in order, and their sums."""
+    from scipy.sparse import csr_array
+
+    rows, columns = cells[:, 0].astype(np.int64), cells[:, 1].astype(np.int64)
+    if one_axis:
+        apart = rows != columns
+        rows, columns = np.concatenate([rows[apart], columns[apart]]), np.concatenate([columns[apart], rows[apart]])
+    links: Any = csr_array((np.ones(len(rows)), (rows, columns)), shape=(shape[0], shape[1]))
+    links.sum_duplicates()
+    there = _LinkLists.of(links)
+    back = there if one_axis else _LinkLists.of(links.T.tocsr())
+    parts, total = [(np.zeros((0, 2), coordinate_type(shape)), np.zeros(0))], 0
+    for part in _walked(there, back, length, one_axis, shape):
+        parts.append(part)
+        total += len(part[1]) * (2 if one_axis else 1)
+        _refuse_too_many(total, length)
+    found, values = (np.concatenate(some) for some in zip(*parts))
+    if one_axis:  # made once and turned, so that both are the same number to the last bit
+        found, values = np.concatenate([found, found[:, ::-1]]), np.concatenate([values, values])
+    order, ordered = sort_cells(found, shape)
+    return (ordered, values) if order is None else (ordered, taken(values, order))
+
+
+def _walked(
+    there: _LinkLists, back: _LinkLists, length: int, one_axis: bool, shape: tuple[int, ...]
+) -> Iterator[tuple[AnyArray, Array]]:
+    """Pairs and sums, of some entities at a time; within one axis of each pair once."""
+
+    room = max(TUNING.path_sums, *shape)
+    cells, values = np.empty((room, 2), coordinate_type(shape)), np.empty(room)
+    begin = 0
+    while begin < shape[0]:
+        begin, count = walk(
+            begin,
+            length,
+            one_axis,
+            there.starts,
+            there.ends,
+            back.starts,
+            back.ends,
+            back.shares,
+            there.shares,
+            cells,
+            values,
+        )
+        yield cells[:count].copy(), values[:count].copy()
+
+
+def _refuse_too_many(pairs: int, length: int) -> None:
+    if pairs * BYTES > memory() / 2:
+        shorter = ", or take `length=2`" if length == 3 else ""
+        raise DataError(
+            f"more than {pairs:,} pairs are joined by paths of length {length}, more than memory is there for.",
+            location="paths",
+            hint=f"A few entities with very many links join nearly all others; leave these out{shorter}.",
+        )
+
+
+def _table(names: "dict[str, pl.Series]", cells: AnyArray, values: Array) -> "pl.DataFrame":
+    import polars as pl
+
+    columns = {index: labels.gather(cells[:, k].astype(np.int64)) for k, (index, labels) in enumerate(names.items())}
+    return pl.DataFrame({**columns, "value": values})

@@ -1,0 +1,7 @@
+"""Executors: where the sums over leaves are done: on threads, or on the workers of a cluster."""
+
+from plait.executors.dask import Dask
+from plait.executors.executor import Executor, Reference, Stats
+from plait.executors.threads import Threads
+
+__all__ = ["Dask", "Executor", "Reference", "Stats", "Threads"]

@@ -1,0 +1,203 @@
+"""A kernel with its operands, to be run leaf by leaf; and what comes of it, which adds up."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from plait._typing import Array
+from plait.codegen.compiler import Kernel
+from plait.codegen.step import Step, least_rate
+from plait.data.sparse.csf import CSFTensor
+from plait.data.sparse.leaves import Leaf
+from plait.executors.executor import Stats, none_rare, rare_of
+from plait.tuning import TUNING
+
+RARE = 1024  # positions of rare entries kept in the first try
+
+T = TypeVar("T")
+Zeros = Callable[[tuple[int, ...], DTypeLike], Array]
+Rare = tuple[NDArray[np.int64], Array, Array]
+
+
+class Aside(NamedTuple):
+    """The gradient of an operand with the root index, from a part of a root row: its place among all wanted ones."""
+
+    place: int
+    row: int  # the first of its rows
+    gradient: Array
+
+
+@dataclass(frozen=True)
+class LeafSum:
+    """The sums of some leaves: gradients that leaves share, the value and the events, rare entries, rows aside."""
+
+    gradients: tuple[Array, ...]
+    value: Array
+    rare: Rare
+    aside: tuple[Aside, ...] = ()
+
+    def join(self, other: "LeafSum") -> "LeafSum":
+        """The sum of both, in the memory of this one."""
+        for target, more in zip(self.gradients, other.gradients, strict=True):
+            target += more
+        return LeafSum(self.gradients, self.value + other.value, _both(self.rare, other.rare), self.aside + other.aside)
+
+
+class Call:
+    """A kernel and its operands; extra: the packed state of the likelihood, where it is read.
+
+    alone: whether the table is a single leaf, whose sums in floats go on in floats.
+    """
+
+    def __init__(
+        self, step: Step, kernel: Kernel, arrays: Sequence[Array], extra: Sequence[Array], *, alone: bool
+    ) -> None:
+        self.step, self.kernel, self.arrays, self.extra, self.alone = step, kernel, arrays, extra, alone
+        self.tiny = least_rate(arrays)
+        self.shapes = [arrays[position].shape for position in step.wanted]
+        self.rooted = [step.order[0] in step.operands[position].visible for position in step.wanted]
+
+    def whole(self, zeros: Zeros) -> list[Array | None]:
+        """Gradients of the wanted operands that leaves write to in rows of their own; none of the others."""
+        return [zeros(shape, self.kernel.gradients) if own else None for shape, own in zip(self.shapes, self.rooted)]
+
+    def leaf(self, tree: CSFTensor, leaf: Leaf, whole: Sequence[Array | None], zeros: Zeros) -> LeafSum:
+        """The sums of one leaf; gradients that are there as a whole are written to."""
+        if leaf.inside:
+            return self._part(tree, leaf, zeros)
+        run = _Run(self, tree, self.arrays, tree.starts, tree.rows)
+        shapes = [shape for shape, target in zip(self.shapes, whole) if target is None]
+        pieces = self._pieces(tree.length(leaf), shapes)
+        own = [zeros(shape, self._numbers(pieces)) for shape in shapes]
+        value, rare = run.over(tree.cut(leaf, pieces), _merged(whole, own), flushed=[g is None for g in whole])
+        return LeafSum(tuple(own), value, rare_of(tree, rare) if len(rare) else none_rare(self.step))
+
+    def _part(self, tree: CSFTensor, leaf: Leaf, zeros: Zeros) -> LeafSum:
+        """The sums of a part of one root row: gradients of operands with the root index are those of its rows only.
+
+        Where such an operand's rows do not lie together they are sums of all rows.
+        """
+        root, apart = int(tree.rows[0][leaf.lo]), lies_together(self.step)
+        arrays = [
+            _rows_of(array, root, tree.sizes[0]) if apart and own else array
+            for array, own in zip(self.arrays, self._has_root())
+        ]
+        rows = (np.array([0 if apart else root], tree.rows[0].dtype), *tree.rows[1:])
+        pieces = self._pieces(tree.length(leaf), [arrays[position].shape for position in self.step.wanted])
+        own = [zeros(arrays[position].shape, self._numbers(pieces)) for position in self.step.wanted]
+        parts = tree.cut(leaf, pieces)
+        value, found = np.zeros(2), [np.zeros(0, np.int64)]
+        for part in parts:
+            starts = (np.array(part.inside, tree.starts[0].dtype), *tree.starts[1:])
+            run = _Run(self, tree, arrays, starts, rows)
+            more, rare = run.over([Leaf(0, 1)], own, flushed=[True] * len(own))
+            value += more
+            found.append(rare)
+        aside = tuple(
+            Aside(place, root * len(gradient) if apart else 0, gradient)
+            for place, (gradient, mine) in enumerate(zip(own, self.rooted))
+            if mine
+        )
+        shared = tuple(gradient for gradient, mine in zip(own, self.rooted) if not mine)
+        rare = np.concatenate(found)
+        return LeafSum(shared, value, rare_of(tree, rare) if len(rare) else none_rare(self.step), aside)
+
+    def _has_root(self) -> list[bool]:
+        return [self.step.order[0] in operand.visible for operand in self.step.operands]
+
+    def _pieces(self, entries: int, shapes: Sequence[tuple[int, ...]]) -> int:
+        """Into how many pieces a leaf is cut, so that no float has too many numbers added to it."""
+        if self.kernel.gradients != np.float32:
+            return 1
+        return -(-entries // max(TUNING.float_sum_entries, TUNING.float_sum_rows * sum(shape[0] for shape in shapes)))
+
+    def _numbers(self, pieces: int) -> DTypeLike:
+        """What a leaf is added up in."""
+        return self.kernel.gradients if self.alone and pieces == 1 else np.float64
+
+
+def lies_together(step: Step) -> bool:
+    """Whether all operands with the root index have the rows of one root row next to each other."""
+    root = step.order[0]
+    own = [operand for operand in step.operands if root in operand.visible]
+    return all(operand.visible[0] == root and not operand.listed for operand in own)
+
+
+class _Run:
+    """A kernel with all its inputs, to be run over ranges of root fibres."""
+
+    def __init__(
+        self, call: Call, tree: CSFTensor, arrays: Sequence[Array], starts: Sequence[Any], rows: Sequence[Any]
+    ) -> None:
+        step = call.step
+        self.call, self.kernel = call, call.kernel
+        beside = tree.beside if step.beside else ()
+        self.inputs = [*tree.sizes, *starts, *rows, tree.entries, *beside, *tree.numbers, *arrays, *call.extra]
+
+    def over(
+        self, pieces: Sequence[Leaf], gradients: Sequence[Array], flushed: Sequence[bool]
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Add pieces to the gradients; those that are flushed are added up in the kernel's own numbers a piece."""
+        value, found = np.zeros(2), []
+        for piece in pieces:
+            own = [
+                np.zeros(gradient.shape, self.kernel.gradients)
+                if again and gradient.dtype != self.kernel.gradients
+                else gradient
+                for gradient, again in zip(gradients, flushed)
+            ]
+            more, rare = self._listed(piece, own)
+            value += more
+            found.append(rare)
+            for target, gradient in zip(gradients, own):
+                if gradient is not target:
+                    target += gradient
+        return value, found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _listed(self, piece: Leaf, gradients: Sequence[Array]) -> tuple[Array, NDArray[np.int64]]:
+        """Add to the gradients; returns the value and the events, and the positions of rare entries."""
+        value, rare = self._run(piece, gradients, RARE)
+        if rare[0] > RARE:  # they did not fit: once more, only to list them
+            rare = self._run(piece, [np.zeros_like(g) for g in gradients], int(rare[0]))[1]
+        return value, rare[1 : rare[0] + 1]
+
+    def _run(self, piece: Leaf, gradients: Sequence[Array], room: int) -> tuple[Array, NDArray[np.int64]]:
+        value, rare = np.zeros(2), np.zeros(room + 1, np.int64)
+        # Zeros, not empty: a block's padding is read, times 0, but not always written.
+        outputs: list[Any] = [*gradients, np.zeros((1, self.kernel.scratch))]
+        outputs += [] if self.call.step.likelihood is None else [self.call.tiny, value, rare]
+        self.kernel.run(piece.lo, piece.hi, *self.inputs, *outputs)
+        return value, rare
+
+
+def as_stats(total: LeafSum, whole: Sequence[Array | None]) -> Stats:
+    """The sums of all leaves, with the gradients that were there as a whole."""
+    for place, row, gradient in total.aside:
+        target = whole[place]
+        assert target is not None
+        target[row : row + len(gradient)] += gradient
+    value, events = total.value.tolist()
+    return Stats(tuple(_merged(whole, total.gradients)), value, *total.rare, events)
+
+
+def _both(some: Rare, more: Rare) -> Rare:
+    """Rare entries of two leaves."""
+    if not len(more[0]):
+        return some
+    cells, entries, beside = (np.concatenate(arrays) for arrays in zip(some, more))
+    return cells, entries, beside
+
+
+def _merged(whole: Sequence[T | None], others: Sequence[T]) -> list[T]:
+    """Gradients in the order of the wanted operands."""
+    rest = iter(others)
+    return [next(rest) if gradient is None else gradient for gradient in whole]
+
+
+def _rows_of(array: Array, root: int, roots: int) -> Array:
+    """The rows of one root row."""
+    each = len(array) // roots
+    return array[root * each : (root + 1) * each]

@@ -1,0 +1,270 @@
+"""A cell of a relation: what is predicted, which components and which known links say so, and what-ifs.
+
+What-ifs: asking for one, and its answer, before and after.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from plait._typing import Rows
+from plait.analysis.explain import explanation_text
+from plait.analysis.explain.counterfactual import MOST, check_value
+from plait.analysis.explain.explanation import Explanation, Link
+from plait.analysis.predict.lookup import row_of
+from plait.errors import DataError
+from plait.explore.request import Moved, PageRequest, PageView, Refused, real
+from plait.explore.site import Site
+from plait.explore.whatif import Question, TrialJob
+from plait.rendering.document import Block, Cards, Document, Facts, Note, Ref, Section, Several, Share, Table
+from plait.rendering.formatting import percent
+
+REASONS = 10
+WORDS = {"mean": "expected value", "sd": "± sd", "probability": "probability of a link", "lower": "90 % from",
+         "upper": "90 % to", "rate": "rate", "exposure": "exposure"}  # fmt: skip
+
+
+def cell(site: Site, asked: PageRequest) -> PageView:
+    """Why a cell is predicted as it is."""
+    relation = site.names.relation(asked.path["relation"])
+    at = site.names.cell(relation, asked.fields(site.names.keys(relation)))
+    e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
+    blocks: list[Block] = [
+        Cards([Section("The cell", [_entities(site, relation, at, e)]), Section("Predicted", [_prediction(e)])]),
+        Section(
+            "Components",
+            [_components(site, e)] if explanation_text.possible(e) else [Note(explanation_text.RATE_0, quiet=False)],
+        ),
+        Section("Because of these known links", [*_reasons(site, e, at), *_no_data(site)]),
+        Section("What it rests on", [_rests_on(site, e)]),
+    ]
+    more = {"whatif": not site.no_data, "relation": relation, "token": site.token,
+            "cell": site.names.cell_query(relation, at, "cell."), "relations": site.fit.model.relations,
+            "equations": {q.relation: q.indices for q in site.fit.model.equations}, "value": e.value}  # fmt: skip
+    return PageView(Document(site.names.cell_text(relation, at), blocks, e.to_dict()), "cell.html", more)
+
+
+def claimed(site: Site, relation: str, at: Rows, changing: str, link: Rows) -> float | None:
+    """What the page of a cell says of a known link to first order; None where the link is not among its reasons."""
+    e = site.fit.explain(relation, site.names.of_cell(relation, at), top=REASONS)
+    named = site.names.of_cell(changing, link)
+    own = [reason for reason in e.reasons if reason.relation == changing and dict(reason.cell) == named]
+    return own[0].responsibility if own else None
+
+
+def _entities(site: Site, relation: str, at: Rows, e: Explanation) -> Facts:
+    indices = site.fit.model.equation(relation).indices
+    own: list[tuple[str, Any]] = [(i, site.names.ref(i, int(row))) for i, row in zip(indices, at)]
+    told = "not a known link" if e.value is None else f"a known link of value {e.value:g}"
+    return Facts([("relation", site.relation_ref(relation)), *own, ("in the data", told)])
+
+
+def _prediction(e: Explanation) -> Facts:
+    told = {name: value for name, value in e.prediction.items() if name in WORDS}
+    shown = {WORDS[name]: Share(value) if name == "probability" else value for name, value in told.items()}
+    return Facts.of(shown)
+
+
+def _components(site: Site, e: Explanation) -> Table:
+    rows = [
+        [
+            _component(site, share),
+            Share(share.share),
+            *(explanation_text.names(e, number, index, 10**6) for index in e.cell),
+        ]
+        for number, share in enumerate(e.shares[: explanation_text.shown_components(e)])
+    ]
+    return Table(["component", "share", *e.cell], rows, note=explanation_text.other_components(e), left=2 + len(e.cell))
+
+
+def _component(site: Site, share: Any) -> Any:
+    """A component as a link to its page, where it is one value of one latent index."""
+    if len(share.setting) != 1:
+        return str(share)
+    ((index, number),) = share.setting.items()
+    return Ref(str(share), site.component_address(index, number))
+
+
+def _reasons(site: Site, e: Explanation, at: Rows) -> list[Block]:
+    if not e.reasons:
+        return [Note(explanation_text.no_reason(e), quiet=False)]
+    rows = [_reason(site, e, at, link) for link in e.reasons]
+    columns = ["link", "smaller by", *(["what if"] if not site.no_data else []), "value", "shares"]
+    words = explanation_text.measure(e)
+    table = Table(columns, rows, note=explanation_text.other_links(e), left=len(columns))
+    return [Note(f"Smaller by: {words}.", quiet=False), table]
+
+
+def _reason(site: Site, e: Explanation, at: Rows, link: Link) -> list[Any]:
+    row = [site.fit.entities[i].row(name) for i, name in link.cell.items()]
+    named = Ref(site.names.cell_text(link.relation, row), site.names.cell_address(link.relation, row))
+    first, last = [named, percent(link.loss)], [f"{link.value:g}", explanation_text.same(link)]
+    if site.no_data:
+        return [*first, *last]
+    fields = [("relation", e.relation), *site.names.cell_query(e.relation, at, "cell."), ("changing", link.relation),
+              *site.names.cell_query(link.relation, row, "link.")]  # fmt: skip
+    hide = site.action("Hide", "/whatif", [*fields, ("change", "hide")])
+    zero = site.action("Set to 0", "/whatif", [*fields, ("change", "zero")])
+    return [*first, Several([hide, zero]), *last]
+
+
+def _no_data(site: Site) -> list[Block]:
+    """How to get what-ifs, where there are none."""
+    if not site.no_data:
+        return []
+    return [Note(f"What-ifs fit again, which needs the data: {site.no_data} Make the run with `plait fit CONFIG`, and "
+                 "say --data DIR where its files have moved.")]  # fmt: skip
+
+
+def _rests_on(site: Site, e: Explanation) -> Table:
+    part = explanation_text.has_prior(e)
+    rows = []
+    for row in e.rows:
+        named = [site.names.ref(i, site.fit.entities[i].row(name)) for i, name in row.entities.items()]
+        rows.append([Several(named), row.factor, *([Share(row.data)] if part else []), row.links])
+    columns = ["entity", "factor", *(["from data"] if part else []), "known links"]
+    return Table(columns, rows, note=explanation_text.basis(e), left=3 if part else 2)
+
+
+CHANGES = {"hide": "missing", "zero": "an observed zero", "add": "a link"}
+PHASES = {"starting": "starting", "reading": "reading the run and its data", "before": "fitting on with the data as "
+          "they are", "after": "fitting on with the change"}  # fmt: skip
+
+
+def ask(site: Site, asked: PageRequest) -> Any:
+    """Put a question into the queue; its page has the answer."""
+    if site.no_data:
+        raise Refused(409, f"what-ifs fit again, which needs the data: {site.no_data}",
+                      "Make the run with `plait fit CONFIG`; say --data DIR where its files have moved.")  # fmt: skip
+    form = asked.form
+    job = site.trials.ask(_question(site, form))
+    raise Moved(f"/whatif/{job.id}")
+
+
+def cancel(site: Site, asked: PageRequest) -> Any:
+    """Stop a question."""
+    job = site.trials.cancel(asked.path["id"])
+    raise Moved(f"/whatif/{job.id}")
+
+
+def trial(site: Site, asked: PageRequest) -> PageView:
+    """A question, how far its answer is, and the answer."""
+    asked.fields(())
+    job = site.trials.job(asked.path["id"])
+    blocks: list[Block] = [_asked(site, job)]
+    if job.state == "done":
+        blocks += [_compared(job), _losses(job)]
+    elif job.state == "failed":
+        blocks += [Note(f"It could not be done: {job.answer['what']}", quiet=False)]
+    elif job.state == "late":
+        said = f"It took longer than {site.trials.limit:g} seconds, and was stopped. --time-limit allows for more."
+        blocks += [Note(said, quiet=False)]
+    elif job.state == "cancelled":
+        blocks += [Note("It was cancelled.", quiet=False)]
+    else:
+        blocks += [Note(_progress(site, job), quiet=False)]
+    blocks.append(Note("Not saved: the run is as it was."))
+    more = {"job": job, "token": site.token, "share": min(1.0, job.sweep / MOST)}
+    document = Document("What if? (not saved)", blocks, _plain(site, job))
+    return PageView(document, "trial_part.html" if asked.part else "trial.html", more, lasting=False)
+
+
+# --- the question
+
+
+def _question(site: Site, form: Mapping[str, str]) -> Question:
+    relation = site.names.relation(form.get("relation", ""))
+    changing = site.names.relation(form.get("changing", ""))
+    known = {"relation", "changing", "change", "value", *site.names.keys(relation, "cell."),
+             *(key for name in site.fit.model.relations for key in site.names.keys(name, "link."))}  # fmt: skip
+    if strange := [name for name in form if name not in known]:
+        raise Refused(400, f"the form knows no {strange[0][:80]!r}.", "Use the one of the page.")
+    cell, link = site.names.cell(relation, form, "cell."), site.names.cell(changing, form, "link.")
+    try:
+        cell = row_of(site.fit, relation, site.names.of_cell(relation, cell))
+        link = row_of(site.fit, changing, site.names.of_cell(changing, link))
+        value = _value(site, changing, form)
+    except DataError as error:
+        raise Refused(400, error.message, error.hint or "") from None
+    if value in (0.0, None) and not site.fit.known[changing].contain(link[None, :])[0]:
+        raise Refused(400, f"{site.names.cell_text(changing, link)} is no known link.", "Choose one that is.")
+    if changing == relation and tuple(cell) == tuple(link) and form.get("change") != "add":
+        raise Refused(400, "the link itself cannot be its reason.", "Choose another link.")
+    claim = None if value else claimed(site, relation, cell, changing, link)
+    return Question(relation, _numbers(cell), changing, _numbers(link), value, claim)
+
+
+def _numbers(cell: Any) -> tuple[int, ...]:
+    return tuple(int(row) for row in cell)
+
+
+def _value(site: Site, relation: str, form: Mapping[str, str]) -> float | None:
+    change = form.get("change", "")
+    if change not in CHANGES:
+        raise Refused(400, f"a change is one of {', '.join(CHANGES)}, got {change[:80]!r}.", "Take one of these.")
+    if change != "add":
+        return None if change == "hide" else 0.0
+    value = real(form.get("value") or "1", "the value")
+    check_value(site.fit.likelihood[relation], value or 0.0, relation)
+    return value
+
+
+# --- the answer
+
+
+def _words(question: Question) -> str:
+    if question.value is None:
+        return "missing: not observed at all"
+    return "an observed zero" if question.value == 0 else f"a link of value {question.value:g}"
+
+
+def _asked(site: Site, job: TrialJob) -> Facts:
+    q, names = job.question, site.names
+    return Facts(
+        [
+            ("predicted", Ref(names.cell_text(q.relation, q.cell), names.cell_address(q.relation, q.cell))),
+            ("if", Ref(names.cell_text(q.changing, q.link), names.cell_address(q.changing, q.link))),
+            ("were", _words(q)),
+        ]
+    )
+
+
+def _compared(job: TrialJob) -> Table:
+    before, after = job.answer["before"], job.answer["after"]
+    rows = [[WORDS[name], before[name], after[name], after[name] - before[name]] for name in before if name in WORDS]
+    note = "both fitted on from the run, priors held, until the expected value stands still"
+    return Table(["predicted", "before", "after", "difference"], rows, "Before and after", note)
+
+
+def _losses(job: TrialJob) -> Facts:
+    """What came of it, beside what was claimed."""
+    rate = "rate" if "rate" in job.answer["before"] else "expected value"
+    loss, claim = float(job.answer["loss"]), job.question.claim
+    moved = f"smaller by {percent(loss)}" if loss >= 0 else f"larger by {percent(-loss)}"
+    lines: list[tuple[str, Any]] = [(f"the {rate}, fitted again", moved)]
+    if claim is not None:
+        told = "to first order, were it an observed zero"
+        lines.append((told, f"smaller by about {percent(claim)}"))
+    lines.append(("took", f"{job.seconds:.1f} s"))
+    return Facts(lines)
+
+
+def _progress(site: Site, job: TrialJob) -> str:
+    if job.state == "waiting":
+        ahead = site.trials.ahead(job)
+        return f"Waiting: {ahead} what-if{'' if ahead == 1 else 's'} before this one."
+    at = f", sweep {job.sweep} (at most {MOST:,})" if job.sweep else ""
+    return f"Running: {PHASES.get(job.phase, job.phase)}{at}."
+
+
+def _plain(site: Site, job: TrialJob) -> dict[str, Any]:
+    q, names = job.question, site.names
+    found = {
+        "id": job.id, "state": job.state, "phase": job.phase, "sweep": job.sweep, "saved": False,
+        "relation": q.relation, "cell": names.of_cell(q.relation, q.cell), "changing": q.changing,
+        "link": names.of_cell(q.changing, q.link), "value": q.value, "claim": q.claim,
+    }  # fmt: skip
+    if job.state == "done":
+        found |= {name: job.answer[name] for name in ("before", "after", "loss")} | {"seconds": job.seconds}
+    if job.state == "failed":
+        found |= {"what": job.answer["what"]}
+    return found

@@ -1,0 +1,232 @@
+"""An entity: its components, known links, predicted links, and who is like it.
+
+An axis: its entities, a page at a time.
+
+An entity in pictures: who is near it, and its components. Its page, which is there sooner, asks for them.
+
+Search: entities of all axes whose names have some letters.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+
+from plait.analysis.components.entity_shares import profile
+from plait.analysis.topk.top import propose
+from plait.errors import ParameterError
+from plait.explore.link_pages import Filter, chosen, frame, matching, predicted_rows, table_rows
+from plait.explore.request import PageRequest, PageView, Refused, shorten, whole
+from plait.explore.site import Site
+from plait.plotting import pictures
+from plait.rendering.document import Block, Document, Facts, Faint, Note, Ref, Section, Share, Table
+
+LINKS = 20  # known ones of a relation
+PREDICTED = 10
+SIMILAR = 10
+COMPONENTS = 12
+FAINT = 0.5  # part from data below which the prior speaks
+
+
+def entity(site: Site, asked: PageRequest) -> PageView:
+    """The page of an entity by its name."""
+    asked.fields(())
+    axis = site.names.axis(asked.path["axis"])
+    return entity_page(site, axis, site.names.row(axis, asked.path["name"]))
+
+
+def entity_page(site: Site, axis: str, row: int) -> PageView:
+    """The page of an entity by its row."""
+    held = profile(site.fit, axis, site.names.label(axis, row))
+    uses = list(_uses(site, axis))
+    known = [_known(site, relation, index, row) for relation, index in uses]
+    predicted = [_predicted(site, relation, index, row) for relation, index in uses]
+    alike, similar = _similar(site, axis, row)
+    label, title = site.names.label(axis, row), site.names.title(axis, row)
+    data = {
+        "axis": axis, "name": label, **({} if title is None else {"title": title}), "row": row,
+        "components": held.to_dicts(),
+        "known": {_called(*use): own[1] for use, own in zip(uses, known)},
+        "predicted": {_called(*use): own[1] for use, own in zip(uses, predicted)},
+        "similar": similar,
+    }  # fmt: skip
+    links = sum(own[1]["count"] for own in known)
+    blocks = [
+        *_facts(site, axis, row, held, links),
+        *_components(site, held),
+        Section("Predicted links", [own[0] for own in predicted]),
+        Section("Known links", [block for own in known for block in own[0]]),
+        *alike,
+    ]
+    document = Document(f"{axis}: {shorten(site.names.text(axis, row), 200)}", blocks, data)
+    panels = len(uses) + (len(held) > 0)  # of the picture, two a row
+    more = {"picture": site.names.address(axis, row, "picture"), "height": min((panels + 1) // 2, 4)}
+    return PageView(document, "entity.html", more)
+
+
+def _uses(site: Site, axis: str) -> Iterator[tuple[str, str]]:
+    """The relations and indices in which entities of an axis stand."""
+    model = site.fit.model
+    for equation in model.equations:
+        for index in equation.indices:
+            if model.axis(index) == axis:
+                yield equation.relation, index
+
+
+def _called(relation: str, index: str) -> str:
+    return f"{relation}[{index}]"
+
+
+def _facts(site: Site, axis: str, row: int, held: pl.DataFrame, links: int) -> list[Block]:
+    """What the page is about; how much of it is data."""
+    text = site.names.text(axis, row)
+    about: list[tuple[str, Any]] = [("name", text)] if len(text) > 200 else []
+    about.append(("known links", links))
+    if site.fit.method != "em":
+        for factor in held["factor"].unique(maintain_order=True):
+            own = held.filter(pl.col("factor") == factor)
+            about.append((f"from data, in {factor}", Share(float((own["share"] * own["data"]).sum()))))
+    return [Facts(about)]
+
+
+def _components(site: Site, held: pl.DataFrame) -> list[Block]:
+    """The profile of the entity in every factor."""
+    tables: list[Block] = []
+    for (factor, index), own in held.group_by(["factor", "index"], maintain_order=True):
+        largest = own.sort("share", descending=True, maintain_order=True).head(COMPONENTS)
+        rows = [_component(site, str(index), row) for row in largest.to_dicts()]
+        note = "share: of what is expected of this entity; faint: more from the prior than from data"
+        columns = ["component", "share", "from data", "± sd"]
+        tables.append(Table(columns, rows, f"In {factor}", note, 3, max(0, len(own) - COMPONENTS)))
+    return [Section("Components", tables)] if tables else []
+
+
+def _component(site: Site, index: str, row: dict[str, Any]) -> list[Any]:
+    named = Ref(f"{index} = {row['component']}", site.component_address(index, row["component"]))
+    numbers = [Share(row["share"]), Share(row["data"]), row["sd"]]
+    return [named, *(map(Faint, numbers) if row["data"] < FAINT else numbers)]
+
+
+def _known(site: Site, relation: str, index: str, row: int) -> tuple[list[Block], dict[str, Any]]:
+    indices = site.fit.model.equation(relation).indices
+    cells, values, numbers = matching(site.fit.known[relation], Filter({indices.index(index): row}))
+    count = len(cells) if numbers is None else len(numbers)
+    here = chosen(cells, values, numbers, slice(0, LINKS))
+    table = Table([*indices, "reasons", "value"], table_rows(site, relation, *here), _as(relation, index, indices),
+                  "" if count else "none", len(indices) + 1)  # fmt: skip
+    every = site.relation_address(relation, index, row)
+    more: list[Block] = [Facts([("more", Ref(f"all {count:,} of them", every))])] if count > LINKS else []
+    return [table, *more], {"count": count, "links": frame(site, relation, *here).to_dicts()}
+
+
+def _predicted(site: Site, relation: str, index: str, row: int) -> tuple[Block, list[dict[str, Any]]]:
+    indices = site.fit.model.equation(relation).indices
+    found, closed = propose(site.fit, relation, PREDICTED, given={index: site.names.label(index, row)})
+    if closed is not None:
+        return Note(f"{relation}: {closed.message}"), []
+    rows = predicted_rows(site, relation, found, ["probability", "mean", "sd", "lower", "upper"])
+    columns = [*indices, "reasons", "probability", "mean", "± sd", "lower", "upper"]
+    lines = [[*own[:-5], Share(own[-5]), *own[-4:]] for own in rows]
+    note = "" if rows else "none that is not known"
+    table = Table(columns, lines, _as(relation, index, indices), note, len(indices) + 2)
+    return table, found.to_dicts()
+
+
+def _as(relation: str, index: str, indices: tuple[str, ...]) -> str:
+    return f"{relation}, as {index}" if len(indices) > 1 else relation
+
+
+def _similar(site: Site, axis: str, row: int) -> tuple[list[Block], list[dict[str, Any]]]:
+    try:
+        found = site.fit.similar(axis, site.names.label(axis, row), SIMILAR)
+    except ParameterError:  # no factor of the axis has components
+        return [], []
+    rows = site.fit.entities[axis].encode(found[axis])
+    lines = [
+        [site.names.ref(axis, int(n)), *own[1:3]] for n, own in zip(rows, found.select(axis, pl.nth(-2, -1)).rows())
+    ]
+    note = "1: the same components; 0: none in common"
+    table = Table([axis, "similarity", "± sd"], lines, note=note)
+    return [Section("Similar", [table])], found.to_dicts()
+
+
+ROWS = 200  # of a page
+
+
+def axis(site: Site, asked: PageRequest) -> PageView:
+    """Entities in row order; with ?name= or ?row= the page of one of them."""
+    name = site.names.axis(asked.path["axis"])
+    fields = asked.fields(("name", "row", "from"))
+    if "name" in fields or "row" in fields:
+        return entity_page(site, name, site.names.row(name, fields.get("name"), fields.get("row")))
+    labels = site.fit.entities[name]
+    start = whole(fields.get("from"), "the first entity", 0, len(labels) - 1)
+    rows = range(start, min(start + ROWS, len(labels)))
+    page = f"/axis/{quote(name, safe='')}"
+    table = Table(["entity"], [[site.names.ref(name, row)] for row in rows],
+                  f"Entities {start + 1:,} to {rows.stop:,} of {len(labels):,}")  # fmt: skip
+    data = {"axis": name, "entities": len(labels), "from": start, "names": labels[start : rows.stop]}
+    more = {"before": f"{page}?from={max(0, start - ROWS)}" if start else "",
+            "after": f"{page}?from={rows.stop}" if rows.stop < len(labels) else ""}  # fmt: skip
+    return PageView(Document(f"Axis {name}", [table], data), "paged.html", more)
+
+
+def picture(site: Site, asked: PageRequest) -> PageView:
+    """The pictures of an entity; of its own page, them alone. For programs they are charts of Vega-Lite."""
+    axis = site.names.axis(asked.path["axis"])
+    row = _row(site, asked, axis)
+    label = site.names.label(axis, row)
+    found = [pictures.neighbourhood(site.fit, axis, label)]
+    if len(profile(site.fit, axis, label)):
+        found.append(pictures.entity(site.fit, axis, label))
+    charts = [(one, chart) for one in found if (chart := one.chart())["concat"]]
+    blocks: list[Block] = [one for one, _ in charts] or [Note("There is nothing to be drawn of it.", quiet=False)]
+    data = {"axis": axis, "name": label, "row": row,
+            "pictures": [{"alt": one.alt, "chart": chart} for one, chart in charts]}  # fmt: skip
+    title = f"{axis}: {shorten(site.names.text(axis, row), 200)}, in pictures"
+    if asked.part:
+        return PageView(Document(title, blocks, data), "part.html")
+    return PageView(Document(title, [Facts([("all of it", site.names.ref(axis, row))]), *blocks], data))
+
+
+def _row(site: Site, asked: PageRequest, axis: str) -> int:
+    """Who is meant, by a name in the path or by what a path cannot carry."""
+    if "name" in asked.path:
+        asked.fields(())
+        return site.names.row(axis, asked.path["name"])
+    fields = asked.fields(("name", "row"))
+    if not fields:
+        raise Refused(404, f"pictures of which {axis}?", f"Ask for /picture/{axis}/NAME.")
+    return site.names.row(axis, fields.get("name"), fields.get("row"))
+
+
+MOST = 12  # of an axis
+LONGEST = 200
+
+
+def finding(site: Site, asked: PageRequest) -> PageView:
+    """What was found, by axis; of a page that is being typed into, that alone."""
+    fields = asked.fields(("q",))
+    query = fields.get("q", "").strip()
+    if len(query) > LONGEST:
+        raise Refused(400, f"a search has {LONGEST} characters at the most.", "Give the first ones of the name.")
+    found = {axis: index.find(query, MOST) for axis, index in site.indices.items()} if query else {}
+    tables: list[Block] = [_table(site, axis, rows, more) for axis, (rows, more) in found.items() if rows]
+    said = "Type the beginning of a name." if not query else "No entity has these letters in its name."
+    data = {"query": query, "found": {axis: [_plain(site, axis, row) for row in rows] for axis, (rows, _) in
+                                      found.items()}}  # fmt: skip
+    document = Document(f"Search: {query}" if query else "Search", tables or [Note(said, quiet=False)], data)
+    return PageView(document, "part.html" if asked.part else "page.html", {"query": query})
+
+
+def _table(site: Site, axis: str, rows: list[int], more: bool) -> Table:
+    note = f"there are more: type on (the first {MOST} are shown)" if more else ""
+    return Table([axis], [[site.names.ref(axis, row)] for row in rows], note=note)
+
+
+def _plain(site: Site, axis: str, row: int) -> dict[str, object]:
+    names = site.names
+    title = names.title(axis, row)
+    return {"name": names.label(axis, row), **({} if title is None else {"title": title}), "row": row,
+            "address": names.address(axis, row)}  # fmt: skip

@@ -1,1 +1,0 @@
-"""One kind of page a file: what was asked for → a view."""

@@ -1,0 +1,87 @@
+"""Requests and answers of the explorer: parameters of a page, the view it returns, refusals."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plait.errors import suggestion
+from plait.rendering.document import Document
+
+
+class Refused(Exception):
+    """A request that is not answered as it was meant: its status, what is wrong, and one hint."""
+
+    def __init__(self, status: int, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.status, self.what, self.hint = status, what, hint
+
+
+class Moved(Exception):
+    """The answer has another address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+@dataclass(frozen=True)
+class PageView:
+    """A document, the template that it stands in, and what that has besides; status: of the answer."""
+
+    document: Document
+    template: str = "page.html"
+    more: Mapping[str, Any] = field(default_factory=dict)
+    lasting: bool = True  # whether it is the same the next time
+    status: int = 200
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """The parts of a path, and the query in order; form: what was posted. part: only a part of the page is wanted."""
+
+    path: Mapping[str, str]
+    query: Sequence[tuple[str, str]] = ()
+    form: Mapping[str, str] = field(default_factory=dict)
+    part: bool = False
+
+    def fields(self, known: Collection[str]) -> dict[str, str]:
+        """The query as a dictionary; a name that the page does not know, or that is there twice, is refused."""
+        found: dict[str, str] = {}
+        for name, value in self.query:
+            if name not in known:
+                words = ", ".join(known) or "nothing"
+                hint = f"{suggestion(shorten(name), known)}It may ask for {words}."
+                raise Refused(400, f"this page knows no {shorten(name)!r}.", hint)
+            if name in found:
+                raise Refused(400, f"{name!r} is there twice.", "Give it once.")
+            found[name] = value
+        return found
+
+
+def whole(text: str | None, what: str, least: int, most: int, usual: int = 0) -> int:
+    """A whole number of a query, within bounds."""
+    if text is None or text == "":
+        return usual
+    number = int(text) if text.isascii() and text.lstrip("-").isdecimal() and len(text) < 19 else None
+    if number is None or not least <= number <= most:
+        wanted = f"{least:,} to {most:,}" if most >= least else "of none: there is nothing to choose from"
+        raise Refused(400, f"{what} must be a whole number, {wanted}, got {shorten(text)!r}.", "Give another one.")
+    return number
+
+
+def real(text: str | None, what: str) -> float | None:
+    """A number of a query; None where there is none."""
+    if text is None or text.strip() == "":
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not abs(number) < float("inf"):
+        raise Refused(400, f"{what} must be a number, got {shorten(text)!r}.", "Write it as 1.5.")
+    return number
+
+
+def shorten(text: str, most: int = 80) -> str:
+    """Text of any length, for a line."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

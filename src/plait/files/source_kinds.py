@@ -1,0 +1,249 @@
+"""Kinds of sources: by file name or as the user says, and the options of each reader; paths and database URLs."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from plait.errors import DataError, FileLocation, ParameterError, suggestion
+from plait.machine import path_fault
+
+MASK = "***"
+_QUERY = re.compile(r"(?i)([?&](?:ssl)?password=)([^&]*)")
+
+
+def without_password(url: str) -> str:
+    """The URL with its password masked: all up to the last @, since one that was not escaped may hold anything."""
+    scheme, _, rest = url.partition("://")
+    account, at, place = rest.rpartition("@")
+    user, colon, password = account.partition(":")
+    if at and colon and password:
+        rest = f"{user}:{MASK}@{place}"
+    return f"{scheme}://" + _QUERY.sub(lambda match: match[1] + MASK, rest)
+
+
+def scrubbed(message: str, url: str) -> str:
+    """A message without the password of the URL: whole, decoded, or the pieces that a parser may have made of it."""
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        message = message.replace(secret, MASK)
+    return message
+
+
+def _secrets(url: str) -> set[str]:
+    account = url.partition("://")[2].rpartition("@")[0]
+    found = [account.partition(":")[2], *(match[2] for match in _QUERY.finditer(url))]
+    found += [unquote(secret) for secret in found]
+    pieces = [piece for secret in found for piece in re.split(r"[/@:?#&=]", secret) if len(piece) > 2]
+    return {secret for secret in found + pieces if secret}
+
+
+CLOSE = 0.75  # of 1: from here on a name is likely a misspelling of another
+
+
+def existing_file(path: str | os.PathLike[str]) -> str:
+    """The path, its ``~`` expanded, once it is certain that a readable file is there."""
+    given = os.fspath(path)
+    found = Path(given).expanduser()
+    if fault := path_fault(found):
+        raise DataError(f"there can be no such file: {fault}.", location=FileLocation(given), hint="Check the path.")
+    if found.is_dir():
+        raise DataError("this is a folder.", location=FileLocation(given), hint=f"Name a file in it{_examples(found)}.")
+    if not found.exists():
+        raise _no_file(given, found)
+    if not os.access(found, os.R_OK):
+        raise DataError(
+            "the file may not be read by this user.",
+            location=FileLocation(given),
+            hint="Change its permissions.",
+        )
+    return str(found)
+
+
+def _no_file(given: str, path: Path) -> DataError:
+    folder = path.parent
+    if not folder.is_dir():
+        return DataError(
+            f"there is no such file, nor a folder {str(folder)!r}.",
+            location=FileLocation(given),
+            hint="Check the path.",
+        )
+    near = _similar(path, _names(folder))
+    where = "the current folder" if str(folder) == "." else repr(str(folder))
+    return DataError(f"there is no such file in {where}.", location=FileLocation(given), hint=near or "Check the path.")
+
+
+def _similar(path: Path, names: list[str]) -> str:
+    """The file that was meant; without their endings, which make any two names alike."""
+    names = sorted(names, key=lambda name: Path(name).suffix == path.suffix)  # of equal stems the last one stays
+    stems = {Path(name).stem.casefold(): name for name in names}
+    close = get_close_matches(path.stem.casefold(), stems, n=1, cutoff=CLOSE)
+    return f"Did you mean {stems[close[0]]!r}?" if close else ""
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    except OSError:  # a folder that may be entered but not listed
+        return []
+
+
+def _examples(folder: Path) -> str:
+    names = _names(folder)
+    return f": {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}" if names else ""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A kind of source: how its names end, which options ``plait.read`` takes for it, whether it can be written."""
+
+    name: str
+    extensions: tuple[str, ...]
+    options: tuple[str, ...]
+    gzip: bool = False
+    written: bool = True
+    title: str = ""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """All endings of a file's name, compressed ones included."""
+        return self.extensions + tuple(f"{extension}.gz" for extension in self.extensions if self.gzip)
+
+
+_TEXT = ("columns", "delimiter", "header", "value", "text", "quoted", "strip", "escape_formulas")
+
+TEXT = FileFormat("text", (".csv", ".tsv", ".tab", ".txt"), _TEXT, gzip=True, title="delimited text")
+PARQUET = FileFormat("parquet", (".parquet", ".pq"), ("strip",), title="Parquet")
+ARROW = FileFormat("arrow", (".arrow", ".ipc", ".feather"), ("strip",), title="Arrow (Feather)")
+TNS = FileFormat("tns", (".tns",), ("columns",), gzip=True, title="FROSTT tensor")
+MATLAB = FileFormat("mat", (".mat",), ("name",), written=False, title="MATLAB, version 5")
+NPZ = FileFormat("npz", (".npz",), ("name",), title="NumPy archive, or a sparse array of SciPy or sparse")
+NPY = FileFormat("npy", (".npy",), (), title="NumPy array")
+SQL = FileFormat(
+    "sql", (), ("query", "table", "strip"), written=False, title="SQL: sqlite://, postgresql:// or an open connection"
+)
+
+FORMATS = (TEXT, PARQUET, ARROW, TNS, MATLAB, NPZ, NPY, SQL)
+
+SCHEMES = ("sqlite", "postgresql", "postgres")
+ANOTHER = "Databases are sqlite:// and postgresql://; in Python, `plait.read` takes a connection to any other."
+DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
+
+
+def formats() -> tuple[FileFormat, ...]:
+    """Everything that can be read; ``written`` says what ``plait.write`` writes too."""
+    return FORMATS
+
+
+def options_for(source: Any, kind: str | None = None) -> tuple[str, ...]:
+    """The options that ``plait.read`` takes for this source: a path, a URL or a connection."""
+    found = format_of(source, kind)
+    return found.options if found is SQL else ("kind", *found.options)
+
+
+def format_of(source: Any, kind: str | None = None) -> FileFormat:
+    """The kind of a source: by the ending of a path, the scheme of a URL, or the cursor of a connection.
+
+    kind: the ending that a path should have, without its dot.
+    """
+    if kind is not None:
+        return _by_word(source, kind)
+    if isinstance(source, str) and "://" in source:
+        return _by_scheme(source)
+    if isinstance(source, (str, os.PathLike)):
+        return _by_ending(os.fspath(source))
+    if callable(getattr(source, "cursor", None)):
+        return SQL
+    raise DataError(
+        f"plait.read cannot read from {type(source).__name__}.",
+        hint=(
+            "Give a path, a URL of a database, or an open ADBC or DB-API connection; a table or an array "
+            "goes straight into plait.fit."
+        ),
+    )
+
+
+def check_options(source: Any, options: dict[str, Any]) -> None:
+    """Refuse an option that would silently do nothing for this source."""
+    known = options_for(source, options.get("kind"))
+    for option in options:
+        if option not in known:
+            takes = f"It takes {', '.join(known)}." if known else "It takes no options."
+            takes = f"{suggestion(option, known)}{takes}"
+            raise ParameterError(
+                f"`{option}` says nothing about {shown(source)}.",
+                hint=takes,
+            )
+
+
+def shown(source: Any) -> str:
+    """A source as an error names it; never with the password of a URL."""
+    if isinstance(source, str) and "://" in source:
+        return without_password(source)
+    if isinstance(source, (str, os.PathLike)):
+        return str(os.fspath(source))
+    return f"the {type(source).__module__.partition('.')[0]} connection"
+
+
+def ending(path: str) -> str:
+    """The ending of a file's name in small letters, two-part where it is compressed: ``.csv.gz``."""
+    name = Path(path).name.casefold()
+    tail = Path(name).suffix
+    return Path(name[: -len(tail)]).suffix + tail if tail == ".gz" else tail
+
+
+def known_endings(tail: str, kinds: Sequence[FileFormat]) -> str:
+    """The hint for an unknown ending: the one that is close, and all of them."""
+    near = suggestion(tail, [each for kind in kinds for each in kind.endings])
+    both = ", ".join(each for kind in kinds if kind.gzip for each in kind.extensions)
+    plain = ", ".join(each for kind in kinds if not kind.gzip for each in kind.extensions)
+    return f"{near}Known are {both} (these also with .gz), {plain}."
+
+
+def _by_word(source: Any, word: str) -> FileFormat:
+    """The kind that is said; of a database there is nothing to say."""
+    if not isinstance(source, (str, os.PathLike)) or "://" in os.fspath(source):
+        raise ParameterError(
+            f"`kind` says nothing about {shown(source)}.",
+            hint="It is for files whose names do not say their kind.",
+        )
+    found = _with_ending(f".{word}".casefold()) if isinstance(word, str) else None
+    if found is None:
+        words = [each.removeprefix(".") for kind in FORMATS for each in kind.extensions]
+        raise ParameterError(
+            f"`kind` is {word!r}.",
+            actual=word,
+            hint=f"{suggestion(word, words)}It is the usual ending: {', '.join(words)}.",
+        )
+    return found
+
+
+def _with_ending(tail: str) -> FileFormat | None:
+    return next((kind for kind in FORMATS if tail in kind.endings), None)
+
+
+def _by_ending(path: str) -> FileFormat:
+    tail = ending(path)
+    if (found := _with_ending(tail)) is not None:
+        return found
+    existing_file(path)  # a folder, or a name that is close to one that exists, is the better guess
+    if tail in DATABASES:
+        hint = f"A SQLite file is read by its URL: 'sqlite:///{path}'."
+    else:
+        hint = f'{known_endings(tail, FORMATS)} Give its kind: `kind="csv"`.'
+    what = f"{tail!r} is no known ending" if tail else "the name has no ending"
+    raise DataError(f"{what}, so the kind of the file is unknown.", location=FileLocation(path), hint=hint)
+
+
+def _by_scheme(url: str) -> FileFormat:
+    scheme = url.partition("://")[0]
+    if scheme.casefold() in SCHEMES:
+        return SQL
+    if scheme.casefold() in ("http", "https", "ftp", "s3", "gs"):
+        hint = "Download the file, and read it by its path."
+    else:
+        hint = f"{suggestion(scheme, SCHEMES)}{ANOTHER}"
+    raise DataError(f"{scheme}:// cannot be read.", location=FileLocation(shown(url)), hint=hint)

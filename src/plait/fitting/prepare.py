@@ -1,0 +1,365 @@
+"""Arguments of `plait.fit` → problems ready for the first sweep, or for the next one of a resumed run."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain
+from os import PathLike, fspath
+from typing import Any, cast
+
+import numpy as np
+
+from plait.checks import check_fixed_coverage, check_links, check_model, check_ranks
+from plait.codegen.layout import Layout, PairRows
+from plait.data.binding.given import Exposures, bind_exposures, relation_of
+from plait.data.binding.known import Known, reweighed
+from plait.data.bound import Data
+from plait.data.observation.pairs import Pairs, find_pairs
+from plait.data.outofcore.bind_blocks import bind_all
+from plait.data.sparse.csf import CSFCache
+from plait.data.titles import bind_titles
+from plait.errors import ParameterError, TableLocation, warn_of
+from plait.executors import Executor, Threads
+from plait.fitting import validation
+from plait.fitting.given_factors import as_given, check_alike, given_factors, make_problem, warm_priors
+from plait.fitting.options import AUTO, DEFAULT_PRIOR, Options
+from plait.fitting.validation import check_joins, check_ties
+from plait.inference.gamma import FactorState, Prior
+from plait.inference.initialisation import go_on, parts_of
+from plait.inference.loop import ADAPT_AFTER, ADAPT_WARM, JOIN, Settings
+from plait.inference.problem import Problem
+from plait.inference.state import State
+from plait.machine import memory
+from plait.model import Model
+from plait.result import Fit
+from plait.storage.fingerprint import fingerprint
+from plait.storage.fitted import Member, Origin
+from plait.storage.load import read_run
+from plait.storage.run_folder import VERSION, manifest
+
+ARRAYS = 6  # arrays of a factor's size that a plain fit holds at its peak
+
+
+def build_layouts(
+    model: Model, data: Data, ranks: Mapping[str, int], pairs: Mapping[str, PairRows] | None = None
+) -> dict[str, Layout]:
+    """The layout of every factor; pairs: those over pairs, by name."""
+    result, unscaled = {}, model.unscaled({name: own.likelihood for name, own in data.relations.items()})
+    for name in model.factors:
+        factor, scaled = model.factor(name), name not in unscaled
+        if pairs and name in pairs:
+            own = tuple(ranks[index] for index in factor.latent)
+            result[name] = Layout.of_pairs(name, pairs[name], factor.latent, own, scaled)
+            continue
+        sizes = tuple(ranks[i] if i in ranks else data.sizes[i] for i in factor.visible + factor.latent)
+        result[name] = Layout(name, factor.indices, factor.visible, factor.latent, sizes, scaled)
+    return result
+
+
+def arrays_held(method: str, accelerate: bool, restarts: int = 1) -> int:
+    """Arrays of a factor's size that a fit holds; an accelerated one has C and D (of a point Z) a second time.
+
+    Members that have run leave C, D and log L (of a point Z).
+    """
+    own = 2 if method == "vb" else 1
+    return ARRAYS + (own if accelerate else 0) + (restarts - 1) * (3 if method == "vb" else 1)
+
+
+def check_memory(layouts: Mapping[str, Layout], free: Sequence[str], dtype: np.dtype[Any], arrays: int) -> None:
+    """Refuse factors that cannot fit, so many arrays of each, before trying to allocate them."""
+    size = dtype.itemsize * arrays
+    needs = {name: size * layouts[name].rows * layouts[name].columns for name in free}
+    if sum(needs.values()) <= memory():
+        return
+    name = max(needs, key=lambda name: needs[name])
+    shape = " × ".join(f"{size:,}" for size in layouts[name].shape)
+    others = f", {sum(needs.values()) / 1e9:,.1f} GB with the others" if len(needs) > 1 else ""
+    raise ParameterError(
+        (
+            f"factor {name} is too large: {shape} needs about {needs[name] / 1e9:,.1f} GB{others}; "
+            f"this machine has {memory() / 1e9:,.1f} GB."
+        ),
+        hint="Use a smaller rank, or a model in which no factor has so many visible indices.",
+    )
+
+
+Begin = Callable[[int, Executor], Problem]  # the problem of a member, by its seed
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit that has not run: the data, the settings of the loop, and its members by their seeds.
+
+    begun: states that members go on from, by seed. begin: the problem of a member; they share parts and trees.
+    """
+
+    data: Data
+    loop: Settings
+    origin: Origin
+    seeds: tuple[int, ...]
+    begun: Mapping[int, State]
+    begin: Begin
+    executor: Executor
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem of the first member."""
+        return self.begin(self.seeds[0], self.executor)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of `plait.fit`, checked against model and data."""
+
+    data: Data
+    free: tuple[str, ...]
+    ranks: dict[str, int]
+    layouts: Mapping[str, Layout]
+    loop: Settings
+    dtype: np.dtype[Any]
+    given: Mapping[str, FactorState]
+    exposures: Exposures
+    priors: dict[str, Prior]
+
+
+def check_arguments(
+    model: Model | str, data: Mapping[str, Any] | Data, given: Options, *, warn: bool = True
+) -> Arguments:
+    """Check all arguments against model and data, without computing anything of the size of the links."""
+    model = model if isinstance(model, Model) else Model(model)
+    _check_alone(given)
+    dtype = validation.as_dtype(given.dtype)
+    named = validation.fixed_names(model, given.fixed)
+    free = tuple(name for name in model.factors if name not in named)
+    ranks = validation.ranks(model, cast(Any, given.rank))
+    validation.check_tie_indices(model, given.adapt_prior)
+    ties = validation.ties(model, given.adapt_prior, given.method, free)
+    validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free)
+    bound = bound_data(model, data, given.entities)
+    pairs = pairs_of(bound, free)
+    layouts = build_layouts(model, bound, ranks, pairs)
+    check_joins(model, pairs)
+    ties = check_ties(ties, given.adapt_prior, layouts, chosen=given.adapt_prior != AUTO)
+    warm_up = validation.warmup_sweeps(given.warmup, given.method, given.init, given.prune, free, bool(pairs))
+    alone = given.method == "vb" and (given.init is None or is_resumed(given.init))
+    late = validation.late_factors(model, named, free) if alone else frozenset[str]()
+    loop = Settings(
+        given.max_iter, given.tol, ties, given.prune, given.accelerate, warm_up,
+        ADAPT_WARM if warm_up else ADAPT_AFTER, dtype.name, late, min(JOIN, given.max_iter // 2) if late else 0,
+    )  # fmt: skip
+    check_memory(layouts, free, dtype, arrays_held(given.method, given.accelerate, given.restarts))
+    if warn:
+        _warn(bound, {} if given.prune else ranks, named)
+    fixed = as_given(given.fixed or {}, given.method)
+    known = given_factors(model, layouts, fixed)
+    exposures = bind_exposures(bound, {name: fixed[name] for name in fixed if name not in known})
+    _refuse_joins(bound, exposures)
+    if isinstance(given.init, Fit):
+        check_alike(given.init, layouts, free)
+    priors = _priors(bound, given, layouts, free, tuple(ties))
+    validation.check_floats(dtype, given.method, priors)
+    return Arguments(bound, free, ranks, layouts, loop, dtype, known, exposures, priors)
+
+
+def prepare(model: Model | str, data: Mapping[str, Any] | Data, given: Options, *, warn: bool = True) -> Task:
+    """Check all arguments, and prepare the problems of all members."""
+    checked = check_arguments(model, data, given, warn=warn)
+    bound, exposures, loop = checked.data, checked.exposures, checked.loop
+    executor: Executor = given.executor or Threads(given.threads)
+    words = _words(given, checked.ranks, loop, executor.threads)
+    origin = _origin(bound, given, exposures, checked.given, words)
+    begun: dict[int, State] = {}
+    if isinstance(given.init, (str, PathLike)):
+        origin, loop, begun = _resume(given, origin, loop)
+    method = "em" if loop.warm_up else given.method
+    stored = np.dtype(np.float64) if loop.warm_up else checked.dtype  # EM's entries fall below what floats hold
+    init = given.init if not begun else None
+    make = partial(
+        make_problem, bound, checked.layouts, method, checked.priors, exposures, checked.given, init, stored, loop.late
+    )
+    parts, forest = parts_of(bound, exposures), CSFCache()
+
+    def begin(seed: int, executor: Executor) -> Problem:
+        own = parts
+        if given.bootstrap and seed != origin.seed:
+            own = parts_of(reweighed(bound, seed), exposures)
+        if seed in begun:
+            return go_on(own, begun[seed], given.method, checked.free, executor, forest)
+        return make(own, seed, executor, forest)
+
+    return Task(bound, loop, origin, member_seeds(origin.seed, given.restarts), begun, begin, executor)
+
+
+def _refuse_joins(data: Data, exposures: Exposures) -> None:
+    """Refuse exposures by tables where what is observed is a table on disk: M·V would be a table in memory."""
+    tables = {relation_of(key) for key, V in exposures.terms.items() if any(term.table for term in V.terms)}
+    what = "an exposure for several indices where zeros weigh less than links"
+    for name, relation in data.relations.items():
+        if name in tables and not all(term.in_memory for term in relation.weights.terms):
+            hint = 'Give it for single indices, or fit with `observed="all"`.'
+            relation.links.require_memory(name, what, hint)
+
+
+def _check_alone(given: Options) -> None:
+    """What can be said of arguments without model and data."""
+    given.check()
+    validation.check_helpers(given.executor, given.threads)
+    validation.check_prune(given.prune, given.method)
+    validation.check_restarts(given.restarts, given.combine, given.init, given.bootstrap)
+
+
+def _words(given: Options, ranks: Mapping[str, int], loop: Settings, threads: int) -> dict[str, Any]:
+    """The settings of a fit as JSON can hold them, for `Fit.settings` and the manifest of a run."""
+    resolved = {
+        "rank": dict(ranks),
+        "adapt_prior": {name: tie if isinstance(tie, str) else list(tie) for name, tie in loop.ties.items()},
+        "max_iter": int(loop.max_iter),
+        "tol": float(loop.tol),
+        "warmup": int(loop.warm_up),
+        "threads": threads,
+        "dtype": loop.dtype,
+        "restarts": int(given.restarts),
+        "combine": given.combine or "average",
+    }
+    found = ({"rank_by": given.rank_by} if given.rank_by else {}) | dict(given.found_weights or {})
+    join = {"join": loop.join} if loop.late else {}
+    return given.words(resolved) | {"adapt_after": loop.adapt_after} | join | found
+
+
+def _resume(given: Options, origin: Origin, loop: Settings) -> tuple[Origin, Settings, dict[int, State]]:
+    """A run in a folder goes on as it began: its seed, start and tying, and the states of its members by seed."""
+    earlier, members = _earlier(given.init, origin, given.warmup)
+    words: dict[str, Any] = {w: earlier.settings[w] for w in ("warmup", "adapt_after", "join") if w in earlier.settings}
+    if given.adapt_prior == AUTO:
+        words["adapt_prior"] = earlier.settings["adapt_prior"]
+        loop = replace(loop, ties=words["adapt_prior"])
+    titles = bind_titles(origin.model, origin.entities, given.titles, earlier.titles)
+    origin = replace(origin, seed=earlier.seed, settings=origin.settings | words, titles=titles)
+    loop = replace(
+        loop, warm_up=origin.settings["warmup"], adapt_after=earlier.settings.get("adapt_after", ADAPT_AFTER)
+    )
+    loop = (
+        replace(loop, join=earlier.settings["join"]) if "join" in earlier.settings else replace(loop, late=frozenset())
+    )
+    return origin, loop, {member.seed: member.state for member in members}
+
+
+def member_seeds(seed: int, count: int) -> tuple[int, ...]:
+    """The seeds of the members of an ensemble; the first is that of a single fit."""
+    others = [np.random.SeedSequence(seed, spawn_key=(n,)).generate_state(1, np.uint64)[0] for n in range(1, count)]
+    return (seed, *(int(other >> np.uint64(1)) for other in others))
+
+
+def _warn(data: Data, ranks: Mapping[str, int], given: tuple[str, ...]) -> None:
+    traps = (
+        check_model(data.model, given),
+        check_links(data),
+        check_ranks(data, ranks, given),
+        check_fixed_coverage(data, given),
+    )
+    warn_of(chain.from_iterable(traps))
+
+
+def is_resumed(init: Any) -> bool:
+    """Whether a fit goes on from a folder, and not from factors that are there already."""
+    return isinstance(init, (str, PathLike))
+
+
+def pairs_of(data: Data, free: Sequence[str]) -> dict[str, Pairs]:
+    """The pairs of every free factor over several visible indices."""
+    for equation in data.model.equations:
+        for use in (o for o in equation.occurrences if o.factor in free):
+            if any(equation.is_of_pairs(use, pair) for pair in equation.exchanged):
+                raise ParameterError(
+                    f"factor {use} is not given, and pairs of {equation.relation} have no order.",
+                    location=TableLocation.of(equation.relation),
+                    hint=(
+                        f"Give it, `fixed={{{use.factor!r}: plait.Exposure(table, default=0)}}`; or give the two sides "
+                        "factors of their own, so that they have an order."
+                    ),
+                )
+    open_pairs = [name for name in free if len(data.model.factor(name).visible) > 1]
+    if not open_pairs:
+        return {}
+    what, hint = f"a free factor over pairs, {open_pairs[0]},", "Give the factor, or fit in memory."
+    for equation in data.model.equations:
+        if any(o.factor in open_pairs for o in equation.occurrences):
+            data.relations[equation.relation].links.require_memory(equation.relation, what, hint)
+    return find_pairs(data.model, {n: r.links for n, r in data.relations.items()}, data.sizes, open_pairs)
+
+
+def bound_data(model: Model, data: Mapping[str, Any] | Data, labels: Mapping[str, Sequence[Any]] | None) -> Data:
+    """The data of a fit, bound to its model."""
+    if not isinstance(data, Data):
+        return bind_all(model, data, labels)
+    if data.model != model:
+        raise ParameterError("`data` was bound to another model.", hint="Bind it again: model.bind(data).")
+    if labels is not None:
+        raise ParameterError(
+            "`entities` is given with data that is bound already.",
+            hint="Give it to `model.bind`.",
+        )
+    return data
+
+
+def _origin(
+    data: Data, given: Options, exposures: Exposures, factors: Mapping[str, FactorState], words: dict[str, Any]
+) -> Origin:
+    seed = secrets.randbits(63) if given.seed is None else int(given.seed)
+    likelihood = {name: relation.likelihood for name, relation in data.relations.items()}
+    known = {name: Known.of(relation) for name, relation in data.relations.items()}
+    mark = fingerprint(data, exposures, {name: factor.parameters for name, factor in factors.items()})
+    titles = bind_titles(data.model, data.entities, given.titles)
+    return Origin(data.model, given.method, seed, data.entities, likelihood, exposures, known, words, mark, titles)
+
+
+def _priors(
+    data: Data, given: Options, layouts: Mapping[str, Layout], free: tuple[str, ...], adapted: tuple[str, ...]
+) -> dict[str, Prior]:
+    """The priors to begin with: those of an earlier fit where it is the start."""
+    priors = validation.priors(data.model, given.prior, given.method, layouts, free)
+    if isinstance(given.init, Fit) and given.method == "vb":
+        priors |= warm_priors(given.init, data, layouts, free if given.prior is DEFAULT_PRIOR else adapted)
+    return priors
+
+
+class CannotGoOnError(ParameterError):
+    """A run that is not one of this very fit. word: what of it is another, "" where it is too old; detail: how."""
+
+    folder: str
+    word: str
+    detail: str
+
+
+def _cannot_go_on(folder: str | PathLike[str], word: str = "", detail: str = "") -> CannotGoOnError:
+    reason = f"its {word} differs{detail}" if word else "an older version of Plait made it"
+    instead = "To start from its factors instead" if word else "Fit again; to start from its factors"
+    error = CannotGoOnError(
+        f"`init`: the run in {fspath(folder)} cannot go on, for {reason}.",
+        hint=f"{instead}, give `init=plait.load({fspath(folder)!r})`.",
+    )
+    error.folder, error.word, error.detail = fspath(folder), word, detail
+    return error
+
+
+def _earlier(folder: str | PathLike[str], now: Origin, warmup: int | None) -> tuple[Origin, list[Member]]:
+    """The run in a folder, if it is one of this very fit: only then can it go on."""
+    if manifest(folder)["version"] < VERSION:
+        raise _cannot_go_on(folder)
+    earlier, members, _ = read_run(folder)
+    began = earlier.settings.get("warmup", 0)
+    pairs = {
+        "model": (str(earlier.model), str(now.model)),
+        "method": (earlier.method, now.method),
+        "rank": (earlier.settings["rank"], now.settings["rank"]),
+        "dtype": (earlier.settings.get("dtype", "float64"), now.settings["dtype"]),
+        "warmup": (began, began if warmup is None else warmup),
+        "bootstrap": (earlier.settings.get("bootstrap", False), now.settings["bootstrap"]),
+        "data": (earlier.fingerprint, now.fingerprint),
+    }
+    for word, (then, here) in pairs.items():
+        if then != here:
+            detail = f" ({then} then, {here} now)" if word in ("method", "rank", "dtype", "warmup", "bootstrap") else ""
+            raise _cannot_go_on(folder, word, detail)
+    return earlier, members

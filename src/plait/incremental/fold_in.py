@@ -1,0 +1,222 @@
+"""`fit.fold_in`: new entities beside those of a fit, all else held.
+
+TransientEntities: entities that a question is asked for, and that no fit stores.
+
+Where only guests are asked for, the fit that answers has them in the place of all others of their kind: their rows are
+new, and everything else is what it was, not copied.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from plait.data.binding.given import Exposures, term_key
+from plait.data.encoding.names import Labels
+from plait.data.observation.links import LinksInMemory
+from plait.data.observation.structural_zeros import Closed
+from plait.data.titles import grown_titles
+from plait.errors import DataError, ParameterError, TableLocation
+from plait.executors import Threads
+from plait.incremental.extend import extend_exposures, extend_known, extend_state, mark_of, public
+from plait.incremental.new_cells import NewCells, blocks_of, refuse_exposed, restricted
+from plait.incremental.new_rows import Extension, Fresh, read, rule_of
+from plait.incremental.solve_rows import RowPiece, Solution, solve
+from plait.inference.state import FactorSnapshot, Record
+from plait.storage.fitted import Fitted, Posterior, posterior_of, prior_of
+
+Fit = TypeVar("Fit", bound=Fitted)
+
+FOLD_IN = "fold-in"
+
+
+def fold_in(fit: Fit, data: Any, *, iterations: int = 10) -> Fit:
+    """The fit with new entities; see `Fit.fold_in`."""
+    check(fit, iterations, FOLD_IN)
+    for name in fit.known:
+        rule_of(fit, name, FOLD_IN)
+    growth, fresh = read(fit, data, FOLD_IN)
+    refuse_known(fresh, growth)
+    if not any(growth.new(axis) for axis in fit.model.axes):
+        return fit
+    blocks = blocks_of(fit, growth, fresh, FOLD_IN)
+    solutions, seconds = solved(fit, growth, blocks, iterations)
+    return grown(fit, growth, fresh, blocks, solutions, seconds, iterations)
+
+
+def check(fit: Fitted, iterations: Any, what: str) -> None:
+    """Refuse senseless iterations, and a fit that is still warming up."""
+    whole = isinstance(iterations, (int, np.integer)) and not isinstance(iterations, bool)
+    if not whole or iterations < 1:
+        raise ParameterError.must_be("iterations", "a whole number, 1 or more", iterations)
+    if fit.history[-1].warm_up:
+        raise ParameterError(f"{what}: the fit is still warming up.", hint="Let it go on first.")
+
+
+def refuse_known(fresh: Mapping[str, Fresh], growth: Extension) -> None:
+    """Refuse rows without a new entity: nothing that is held would change by them."""
+    for name, rows in fresh.items():
+        entries = rows.entries
+        old = np.array([growth.old[index] for index, _ in entries.labels], entries.coords.dtype)
+        known = (entries.coords < old).all(axis=1)
+        if known.any():
+            entry = int(np.argmax(known))
+            raise DataError(
+                f"{entries.named(entry) or 'the cell'} has no new entity, and all others are held.",
+                location=TableLocation(name, rows=(entries.row(entry),)),
+                hint="Leave such rows out, or let the fit learn from them by `update`.",
+            )
+
+
+def solved(
+    fit: Fitted, growth: Extension, blocks: Sequence[NewCells], iterations: int, what: str = FOLD_IN
+) -> tuple[list[Solution], float]:
+    """New rows of all members, and the seconds that they took."""
+    began, executor = time.perf_counter(), Threads(1)
+    found = [solve(member, growth, blocks, iterations, executor, what) for member in fit.members]
+    return found, time.perf_counter() - began
+
+
+def grown(
+    fit: Fit, growth: Extension, fresh: Mapping[str, Fresh], blocks: Sequence[NewCells], solutions: Sequence[Solution],
+    seconds: float, iterations: int,
+) -> Fit:  # fmt: skip
+    """The fit and its members with new rows."""
+    known = {
+        name: extend_known(
+            fit.model, name, known, growth, fresh.get(name), [b for b in blocks if b.equation.relation == name]
+        )
+        for name, known in fit.known.items()
+    }
+    common: dict[str, Any] = {
+        "entities": growth.entities,
+        "known": known,
+        "exposures": extend_exposures(fit, growth),
+        "fingerprint": mark_of(fit, growth, fresh),
+        "settings": fit.settings | {"folded": _before(fit, growth)},
+        "titles": grown_titles(fit.titles, growth.entities),
+    }
+    members = []
+    for member, solution in zip(fit.members, solutions):
+        last = member.state.history[-1]
+        bound = last.objective + solution.bound
+        record = Record(last.sweep + iterations, bound, float("inf"), seconds, last.rank)
+        state = extend_state(member, growth, solution, record)
+        factors, priors = public(member, state, growth, solution)
+        own: dict[str, Any] = {
+            "factors": factors,
+            "prior": priors,
+            "state": state,
+            "objective": bound,
+            "history": list(state.history),
+        }
+        members.append(replace(member, **own, **common))
+        changed = {piece.factor for piece in solution.pieces}
+        members[-1]._sums.update({key: total for key, total in member._sums.items() if key[0] not in changed})
+    return shown(fit, members)
+
+
+def _before(fit: Fitted, growth: Extension) -> dict[str, int]:
+    """How many entities of each axis the other factors have learnt from."""
+    return dict(fit.settings.get("folded") or {axis: growth.old[axis] for axis in fit.model.axes})
+
+
+def shown(fit: Fit, members: Sequence[Any]) -> Fit:
+    """The fit that shows the same member as before."""
+    if not fit.ensemble:
+        return cast(Fit, members[0])
+    at = next(n for n, member in enumerate(fit.ensemble) if member.state is fit.state)
+    return cast(Fit, replace(members[at], seed=fit.seed, stop=fit.stop, ensemble=tuple(members)))
+
+
+NEW_ENTITIES = "`new_entities`"
+ITERATIONS = 10  # as fold_in does by default
+
+
+class TransientEntities:
+    """Rows of guests, read and solved; fit: that of all others."""
+
+    def __init__(self, fit: Fitted, new: Any, iterations: int = ITERATIONS) -> None:
+        check(fit, iterations, NEW_ENTITIES)
+        self.fit, self.iterations = fit, iterations
+        for name in fit.known:
+            rule_of(fit, name, NEW_ENTITIES)
+        self.growth, self.fresh = read(fit, new, NEW_ENTITIES)
+        refuse_known(self.fresh, self.growth)
+        if not any(self.growth.new(axis) for axis in fit.model.axes):
+            raise DataError("`new_entities` names no new entity.", hint="Leave it out.")
+        self.blocks = blocks_of(fit, self.growth, self.fresh, NEW_ENTITIES)
+        self.solutions, self.seconds = solved(fit, self.growth, self.blocks, iterations, NEW_ENTITIES)
+
+    def only(self, relation: str, names: Mapping[str, Any]) -> bool:
+        """Whether a question about a relation is about guests only; names: those asked for by index, where any are."""
+        indices = self.fit.model.equation(relation).indices
+        new = [index for index in indices if self.growth.new(index)]
+        if len({self.fit.model.axis(index) for index in new}) < len(new) or not names.keys() >= set(new):
+            return False
+        try:
+            rows = [self.growth.entities[index].encode(names[index], unknown="mark") for index in new]
+        except DataError:
+            return False
+        return all((own >= self.growth.old[index]).all() for index, own in zip(new, rows))
+
+    def beside(self) -> Fitted:
+        """The fit with guests beside all others."""
+        return grown(self.fit, self.growth, self.fresh, self.blocks, self.solutions, self.seconds, self.iterations)
+
+    def alone(self, relation: str) -> Fitted:
+        """The fit with guests in the place of others, good for questions about one relation only."""
+        growth, fit = self.growth, self.fit
+        equation, known = fit.model.equation(relation), fit.known[relation]
+        refuse_exposed(fit, growth, equation, NEW_ENTITIES)
+        pattern = tuple(bool(growth.new(index)) for index in equation.indices)
+        labels = {
+            index: Labels(own.axis, own.names[growth.old[index] :]) if growth.new(index) else own
+            for index, own in growth.entities.items()
+        }
+        shape = tuple(len(labels[index]) for index in equation.indices)
+        own = [block for block in self.blocks if block.equation is equation and block.pattern == pattern]
+        links = own[0].links if own else np.zeros(0, bool)
+        cells = own[0].listed[links] if own else np.zeros((0, len(shape)), np.uint32)
+        values, weights = (own[0].values[links], own[0].own[links]) if own else (np.zeros(0), np.zeros(0))
+        tables = {o: t for o, t in known.closed.tables.items() if not any(growth.new(index) for index in o)}
+        here = replace(
+            known, shape=shape, links=LinksInMemory.of(equation.indices, shape, cells, values, weights),
+            closed=Closed(equation.indices, shape, tables), rule=None, boxes=(),
+        )  # fmt: skip
+        terms = {
+            term_key(relation, n): V
+            for n in range(len(equation.terms))
+            if (V := restricted(fit.exposures.of(relation, n), pattern, shape)) is not None
+        }
+        common: dict[str, Any] = {
+            "entities": labels,
+            "known": fit.known | {relation: here},
+            "exposures": Exposures(fit.exposures.names, terms),
+        }
+        members = [
+            replace(member, **_transient_parts(member, growth, solution), **common)
+            for member, solution in zip(fit.members, self.solutions)
+        ]
+        return shown(fit, members)
+
+
+def _transient_parts(member: Fitted, growth: Extension, solution: Solution) -> dict[str, Any]:
+    """Posteriors and priors in which guests have the place of others."""
+    theirs, priors, gauge = dict[str, Posterior](), dict(member.prior), member.state.log_scales or {}
+    for name in dict.fromkeys(piece.factor for piece in solution.pieces):
+        visible = member.model.factor(name).visible
+        piece = RowPiece(name, tuple(bool(growth.new(index)) for index in visible))
+        kept, scale = FactorSnapshot.of(solution.pieces[piece]), gauge.get(name, 0.0)
+        theirs[name] = posterior_of(kept, scale)
+        if piece in solution.priors:
+            priors[name] = prior_of(kept.layout, solution.priors[piece], scale)
+    return {"factors": member.factors | theirs, "prior": priors}
+
+
+def with_transient(fit: Fit, relation: str, new: Any, names: Mapping[str, Any]) -> Fit:
+    """The fit that answers a question with guests; names: what it asks for, by index."""
+    guests = TransientEntities(fit, new)
+    return cast(Fit, guests.alone(relation) if guests.only(relation, names) else guests.beside())

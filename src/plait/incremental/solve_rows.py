@@ -1,0 +1,323 @@
+"""Rows of new entities, solved as a small problem: all known rows are held (docs/math.md, section 13).
+
+Each row has momentum of its own. After an update took a row from y to x₁, and the one before to x₀, it is
+extrapolated to y' ≈ x₁ (x₁/x₀)^β with β = n/(n + 1), n being its extrapolations in a row (as in
+`inference.acceleration`). Where the update turned back, (log x₁ − log y)·(log x₁ − log x₀) < 0, n starts again at
+0. A row depends on itself alone, so entities may be folded in together or one by one. The last update is a plain
+one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import AnyArray, Array
+from plait.codegen.layout import Layout
+from plait.data.observation.pairs import Pairs
+from plait.data.sparse.csf_index import CSFIndex, distinct
+from plait.errors import FitError, ParameterError, TableLocation
+from plait.executors import Executor
+from plait.incremental.aggregate_rows import AggregatedRows, aggregate, held
+from plait.incremental.new_cells import NewCells, Pattern, check_exposed
+from plait.incremental.new_rows import Extension
+from plait.inference.gamma import FactorState, Prior, point, posterior
+from plait.inference.initialisation import TINIEST
+from plait.inference.nonzeros import Nonzeros
+from plait.inference.problem import Method, Problem
+from plait.inference.relation_sums import RelationData
+from plait.inference.state import State
+from plait.inference.underflow import ImpossibleLinkError
+from plait.model.model import Equation, Occurrence
+from plait.storage.fitted import Fitted
+
+DELAY = 1  # smaller than that of a whole fit: with all else held there is little to sort out
+
+
+class RowMomentum:
+    """The momentum of all rows of a problem's free factors."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, tuple[Array, ...]] = {}  # where the last updates ended
+        self.begun: dict[str, tuple[Array, ...]] = {}  # where the next update begins
+        self.streak: dict[str, Array] = {}
+
+    def leap(self, problem: Problem, name: str) -> None:
+        """Let the rows of a factor go on, after an update of it."""
+        ends = tuple(array.copy() for array in problem.parameters(name))
+        if name in self.before:
+            streak = self._streak(name, ends)
+            beta = (streak / (streak + DELAY))[:, None]
+            for now, end, then in zip(problem.parameters(name), ends, self.before[name]):
+                top, bottom = (1 + beta) * end + (1 - beta) * then, (1 - beta) * end + (1 + beta) * then
+                np.multiply(end, np.divide(top, bottom, out=np.ones_like(end), where=bottom > 0), out=now)
+            problem.place(name)
+        self.before[name] = ends
+        self.begun[name] = tuple(array.copy() for array in problem.parameters(name))
+
+    def _streak(self, name: str, ends: tuple[Array, ...]) -> Array:
+        """How many leaps in a row each row has made, with this one."""
+        old = self.streak.get(name, np.zeros(len(ends[0])))
+        ahead = np.zeros(len(ends[0]))
+        for end, begin, then in zip(ends, self.begun[name], self.before[name]):
+            ahead += (_log(end, begin) * _log(end, then)).sum(axis=1)
+        self.streak[name] = np.where(ahead < 0, 0.0, old + 1.0)
+        return self.streak[name]
+
+
+def _log(x: Array, y: Array) -> Array:
+    there: NDArray[np.bool_] = (x > 0) & (y > 0)
+    return np.log(np.divide(x, y, out=np.ones_like(x), where=there))
+
+
+class RowPiece(NamedTuple):
+    """The part of a factor with new rows along some of its visible indices."""
+
+    factor: str
+    pattern: Pattern
+
+    @property
+    def name(self) -> str:
+        """What it is called in the small problem."""
+        return f"{self.factor} {''.join('new ' if new else 'old ' for new in self.pattern)}".strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """New rows of one member: the pieces of its factors, their priors, which rows anything is observed of, and what
+    the new cells and rows add to the bound.
+    """
+
+    pieces: Mapping[RowPiece, FactorState]
+    priors: Mapping[RowPiece, Prior]
+    exposed: Mapping[RowPiece, NDArray[np.bool_]]
+    bound: float
+
+
+def solve(
+    fit: Fitted, growth: Extension, blocks: Sequence[NewCells], iterations: int, executor: Executor, what: str
+) -> Solution:
+    """The rows of all new entities of a member, after some iterations from the prior."""
+    state = fit.state
+    pieces = pieces_of(fit, growth, what)
+    priors = {piece: prior_of(state, piece) for piece in pieces if piece.factor in state.priors}
+    layouts = {piece: layout_of(fit, growth, piece, blocks) for piece in pieces}
+    factors = {p.name: _start(state, p, layouts[p], priors.get(p), cast(Method, fit.method)) for p in pieces}
+    parts = [_part(fit, growth, block, number, factors) for number, block in enumerate(blocks)]
+    free = tuple(piece.name for piece in pieces)
+    named = {piece.name: prior for piece, prior in priors.items()}
+    learnt = {name: dict(own) for name, own in state.likelihood_params.items()}
+    problem = Problem(cast(Method, fit.method), parts, factors, free, named, executor, likelihood_params=learnt)
+    put_back = _shared_rows(state, pieces, factors)
+    used = {name for part in parts for term in part.terms for name, _ in term}
+    with naming():
+        counted, haste = problem.expected_counts(), RowMomentum()
+        for n in range(iterations):
+            for name in (name for name in free if name in used):
+                problem.update(name, counted)
+                if n + 1 < iterations:
+                    haste.leap(problem, name)
+                put_back(problem, name)
+            counted = problem.expected_counts()
+    problem.recompute_elbo_terms()
+    exposed = {p: problem.exposed.get(p.name, np.zeros(layouts[p].rows, bool)) for p in pieces}
+    return Solution({p: factors[p.name] for p in pieces}, priors, exposed, problem.objective(counted))
+
+
+def pieces_of(fit: Fitted, growth: Extension, what: str) -> list[RowPiece]:
+    """All parts of factors that have a new entity."""
+    found = []
+    for name in (name for name in fit.model.factors if name in fit.state.factors):
+        visible = fit.model.factor(name).visible
+        new = [bool(growth.new(index)) for index in visible]
+        if any(new) and name not in fit.state.divergences:
+            index = visible[new.index(True)]
+            raise ParameterError(
+                f"{what}: factor {name} is given, and has no row for {growth.entities[index][growth.old[index]]!r}.",
+                location=TableLocation(index),
+                hint="Fit again with a row for every entity.",
+            )
+        if fit.state.factors[name].layout.pairs is not None and sum(new) > 1:
+            raise ParameterError(
+                f"{what}: factor {name} remembers pairs, and entities of both sides are new.",
+                location=TableLocation(name),
+                hint=f"Take one side after the other: rows with new {visible[0]} and known {visible[1]} first.",
+            )
+        patterns = [()] if not visible else _patterns(new)
+        found += [RowPiece(name, pattern) for pattern in patterns if any(pattern)]
+    return found
+
+
+def _patterns(new: Sequence[bool]) -> list[Pattern]:
+    found: list[Pattern] = [()]
+    for is_new in new:
+        found = [(*pattern, side) for pattern in found for side in ((False, True) if is_new else (False,))]
+    return found
+
+
+def layout_of(fit: Fitted, growth: Extension, piece: RowPiece, blocks: Sequence[NewCells]) -> Layout:
+    """The shape of a piece."""
+    whole, factor = fit.state.factors[piece.factor].layout, fit.model.factor(piece.factor)
+    sizes = tuple(growth.new(index) if new else growth.old[index] for index, new in zip(factor.visible, piece.pattern))
+    ranks = whole.sizes[len(whole.visible) :]
+    if whole.pairs is None:
+        return Layout(piece.name, factor.indices, factor.visible, factor.latent, (*sizes, *ranks), whole.scaled)
+    pairs = Pairs(factor.indices, factor.visible, sizes, _linked(piece, factor.visible, factor.indices, sizes, blocks))
+    return Layout.of_pairs(piece.name, pairs, factor.latent, ranks, whole.scaled)
+
+
+def _linked(
+    piece: RowPiece,
+    visible: tuple[str, ...],
+    indices: tuple[str, ...],
+    sizes: tuple[int, ...],
+    blocks: Sequence[NewCells],
+) -> AnyArray:
+    """The pairs of a piece that occur in links, by its own rows."""
+    found = [np.zeros((0, len(visible)), np.uint32)]
+    for block in blocks:
+        for use in (o for o in block.equation.occurrences if o.factor == piece.factor):
+            here = dict(zip(indices, use.indices))
+            places = [block.equation.indices.index(here[index]) for index in visible]
+            if tuple(block.pattern[place] for place in places) == piece.pattern:
+                found.append(block.listed[block.links][:, places])
+    return distinct(np.concatenate(found), sizes)
+
+
+def prior_of(state: State, piece: RowPiece) -> Prior:
+    """A piece's prior: that of its factor, the average along axes on which rows are new."""
+    prior, layout = state.priors[piece.factor], state.factors[piece.factor].layout
+    if layout.pairs is not None:
+        return prior
+    new = tuple(axis for axis, is_new in enumerate(piece.pattern) if is_new)
+    A, B = (_averaged(array, new) for array in (prior.concentration, prior.mean))
+    return Prior(A, B)
+
+
+def _averaged(array: Array, axes: tuple[int, ...]) -> Array:
+    long = tuple(axis for axis in axes if array.shape[axis] > 1)
+    return array.mean(axis=long, keepdims=True) if long else array
+
+
+def _start(state: State, piece: RowPiece, layout: Layout, prior: Prior | None, method: Method) -> FactorState:
+    """A piece before anything is known of it: as its prior; by points as the average of all other rows."""
+    if method == "vb":
+        assert prior is not None
+        A, B = (np.broadcast_to(a, layout.sizes) for a in (prior.concentration, prior.mean))
+        return posterior(layout, layout.pack(np.array(A)), layout.pack(np.array(B / A)))
+    kept = state.factors[piece.factor]
+    assert kept.mean is not None
+    if layout.pairs is not None:
+        average = kept.layout.unpack(kept.mean)[: len(kept.layout.pairs or ())].mean(axis=0)
+    else:
+        new = tuple(axis for axis, is_new in enumerate(piece.pattern) if is_new)
+        average = kept.layout.unpack(kept.mean).mean(axis=new, keepdims=True)
+    whole = np.array(np.broadcast_to(np.maximum(average, TINIEST), layout.sizes))
+    if layout.pairs is not None and method == "em":
+        whole[len(layout.pairs) :] = 0.0
+    return point(layout, layout.pack(whole))
+
+
+def _shared_rows(
+    state: State, pieces: Sequence[RowPiece], factors: dict[str, FactorState]
+) -> Callable[[Problem, str], None]:
+    """What puts the rows back that pairs of a known entity share: they are held. Called after each update."""
+    rows: dict[str, tuple[Array, ...]] = {}
+    for piece in pieces:
+        whole = state.factors[piece.factor].layout
+        if whole.pairs is not None and not piece.pattern[0]:
+            kept = state.factors[piece.factor]
+            rows[piece.name] = tuple(
+                np.array(array[len(whole.pairs) :], np.float64) for array in kept.parameters if array is not None
+            )
+
+    def put_back(problem: Problem, name: str) -> None:
+        if name in rows:
+            factor = problem.factors[name]
+            assert factor.layout.pairs is not None
+            for array, own in zip(factor.parameters, rows[name]):
+                array[len(factor.layout.pairs) :] = own
+            problem.place(name)
+
+    for name in rows:
+        factor = factors[name]
+        assert factor.layout.pairs is not None
+        made = [np.array(array) for array in factor.parameters]
+        for array, own in zip(made, rows[name]):
+            array[len(factor.layout.pairs) :] = own
+        again = point(factor.layout, made[0]) if len(made) == 1 else posterior(factor.layout, *made)
+        factors[name] = again
+    return put_back
+
+
+def _part(
+    fit: Fitted, growth: Extension, block: NewCells, number: int, factors: dict[str, FactorState]
+) -> RelationData:
+    """A block as inference needs it; parts of factors that are held join the others."""
+    equation, M = block.equation, block.once
+    terms = [[o for o in term.occurrences if o.factor in fit.state.factors] for term in equation.terms]
+    at_links = check_exposed(block, growth)
+    weights = [M if V is None else M * V for V in block.exposures]
+    cells, links = block.listed[block.links], block.links
+    lumped: dict[str, AggregatedRows] = {}
+    for index, new in zip(equation.indices, block.pattern):
+        if not new and _alone(fit, equation, index):
+            has = [any(index in o.indices for o in term) for term in terms]
+            if (found := aggregate(index, weights, cells, has)) is not None:
+                lumped[index], weights, cells = found
+    sizes = {i: len(lumped[i]) if i in lumped else n for i, n in zip(equation.indices, block.shape)}
+    uses = tuple(tuple(_use(fit, block, o, number, lumped, factors) for o in term) for term in terms)
+    nonzeros = Nonzeros(
+        CSFIndex.of(equation.indices, tuple(sizes.values()), cells), block.values[links], block.own[links], at_links
+    )
+    return RelationData(
+        equation.relation, fit.likelihood[equation.relation], equation.indices, sizes, uses, nonzeros, tuple(weights)
+    )
+
+
+def _alone(fit: Fitted, equation: Equation, index: str) -> bool:
+    """Whether every factor with an index has no other visible one."""
+    own = [o for o in equation.occurrences if index in o.indices and o.factor in fit.state.factors]
+    return all(len(fit.model.factor(o.factor).visible) == 1 for o in own)
+
+
+def _use(
+    fit: Fitted, block: NewCells, occurrence: Occurrence, number: int, lumped: Mapping[str, AggregatedRows],
+    factors: dict[str, FactorState],
+) -> tuple[str, tuple[str, ...]]:  # fmt: skip
+    """A factor's part in a block, by name, with its indices as written there."""
+    factor = fit.model.factor(occurrence.factor)
+    here = dict(zip(factor.indices, occurrence.indices))
+    side = dict(zip(block.equation.indices, block.pattern))
+    piece = RowPiece(occurrence.factor, tuple(side[here[index]] for index in factor.visible))
+    if any(piece.pattern):
+        return piece.name, occurrence.indices
+    few = lumped.get(here[factor.visible[0]]) if len(factor.visible) == 1 else None
+    name = f"{piece.name} {number} {here[factor.visible[0]]}" if few is not None else f"{piece.factor} held"
+    if name not in factors:
+        factors[name] = _named(held(fit.state.factors[piece.factor], few, cast("dict[object, Array]", fit._sums)), name)
+    return name, occurrence.indices
+
+
+def _named(factor: FactorState, name: str) -> FactorState:
+    """The factor under another name."""
+    layout = factor.layout
+    renamed = Layout(name, layout.indices, layout.visible, layout.latent, layout.sizes, layout.scaled, layout.pairs)
+    factor.layout = renamed
+    return factor
+
+
+@contextmanager
+def naming() -> Iterator[None]:
+    """A link that nothing can explain is reported by its relation."""
+    try:
+        yield
+    except ImpossibleLinkError as error:
+        raise FitError(
+            "the fit gives rate 0 to a link of a new entity: all that it is linked with has factors of 0.",
+            location=TableLocation(error.relation),
+            hint="Fit by VB, whose factors are never 0, or leave the link out.",
+        ) from None

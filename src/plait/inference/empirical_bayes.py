@@ -1,0 +1,185 @@
+"""A new prior from the posterior (empirical Bayes), tied over groups of a factor's entries, and the gauge of its scale.
+
+With E and log L averaged over a group:  B = mean(E),  and A solves  log A − ψ(A) = log B − mean(log L).
+Each raises the bound. All arrays here are *inside* (visible indices, then latent ones).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plait._typing import Array
+from plait.codegen.layout import Layout
+from plait.executors import Executor
+from plait.inference.gamma import FactorState, Prior, RowSumKind, latent, sum_over_rows
+from plait.inference.problem import Problem
+from plait.jit import exact_kernel, log_minus_digamma
+
+SMALLEST = 8  # a group of fewer entries adapts its mean only: one of a single entry would push A up without end
+LOWEST, HIGHEST = 1e-3, 1e4
+RANK_ONE = "rank-one"  # the tying B(entity, component) = b · c
+HOLD = 20  # sweeps for which rank-one means adapt alone: with them, concentrations would settle on how sharp EM is
+FEWEST = 2.0  # links that a row must have for a level of its own: one without any would be pressed to nothing
+
+
+def tied_indices(adapt: str | Sequence[str], layout: Layout) -> tuple[str, ...] | None:
+    """The indices by whose values priors differ; None for rank-one means."""
+    words: dict[str, tuple[str, ...]] = {"factor": (), "component": layout.latent, "entity": layout.visible}
+    if isinstance(adapt, str):
+        return None if adapt == RANK_ONE else words[adapt]
+    return tuple(adapt)
+
+
+def settled(ties: Mapping[str, str | Sequence[str]], after: int) -> int:
+    """The sweep from which everything in `ties` adapts, where means do after some sweep."""
+    return after + (HOLD if RANK_ONE in ties.values() else 0)
+
+
+def adapt(problem: Problem, ties: Mapping[str, str | Sequence[str]], *, hold: bool = False) -> None:
+    """New priors for the factors named in `ties`, in place; hold: where means are rank-one, the means only."""
+    for name, tie in ties.items():
+        factor = problem.factors[name]
+        groups = tied_indices(tie, factor.layout)
+        if groups is None:
+            few = problem.links(name) < FEWEST
+            problem.priors[name] = _rank_one(factor, problem.priors[name], problem.exposed[name], few, hold=hold)
+        else:
+            problem.priors[name] = _grouped(
+                factor, problem.priors[name], groups, problem.exposed[name], problem.executor
+            )
+
+
+def _grouped(
+    factor: FactorState, old: Prior, groups: tuple[str, ...], exposed: NDArray[np.bool_], executor: Executor
+) -> Prior:
+    """One prior a group, from its entries that data speak of: the others only echo the prior."""
+    layout = factor.layout
+    axes = tuple(n for n, index in enumerate(layout.inside) if index not in groups)
+    tied = _tied(old.concentration, axes)
+    weights = exposed if layout.pairs is None else exposed * layout.pairs.weights
+    counts = _counts(layout, weights, axes)
+    if not counts.any():
+        return old
+    if tied is None:  # the user's concentrations differ within a group: they stay, and weigh its mean
+        weight = np.broadcast_to(old.concentration, layout.sizes) * _by_row(layout, weights)
+        total = (weight * layout.unpack(factor.mean)).sum(axis=axes, keepdims=True)
+        return Prior(old.concentration, _fill(total, weight.sum(axis=axes, keepdims=True)))
+    mean = _fill(_total(factor, "mean", axes, weights, executor), counts)
+    concentration = np.array(np.broadcast_to(tied, mean.shape))
+    adapts = np.broadcast_to(counts >= SMALLEST, mean.shape)
+    if adapts.any():
+        log_mean = _fill(_total(factor, "log_geomean", axes, weights, executor), counts)
+        solved = np.where(adapts, solve_concentration(np.log(mean) - log_mean, concentration), concentration)
+        seen = np.broadcast_to(counts > 0, mean.shape)
+        concentration = np.where(seen, solved, solved[seen].mean())
+    return Prior(concentration, mean)
+
+
+def _by_row(layout: Layout, weights: Array | NDArray[np.bool_]) -> Array | NDArray[np.bool_]:
+    """How often rows count, or whether, broadcastable to the inside shape."""
+    return weights.reshape(layout.sizes[: len(layout.visible)] + (1,) * len(layout.latent))
+
+
+def _counts(layout: Layout, weights: Array | NDArray[np.bool_], axes: tuple[int, ...]) -> Array | NDArray[np.int64]:
+    """How many entries of each group data speak of; broadcastable to the groups."""
+    visible = tuple(n for n in axes if n < len(layout.visible))
+    columns = math.prod(layout.sizes[n] for n in axes if n not in visible)
+    return np.asarray(_by_row(layout, weights).sum(axis=visible, keepdims=True) * columns)
+
+
+def _fill(totals: Array, counts: Array | NDArray[np.int64]) -> Array:
+    """Means of groups; one that nothing was observed of takes the average of the others."""
+    seen = np.broadcast_to(counts > 0, totals.shape)
+    means = totals / np.where(counts > 0, counts, 1)
+    return means if seen.all() else np.where(seen, means, means[seen].mean())
+
+
+def _total(
+    factor: FactorState,
+    name: RowSumKind,
+    axes: tuple[int, ...],
+    weights: Array | NDArray[np.bool_],
+    executor: Executor,
+) -> Array:
+    """E or log L of the rows that data speak of, as often as they count, summed over some axes."""
+    layout, visible = factor.layout, len(factor.layout.visible)
+    if axes[:visible] != tuple(range(visible)):
+        inside, rows = layout.unpack(getattr(factor, name)), _by_row(layout, weights)
+        return np.asarray(np.sum(inside, axis=axes, keepdims=True, dtype=np.float64, where=rows > 0))
+    column = weights[:, None].astype(np.float64)
+    whole = layout.pairs is None and weights.all()
+    row = latent(layout, factor.total(name, executor) if whole else sum_over_rows(factor, name, executor, column))
+    inside = row.reshape((1,) * visible + row.shape)
+    return np.asarray(inside.sum(axis=axes, keepdims=True))
+
+
+def _tied(concentration: Array, axes: tuple[int, ...]) -> Array | None:
+    """The concentration of each group, if it is the same for all of a group's entries."""
+    if concentration.size == 1:
+        return concentration
+    low, high = (extreme(concentration, axis=axes, keepdims=True) for extreme in (np.min, np.max))
+    return low if np.array_equal(low, high) else None
+
+
+def _rank_one(
+    factor: FactorState, old: Prior, exposed: NDArray[np.bool_], few: NDArray[np.bool_], *, hold: bool
+) -> Prior:
+    """B(i, r) = b_i c_r by two alternations of b_i = mean_r(E/c_r), c_r = mean_i(E/b_i); one A for the factor.
+
+    Rows of few links have one b in common. hold: A stays.
+    """
+    layout = factor.layout
+    E, log_L = (np.asarray(layout.unpack(a), np.float64) for a in (factor.mean, factor.log_geomean))
+    E, log_L = E.reshape(layout.rows, -1), log_L.reshape(layout.rows, -1)
+    B = np.broadcast_to(old.mean, layout.sizes).reshape(E.shape)
+    A = _tied(old.concentration, tuple(range(len(layout.sizes))))
+    weight = None if A is not None else np.broadcast_to(old.concentration, layout.sizes).reshape(E.shape)
+    seen = exposed if exposed.any() else np.ones(layout.rows, bool)
+    scarce = seen & few
+    c = B[seen].mean(axis=0) / B[seen].mean()
+    for _ in range(2):
+        b = np.average(E / c, axis=1, weights=weight)
+        if scarce.any():
+            b[scarce] = np.average(b[scarce], weights=None if weight is None else weight[scarce].sum(axis=1))
+        c = np.average(E[seen] / b[seen, None], axis=0, weights=None if weight is None else weight[seen])
+    b = np.where(seen, b, b[seen].mean())
+    B = b[:, None] * c
+    concentration = old.concentration
+    if E[seen].size >= SMALLEST and A is not None and not hold:
+        gap = (E / B)[seen].mean() - 1.0 + np.log(B)[seen].mean() - log_L[seen].mean()
+        concentration = solve_concentration(np.full(A.shape, gap), A)
+    return Prior(concentration, B.reshape(layout.sizes))
+
+
+def solve_concentration(gap: Array, start: Array) -> Array:
+    """A with log A − ψ(A) = gap, by Newton from `start`, halving instead of going non-positive; clipped."""
+    A: Array = np.empty(gap.shape)  # contiguous, so that ravel() is no copy
+    np.minimum(np.maximum(start, LOWEST), HIGHEST, out=A)
+    goal = np.maximum(gap, 0.25 / HIGHEST)  # beyond the clip the equation has no solution worth finding
+    _newton(A.ravel(), goal.ravel())
+    return A
+
+
+@exact_kernel
+def _newton(A: Array, goal: Array) -> None:
+    for n in range(A.size):
+        for _ in range(60):
+            old = A[n]
+            value, slope = log_minus_digamma(old)
+            new = old - (value - goal[n]) / slope
+            A[n] = min(max(new if new > 0.0 else old / 2.0, LOWEST), HIGHEST)
+            if not abs(A[n] - old) > 1e-10 * old:
+                break
+
+
+def normalise_scale(means: Sequence[float], R: Array) -> Array:
+    """Log-scales that the model leaves free, chosen so that priors read the same whatever the start was.
+
+    Scales may move between factors as long as every relation's product stays: log-scales s with R s = 0, R having a
+    row for each relation and a column for each factor. Of all those, take the one that brings the logs of the factors'
+    means as close together as can be.
+    """
+    free = np.eye(len(means)) - np.linalg.pinv(R) @ R
+    return np.asarray(-free @ np.log(means))

@@ -1,0 +1,122 @@
+"""Counts of one relation: L ∘ ∂F/∂L of its factors, and the relation's part F of the bound."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plait._typing import Array
+from plait.codegen.plan import Plan
+from plait.data.sparse.csf import CSFCache, SummedTable
+from plait.executors import Executor
+from plait.inference.gamma import FactorState, add_up
+from plait.inference.nonzeros import LinkSums
+from plait.inference.underflow import underflow_counts
+from plait.likelihood import State
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """Sums of one relation: gradients and counts of rare entries by factor, F and ΣM E[n] (0 if not asked for)."""
+
+    gradients: dict[str, Array]
+    extras: dict[str, Array]
+    value: float
+    events: float = 0.0
+
+
+class Counts:
+    """The links of one relation as the tables of its plan, and what is known of them before any pass.
+
+    The exposure V at the cells matters where λ's size does.
+    """
+
+    def __init__(self, plan: Plan, nonzeros: LinkSums, forest: CSFCache) -> None:
+        self.plan, self.nonzeros = plan, nonzeros
+        self.trees = nonzeros.tables(plan, forest)
+        self.sums = nonzeros.sums(plan, self.trees[0])
+        self.exposed = 0.0  # what the exposure gives to F, where the entries' part does not have it
+        self.marginals: list[Array] = []
+        if not plan.likelihood.true_scale:
+            if plan.terms == 1 and nonzeros.exposed:
+                self.exposed = nonzeros.log_exposed(plan)
+            self.marginals = nonzeros.marginals(plan, self.trees[0], valued=True)
+
+    def weights(self) -> list[Array]:
+        """ΣM over the links of every row of each factor."""
+        return self.nonzeros.marginals(self.plan, self.trees[0], valued=False)
+
+    def __call__(
+        self,
+        factors: Mapping[str, FactorState],
+        state: State,
+        executor: Executor,
+        wanted: Sequence[str],
+        *,
+        bound: bool,
+    ) -> ExpectedCounts:
+        """Gradients of the wanted factors, over all their occurrences, with the bound's part if asked for.
+
+        state: of the likelihood.
+        """
+        found = self._sums(factors, state, executor, wanted, self.trees, bound=bound)
+        if not bound:
+            return found
+        return replace(found, value=found.value + (self.constant(state) + self.scales(factors)))
+
+    def of_block(
+        self,
+        factors: Mapping[str, FactorState],
+        state: State,
+        executor: Executor,
+        wanted: Sequence[str],
+        table: SummedTable,
+    ) -> ExpectedCounts:
+        """The same of some links in the only pass of a plan; the bound's part is on the scale of the rows of L."""
+        return self._sums(factors, state, executor, wanted, [table], bound=True)
+
+    def scales(self, factors: Mapping[str, FactorState], but: Collection[str] = ()) -> float:
+        """What the scales of rows of L add to F; but: of some factors."""
+        shifts = zip(self.plan.names, self.marginals if self.plan.terms == 1 else ())
+        return sum(float(np.einsum("n,n->", factors[name].shift, own)) for name, own in shifts if name not in but)
+
+    def _sums(
+        self,
+        factors: Mapping[str, FactorState],
+        state: State,
+        executor: Executor,
+        wanted: Sequence[str],
+        tables: Sequence[SummedTable],
+        *,
+        bound: bool,
+    ) -> ExpectedCounts:
+        """Sums over tables, one a pass; the value is on the rows' scale."""
+        plan = self.plan
+        operands = [factors[name] for name in plan.names]
+        arrays = [factor.exp_mean_log for factor in operands]
+        gradients: dict[str, list[Array]] = {}
+        extras: dict[str, list[Array]] = {}
+        value = np.zeros(2)
+        for number, part in enumerate(plan.passes):
+            serves = tuple(position for position in part.serves if plan.names[position] in wanted)
+            scored = bound and number == 0
+            if not serves and not scored:
+                continue
+            step = plan.step(number, serves, bound=scored)
+            stats = executor.sum(step, tables[number], arrays, state)
+            for position, gradient in zip(serves, stats.gradients):
+                gradients.setdefault(plan.names[position], []).append(gradient)
+            value += (stats.value, stats.events) if scored else 0.0
+            if len(stats.rare_entries):
+                counts, more = underflow_counts(plan, part.order, stats, operands, state)
+                for position in serves:
+                    extras.setdefault(plan.names[position], []).append(counts[position])
+                value += more if scored else 0.0
+        joined = {name: add_up(parts, executor) for name, parts in gradients.items()}
+        return ExpectedCounts(
+            joined, {name: add_up(parts, executor) for name, parts in extras.items()}, *value.tolist()
+        )
+
+    def constant(self, state: State) -> float:
+        """The part of F that no factor changes."""
+        return self.exposed + self.plan.likelihood.constant(self.sums, state)

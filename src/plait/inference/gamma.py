@@ -1,0 +1,280 @@
+"""Factors as a fit has them: points, or Gamma posteriors with C, D -> E, log L and scaled L; and sums over their rows.
+
+Every row of L is divided by its maximum before exp, so that nothing underflows as a whole; the logarithm of that
+maximum is the row's `shift`, added back in the bound and under Bernoulli. Padding columns stay 0.
+
+The Gamma prior that a user writes, and a factor's prior while a fit adapts it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from plait._typing import Array
+from plait.codegen.layout import Layout
+from plait.errors import ParameterError
+from plait.executors import Executor
+from plait.executors.threads import LIGHT
+from plait.inference.row_kernels import (
+    dot_rows,
+    prior_lgammas,
+    prior_rates,
+    rows_place,
+    settle_points,
+    settle_rows,
+    sum_rows,
+)
+from plait.jit import WIDTH
+
+
+@dataclass(frozen=True, eq=False)
+class Gamma:
+    """Gamma distribution by concentration A and mean B (scale B/A, rate A/B, sd B/√A).
+
+    Both may be numbers or arrays that broadcast to the factor as written.
+    """
+
+    concentration: ArrayLike = 0.5
+    mean: ArrayLike = 10.0
+
+    def __post_init__(self) -> None:
+        for word in ("concentration", "mean"):
+            given = getattr(self, word)
+            try:
+                value = np.asarray(given, np.float64)
+            except (TypeError, ValueError):
+                raise ParameterError.must_be(word, "a number or an array of numbers", given) from None
+            if not (np.isfinite(value).all() and (value > 0).all()):
+                raise ParameterError.must_be(word, "positive and finite", given)
+            object.__setattr__(self, word, value)
+
+    def __repr__(self) -> str:
+        def show(value: Array) -> str:
+            return f"{value.item():g}" if value.size == 1 else f"array of shape {value.shape}"
+
+        return f"Gamma(concentration={show(self.concentration)}, mean={show(self.mean)})"  # type: ignore[arg-type]
+
+
+@dataclass
+class Prior:
+    """A factor's prior as it stands: A and B inside, broadcastable (axes of length 1 where tied)."""
+
+    concentration: Array
+    mean: Array
+
+
+class RowShape(NamedTuple):
+    """The shape of a row, and whether L is kept divided by its maximum."""
+
+    real: int
+    pad: int
+    scaled: bool
+
+    @classmethod
+    def of(cls, layout: Layout) -> "RowShape":
+        """That of a factor."""
+        return cls(layout.real, layout.pad, layout.scaled)
+
+
+@dataclass
+class FactorState:
+    """One factor while a fit runs; arrays are as stored and updated in place, by this module only.
+
+    parameters: what it is made from, C and D of a posterior (VB), or Z of a point (EM, MAP, given), whose E = L = Z.
+    """
+
+    layout: Layout
+    parameters: tuple[Array, ...]
+    log_geomean: Array  # log L
+    exp_mean_log: Array  # L, every row divided by its maximum
+    shift: Array  # log of that maximum, one a row
+    version: int = 0  # grows with every update: what was computed from the factor can be kept until then
+    _totals: dict[str, tuple[int, Array]] = field(default_factory=dict, init=False, repr=False)
+    _mean: tuple[int, Array] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it is known exactly."""
+        return len(self.parameters) == 1
+
+    @property
+    def mean(self) -> Array:
+        """E as stored. That of a posterior is a product: it is made when asked for, and then kept for the next time."""
+        if self.is_point:
+            return self.parameters[0]
+        C, D = self.parameters
+        if self._mean is None:
+            self._mean = self.version, C * D
+        elif self._mean[0] != self.version:
+            self._mean = self.version, np.multiply(C, D, out=self._mean[1])
+        return self._mean[1]
+
+    def rows_of(self, name: "RowSumKind", lo: int, hi: int) -> Array:
+        """Some rows of E or log L; to be read only."""
+        if name == "log_geomean":
+            return self.log_geomean[lo:hi]
+        first, *others = (array[lo:hi] for array in self.parameters)
+        return first * others[0] if others else first
+
+    @property
+    def derived(self) -> tuple[Array, Array, Array]:
+        """What every update sets besides the parameters."""
+        return self.log_geomean, self.exp_mean_log, self.shift
+
+    @property
+    def shared(self) -> "FactorState":
+        """The rows that pairs share, of a factor over pairs; views."""
+        assert self.layout.pairs is not None
+        own = slice(len(self.layout.pairs), None)
+        parameters = tuple(array[own] for array in self.parameters)
+        log_geomean, exp_mean_log, shift = (array[own] for array in self.derived)
+        return FactorState(self.layout.shared, parameters, log_geomean, exp_mean_log, shift, self.version)
+
+    def total(self, name: "RowSumKind", executor: Executor) -> Array:
+        """Σ of E or log L over all rows, as stored; kept until the factor changes."""
+        version, total = self._totals.get(name, (-1, self.shift))
+        if version != self.version:
+            total = sum_over_rows(self, name, executor)
+            self._totals[name] = self.version, total
+        return total
+
+
+RowSumKind = Literal["mean", "log_geomean"]
+PriorTerms = Sequence[Array]  # A, A/B, log(A/B) and log Γ(A)
+
+
+def sum_over_rows(factor: FactorState, name: RowSumKind, executor: Executor, weights: Array | None = None) -> Array:
+    """Σ of E or log L over all rows; weights: (rows, 1), by which all rows are multiplied."""
+    rows, columns, parts = factor.layout.rows, factor.layout.columns, dict[int, Array]()
+
+    def work(lo: int, hi: int) -> float:
+        parts[lo] = np.zeros((1, max(columns, WIDTH)))
+        stored = factor.rows_of(name, lo, hi)
+        sum_rows(0, hi - lo, stored, _ONE if weights is None else weights[lo:hi], parts[lo])
+        return 0.0
+
+    _spread(work, (rows, columns), executor)
+    return sum((parts[lo] for lo in sorted(parts)), np.zeros(1))[0, :columns]
+
+
+def add_up(arrays: Sequence[Array], executor: Executor) -> Array:
+    """The sum of arrays with the same rows, or one row, each."""
+    if len(arrays) == 1:
+        return arrays[0]
+    total = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), np.result_type(*arrays))
+
+    def work(lo: int, hi: int) -> float:
+        first, second, *others = (array[lo:hi] if len(array) > 1 else array for array in arrays)
+        sums = np.add(first, second, out=total[lo:hi])
+        for other in others:
+            sums += other
+        return 0.0
+
+    _spread(work, total.shape, executor)
+    return total
+
+
+def writable(array: Array) -> Array:
+    """A contiguous, aligned array that numba knows by the same type as all others: a read-only one is copied."""
+    array = np.require(array, requirements=("C", "A"))
+    return array if array.flags.writeable else array.copy()
+
+
+def latent(layout: Layout, row: Array) -> Array:
+    """One row as stored -> its latent entries, without padding."""
+    sizes = layout.sizes[len(layout.visible) :]
+    return row.reshape(*sizes[:-1], layout.pad)[..., : layout.real] if sizes else row[0]
+
+
+def dot_mean(factor: FactorState, other: Array, executor: Executor) -> float:
+    """Σ of all products of E with an array of rows × (columns or 1)."""
+    other = writable(other)
+
+    def work(lo: int, hi: int) -> float:
+        return float(dot_rows(0, hi - lo, factor.rows_of("mean", lo, hi), other[lo:hi]))
+
+    return _spread(work, factor.exp_mean_log.shape, executor)
+
+
+def _spread(work: Callable[[int, int], float], shape: tuple[int, ...], executor: Executor | None) -> float:
+    """Run light work over rows of so many columns: on threads only if there is enough of it."""
+    rows, columns = shape
+    if executor is None or rows * columns < LIGHT:
+        return work(0, rows)
+    return executor.rows(work, rows, columns)
+
+
+def point(layout: Layout, stored: Array) -> FactorState:
+    """A factor known exactly (EM, MAP, given)."""
+    return _made(layout, stored)
+
+
+def posterior(layout: Layout, concentration: Array, scale: Array) -> FactorState:
+    """A factor with a Gamma posterior; `concentration` and `scale` are stored arrays with padding 0."""
+    return _made(layout, concentration, scale)
+
+
+def _made(layout: Layout, *parameters: Array) -> FactorState:
+    log_geomean = np.full_like(parameters[0], -np.inf)
+    factor = FactorState(layout, parameters, log_geomean, np.zeros_like(log_geomean), np.zeros(layout.rows))
+    _follow(factor)
+    return factor
+
+
+def rescale(factor: FactorState, scale: float) -> None:
+    """Multiply a factor by a constant, in place."""
+    factor.parameters[-1][...] *= scale
+    _follow(factor)
+    factor.version += 1
+
+
+def become_posterior(factor: FactorState, concentration: Array, scale: Array) -> None:
+    """Make a posterior of a point, in the point's own arrays where these are numbers of the same type."""
+    if factor.exp_mean_log.dtype != concentration.dtype:
+        factor.exp_mean_log, factor.log_geomean = np.zeros_like(concentration), np.full_like(concentration, -np.inf)
+    factor.parameters = concentration, scale
+    _follow(factor)
+    factor.version += 1
+
+
+def _follow(factor: FactorState) -> None:
+    """Let all else follow the parameters."""
+    rows, (real, pad, scaled) = factor.layout.rows, RowShape.of(factor.layout)
+    arrays = *factor.parameters, *factor.derived
+    if factor.is_point:
+        settle_points(0, rows, real, pad, scaled, *arrays)
+    else:
+        rows_place(0, rows, real, pad, scaled, *prior_terms(*FLAT), *arrays)
+
+
+def resumed(layout: Layout, concentration: Array, scale: Array, log_geomean: Array) -> FactorState:
+    """A posterior as an update left it: log L is given, for its last bits are those of that update."""
+    exp_mean_log, shift = np.zeros_like(log_geomean), np.zeros(layout.rows)
+    settle_rows(0, layout.rows, *RowShape.of(layout), log_geomean, exp_mean_log, shift)
+    return FactorState(layout, (concentration, scale), log_geomean, exp_mean_log, shift)
+
+
+_ONE, NONE = np.ones((1, 1)), np.zeros((1, 1))
+FLAT = np.ones((1, 1)), np.full((1, 1), np.inf)  # A and B of no prior at all
+
+
+def prior_terms(A: Array, B: Array, executor: Executor | None = None) -> list[Array]:
+    """A, A/B, log(A/B) and log Γ(A), each computed once for every group of tied entries."""
+    A, B = writable(A), writable(B)
+    rate = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    log_rate, log_gamma = np.empty_like(rate), np.empty_like(A)
+
+    def rates(lo: int, hi: int) -> float:
+        prior_rates(lo, hi, A, B, rate, log_rate)
+        return 0.0
+
+    def lgammas(lo: int, hi: int) -> float:
+        prior_lgammas(lo, hi, A, log_gamma)
+        return 0.0
+
+    _spread(rates, rate.shape, executor)
+    _spread(lgammas, A.shape, executor)
+    return [A, rate, log_rate, log_gamma]

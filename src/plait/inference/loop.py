@@ -1,0 +1,114 @@
+"""Coordinate ascent on the objective: EM, MAP and variational Bayes (docs/math.md, sections 2 to 4)."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from plait.inference.acceleration import Momentum
+from plait.inference.empirical_bayes import settled
+from plait.inference.problem import Problem
+from plait.inference.state import MomentumState, Reason, Record, State, Stop
+from plait.inference.steps import LoopState, LoopStep, build_schedule, record_sweep
+
+ADAPT_AFTER = 10  # sweeps before priors adapt: from a random start they would only learn the noise
+WARM_UP = 50  # sweeps of EM before VB (docs/decisions/0004-start.md)
+JOIN = 100  # sweep from which evidence joins; half of all sweeps if there are fewer
+ADAPT_WARM = 30  # sweeps before priors adapt after a warm-up: sooner, they learn how sharp EM is
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the loop."""
+
+    max_iter: int
+    tol: float
+    ties: Mapping[str, str | Sequence[str]]  # adapted factors
+    prune: bool = False
+    accelerate: bool = False
+    warm_up: int = 0  # sweeps of EM, if the problem starts as one of EM
+    adapt_after: int = ADAPT_AFTER
+    dtype: str = "float64"  # of VB's factors
+    late: frozenset[str] = frozenset()  # scales of evidence: they join, and priors stay, …
+    join: int = 0  # … from this sweep on (docs/decisions/0020-sums.md)
+
+
+class Outcome(NamedTuple):
+    """The final state, and why the loop stopped."""
+
+    state: State
+    stop: Stop
+
+
+OnSweep = Callable[[Record], Stop | None]  # sees every record, and may stop the fit
+OnState = Callable[[Callable[[], State]], None]  # may take every state, before the loop decides whether to stop
+
+
+def run(
+    problem: Problem, settings: Settings, on_sweep: OnSweep, on_state: OnState, resume_from: State | None = None
+) -> Outcome:
+    """Sweep until the objective converges, `max_iter` is reached, or `on_sweep` asks to stop.
+
+    resume_from: state that the problem's factors and priors come from; its last sweep is not repeated.
+    """
+    momentum = Momentum(resume_from.trail if resume_from else MomentumState()) if settings.accelerate else None
+    state = _initial_state(problem, settings) if resume_from is None else _restore(problem, resume_from)
+    if momentum:
+        state.trail = momentum.trail
+    schedule = _schedule(settings, momentum)
+    while True:
+        state.began = time.perf_counter()
+        on_state(state.snapshot)
+        if stop := on_sweep(state.history[-1]) or _check_convergence(state, settings):
+            return Outcome(state.snapshot(), stop)
+        for step in schedule:
+            step(state)
+
+
+def _initial_state(problem: Problem, settings: Settings) -> LoopState:
+    state = LoopState(problem, (), began=time.perf_counter())
+    problem.recompute_elbo_terms()
+    state.recount()
+    record_sweep(settings.warm_up)(state)
+    return state
+
+
+def _restore(problem: Problem, begun: State) -> LoopState:
+    problem.restore(begun)
+    trail = MomentumState(extrapolated=begun.trail.extrapolated)
+    state = LoopState(problem, (), list(begun.history), begun.pause, trail)
+    state.recount()
+    return state
+
+
+def _schedule(settings: Settings, momentum: Momentum | None) -> list[LoopStep]:
+    return build_schedule(
+        ties=settings.ties, adapt_after=settings.adapt_after, late=settings.late, join=settings.join,
+        dtype=settings.dtype, warm_up=settings.warm_up, tol=settings.tol, max_iter=settings.max_iter,
+        prune=settings.prune, early=settings.accelerate, momentum=momentum,
+    )  # fmt: skip
+
+
+def _check_convergence(state: LoopState, settings: Settings) -> Stop | None:
+    sweep, _, change, *_ = state.history[-1]
+    if not state.problem.free:
+        return Stop(Reason.NOTHING, "nothing to update: every factor is given.")
+    if sweep < 0:
+        return None
+    first = max(
+        settled(settings.ties, settings.adapt_after) + 1 if settings.ties else 0,
+        settings.join + 1 if settings.late else 0,
+    )
+    # An extrapolation that goes too far may gain little, which is no sign of convergence.
+    if sweep > first and abs(change) < settings.tol and not state.trail.extrapolated:
+        sentence = f"converged: sweep {sweep} changed the bound by less than {settings.tol:g} of its size."
+        return Stop(Reason.CONVERGED, sentence)
+    if sweep >= settings.max_iter:
+        if settings.max_iter == 0:
+            return Stop(Reason.NO_SWEEPS, "no sweep was asked for: this is the start itself.")
+        sentence = (
+            f"stopped after {sweep} sweeps; the last one changed the bound by {change:.1e} of its size "
+            f"(tol={settings.tol:g})."
+        )
+        return Stop(Reason.MAX_ITER, sentence, "Raise `max_iter` to go on.")
+    return None

@@ -1,0 +1,208 @@
+"""A relation as a fit needs it: its counts, and term by term its exposures, for given sizes and ranks."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import cast
+
+import numpy as np
+
+from plait._typing import Array
+from plait.codegen.layout import Layout
+from plait.codegen.plan import Listed, Plan, plan_counts
+from plait.codegen.step import Operand
+from plait.data.observation.weights import Weights
+from plait.data.outofcore.block_table import PackedTable
+from plait.data.sparse.csf import CSFCache, CSFTensor, SummedTable
+from plait.executors import Executor
+from plait.inference.expected_counts import Counts, ExpectedCounts
+from plait.inference.exposure import ExposureSums
+from plait.inference.gamma import FactorState, add_up
+from plait.inference.nonzeros import LinkSums, Nonzeros
+from plait.inference.occurrences import Indices, Use
+from plait.likelihood import Likelihood, Sums
+from plait.likelihood import State as Learnt
+
+Uses = tuple[tuple[str, Indices], ...]  # the factors of a term, each with its indices as written there
+
+
+@dataclass(frozen=True)
+class RelationData:
+    """One relation as inference needs it: the factors of every term, the nonzeros, and every term's weights M·V."""
+
+    name: str
+    likelihood: Likelihood
+    indices: tuple[str, ...]
+    sizes: dict[str, int]  # of its visible indices
+    terms: tuple[Uses, ...]
+    nonzeros: LinkSums
+    weights: tuple[Weights, ...]
+
+
+class Rate:
+    """G of one term, or a part of it: the exposures of its factors, and their sum with the factors themselves.
+
+    number: of the term in its equation.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        members: Sequence[Use],
+        weights: Weights,
+        visible: Mapping[str, int],
+        executor: Executor,
+        forest: CSFCache,
+    ) -> None:
+        self.number, self.members, self.executor = number, members, executor
+        self.uses = Counter(member.factor for member in members)
+        sizes = dict(visible)
+        for member in members:
+            sizes |= dict(zip(member.latent, member.layout.sizes[len(member.layout.visible) :]))
+        self.exposure = ExposureSums(members, weights, sizes, executor, forest)
+
+    def exposed(self, name: str, factors: Mapping[str, FactorState]) -> Array:
+        """Exposure of a factor, over both its occurrences where it stands twice."""
+        own = [member.name for member in self.members if member.factor == name]
+        return add_up([self.exposure(occurrence, factors) for occurrence in own], self.executor)
+
+    def member(self, name: str) -> Use:
+        """The first occurrence of a factor."""
+        return next(member for member in self.members if member.factor == name)
+
+    def total(
+        self, factors: Mapping[str, FactorState], name: str | None = None, exposure: Array | None = None
+    ) -> float:
+        """Σ M·V·Xhat_E over all cells; the exposure of a factor, known already, saves work."""
+        return self.exposure.rate(factors, name, exposure) / (
+            1 if exposure is None or name is None else self.uses[name]
+        )
+
+
+class RelationSums:
+    """The sums of one relation: counts and, term by term, exposures, for given sizes and ranks."""
+
+    def __init__(self, part: RelationData, layouts: Mapping[str, Layout], executor: Executor, forest: CSFCache) -> None:
+        self.part = part
+        self.members = [_members(uses, layouts) for uses in part.terms]  # of every term of the equation
+        self.names = frozenset(member.factor for term in self.members for member in term)
+        self.executor = executor
+        self.terms = [
+            Rate(number, own, weights, part.sizes, executor, forest)
+            for number, (members, M) in enumerate(zip(self.members, part.weights))
+            for own, weights in _parted(part, members, M)
+        ]
+        self.counts = Counts(self._plan(part), part.nonzeros, forest) if self.names else None
+        self.sums = self._known_sums() if self.counts is None else self.counts.sums
+
+    def _known_sums(self) -> Sums:
+        """Those of the values of a relation that has no latent factor."""
+        nonzeros = cast(Nonzeros, self.part.nonzeros)
+        return self.part.likelihood.sums(nonzeros.values, nonzeros.weights)
+
+    @property
+    def plan(self) -> Plan | None:
+        """How the sums are computed; None where nothing latent is left."""
+        if self.counts is None:
+            return None
+        own = {_cells_of(tree) for tree in self.counts.trees}
+        tables = tuple(Listed(tree.order, len(tree), _cells_of(tree) in own) for tree in self.tables)
+        return replace(self.counts.plan, tables=tables)
+
+    @property
+    def tables(self) -> list[SummedTable]:
+        """The trees of the tables in the weights."""
+        return [tree for term in self.terms for tree in term.exposure.trees]
+
+    def _plan(self, part: RelationData) -> Plan:
+        members = [(member, term) for term, own in enumerate(self.members) for member in own]
+        operands = tuple(Operand(member.visible, member.latent, term, member.listed) for member, term in members)
+        layouts = tuple(member.layout for member, _ in members)
+        given = part.nonzeros.exposed
+        # Of a single term the exposure cancels in the counts, unless the true scale matters.
+        exposed = given if len(part.terms) > 1 or part.likelihood.true_scale else ()
+        return plan_counts(
+            part.name, part.likelihood, part.indices, part.sizes, operands, layouts, part.nonzeros.links,
+            self.executor.threads, exposed=exposed, terms=len(part.terms),
+            order=part.nonzeros.order,
+        )  # fmt: skip
+
+    def count(
+        self, factors: Mapping[str, FactorState], state: Learnt, wanted: Sequence[str], *, bound: bool
+    ) -> ExpectedCounts:
+        """Gradients of F for the wanted factors, and F itself if asked for; state: of the likelihood."""
+        if self.counts is None:
+            return self._known(state) if bound else ExpectedCounts({}, {}, 0.0)
+        return self.counts(factors, state, self.executor, wanted, bound=bound)
+
+    def choose(self, factors: Mapping[str, FactorState], state: Learnt) -> dict[str, float]:
+        """The state that the likelihood takes after a look at the rate of every nonzero."""
+        if self.counts is None:
+            nonzeros = cast(Nonzeros, self.part.nonzeros)
+            return self.part.likelihood.choose(state, nonzeros.values, nonzeros.weights, self._log_known())
+        plan = self.counts.plan
+        looked = self.part.nonzeros.look(plan, self.counts.trees[0], [factors[name] for name in plan.names])
+        return self.part.likelihood.choose(state, *looked)
+
+    def start(self) -> dict[str, float]:
+        """The state that the likelihood begins with."""
+        return self.part.likelihood.start(self.sums)
+
+    def rate(self, factors: Mapping[str, FactorState]) -> float:
+        """G of all terms."""
+        return sum(term.total(factors) for term in self.terms)
+
+    def marginals(self) -> dict[str, Array]:
+        """Events over the links of every row, by factor: Σ M X where these are the counts, else one a link.
+
+        A row that a link uses in several terms, or in one of several places, has it once.
+        """
+        if self.counts is None:
+            return {}
+        known, plan = not self.part.likelihood.true_scale, self.counts.plan
+        found = self.counts.marginals if known else self.counts.weights()
+        distinct = {(name, o.visible): m for name, o, m in zip(plan.names, plan.operands, found)}
+        result: dict[str, Array] = {}
+        for (name, _), marginal in distinct.items():
+            result[name] = result[name] + marginal if name in result else marginal
+        return result
+
+    def _known(self, state: Learnt) -> ExpectedCounts:
+        """F of a relation whose factors are all exposures: nothing latent is left."""
+        likelihood, nonzeros = self.part.likelihood, cast(Nonzeros, self.part.nonzeros)
+        expected, term = likelihood.expect(nonzeros.values, self._log_known(), state)
+        value = float(nonzeros.weights @ term) + likelihood.constant(self.sums, state)
+        return ExpectedCounts({}, {}, value, float(nonzeros.weights @ expected))
+
+    def _log_known(self) -> Array:
+        exposures, count = cast(Nonzeros, self.part.nonzeros).exposures, self.part.nonzeros.links
+        return np.log(sum((np.ones(1) if V is None else V for V in exposures), np.zeros(count)))
+
+
+def _cells_of(table: SummedTable) -> int:
+    """What tells tables of the same cells from others."""
+    return id(table.rows) if isinstance(table, CSFTensor) else id(cast(PackedTable, table).blocks)
+
+
+def _members(uses: Uses, layouts: Mapping[str, Layout]) -> list[Use]:
+    """The occurrences of a term, with names of their own."""
+    members: list[Use] = []
+    for factor, indices in uses:
+        again = any(member.factor == factor for member in members)
+        members.append(Use.of(layouts[factor], indices, f"{factor} again" if again else factor))
+    return members
+
+
+def _parted(part: RelationData, members: Sequence[Use], weights: Weights) -> Iterator[tuple[list[Use], Weights]]:
+    """The cells of a term by which of its factors over pairs have rows of their own there: members, and weights."""
+    listed = [member for member in members if member.listed]
+    for own in product((True, False), repeat=len(listed)):
+        here, there = weights, list(members)
+        for member, mine in zip(listed, own):
+            assert member.pairs is not None
+            table = member.pairs.table(part.indices, list(part.sizes.values()), member.visible)
+            here = here * table if mine else here - here * table
+            if not mine:
+                there[there.index(member)] = member.of_others()
+        yield there, here

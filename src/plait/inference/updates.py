@@ -1,0 +1,183 @@
+"""Updates of factors: new posteriors or points of their rows from what the data say, and their part of the bound."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, psi, xlogy
+
+from plait._typing import Array
+from plait.executors import Executor
+from plait.inference.gamma import FLAT, NONE, FactorState, PriorTerms, RowShape, prior_terms, writable
+from plait.inference.row_kernels import (
+    density_rows,
+    kl_rows,
+    rows_place,
+    rows_point,
+    rows_twice,
+    rows_vb,
+    settle_points,
+)
+
+
+@dataclass(frozen=True)
+class RowEvidence:
+    """What the data say about a factor: gradients of F, counts of rare entries beside them, and the exposure.
+
+    twice: the exposure from terms in which the factor stands twice, at its present mean; `exposure`: from others.
+    """
+
+    gradient: Array
+    extra: Array | None
+    exposure: Array  # (rows or 1) × (columns or 1)
+    twice: Array | None = None
+
+    def joined(self, factor: FactorState, A: Array, rate: Array, executor: Executor) -> "RowEvidence":
+        """The same with one exposure, by which the plain update is that of a factor standing twice."""
+        if self.twice is None:
+            return self
+        whole, extra = np.zeros(factor.exp_mean_log.shape), NONE if self.extra is None else self.extra
+        exposure, twice = writable(self.exposure), writable(self.twice)
+        arrays = self.gradient, extra, exposure, twice, writable(A), rate, factor.mean, factor.exp_mean_log, whole
+
+        def work(lo: int, hi: int) -> float:
+            rows_twice(lo, hi, factor.layout.real, factor.layout.pad, *arrays)
+            return 0.0
+
+        executor.rows(work, *factor.exp_mean_log.shape)
+        return RowEvidence(self.gradient, self.extra, whole)
+
+
+def update_vb(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor) -> float:
+    """C = A + counts, D = 1/(A/B + exposure) in place,; returns −KL(posterior ‖ prior)."""
+    inputs = _inputs(factor, evidence.joined(factor, prior[0], prior[1], executor), prior)
+    arrays = *inputs, *factor.parameters, *factor.derived
+
+    def work(lo: int, hi: int) -> float:
+        return float(rows_vb(lo, hi, *arrays))
+
+    factor.version += 1
+    return _over_rows(work, factor, prior, _divergences, executor)
+
+
+def update_map(factor: FactorState, evidence: RowEvidence, prior: PriorTerms, executor: Executor) -> float:
+    """Z = (A − 1 + counts)/(A/B + exposure) in place; returns the log prior density of Z."""
+    evidence = evidence.joined(factor, prior[0] - 1.0, prior[1], executor)
+    arrays = *_inputs(factor, evidence, prior[:2]), *factor.parameters, *factor.derived
+    density = _density(factor, prior)
+
+    def work(lo: int, hi: int) -> float:
+        rows_point(lo, hi, *arrays)
+        return density(lo, hi)
+
+    factor.version += 1
+    return _over_rows(work, factor, prior, _densities, executor)
+
+
+def update_em(factor: FactorState, evidence: RowEvidence, executor: Executor) -> None:
+    """Z = counts/exposure in place (exposure 0: Z is kept): MAP under a flat prior, whose density says nothing."""
+    flat = prior_terms(*FLAT)[:2]
+    inputs = _inputs(factor, evidence.joined(factor, NONE, flat[1], executor), flat)
+    arrays = *inputs, *factor.parameters, *factor.derived
+
+    def work(lo: int, hi: int) -> float:
+        rows_point(lo, hi, *arrays)
+        return 0.0
+
+    factor.version += 1
+    executor.rows(work, *factor.exp_mean_log.shape)
+
+
+def place_vb(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
+    """Let a factor follow its C and D, which were changed in place; returns −KL(posterior ‖ prior)."""
+    prior = prior_terms(A, B, executor)
+    arrays = *RowShape.of(factor.layout), *prior, *factor.parameters, *factor.derived
+
+    def work(lo: int, hi: int) -> float:
+        return float(rows_place(lo, hi, *arrays))
+
+    factor.version += 1
+    return _over_rows(work, factor, prior, _divergences, executor)
+
+
+def place_em(factor: FactorState, executor: Executor) -> None:
+    """Let a factor follow its Z, which were changed in place."""
+
+    def work(lo: int, hi: int) -> float:
+        settle_points(lo, hi, *RowShape.of(factor.layout), factor.mean, *factor.derived)
+        return 0.0
+
+    factor.version += 1
+    executor.rows(work, *factor.exp_mean_log.shape)
+
+
+def place_map(factor: FactorState, A: Array, B: Array, executor: Executor) -> float:
+    """The same; returns the log prior density of Z."""
+    place_em(factor, executor)
+    prior = prior_terms(A, B, executor)
+    return _over_rows(_density(factor, prior), factor, prior, _densities, executor)
+
+
+def divergence(factor: FactorState, A: Array, B: Array) -> float:
+    """−KL(posterior ‖ prior) of a factor as it is."""
+    layout, prior = factor.layout, prior_terms(A, B)
+    arrays = layout.real, layout.pad, *factor.parameters, *prior
+    return _over_rows(lambda lo, hi: -float(kl_rows(lo, hi, *arrays)), factor, prior, _divergences, None)
+
+
+def log_density(factor: FactorState, A: Array, B: Array) -> float:
+    """Log prior density of a factor known exactly."""
+    prior = prior_terms(A, B)
+    return _over_rows(_density(factor, prior), factor, prior, _densities, None)
+
+
+def _over_rows(
+    work: Callable[[int, int], float],
+    factor: FactorState,
+    prior: Sequence[Array],
+    again: "Again",
+    executor: Executor | None,
+) -> float:
+    """Work over all rows, and what it returns added up; rows that pairs share count as often as there are pairs.
+
+    again: the same of these rows alone, (rows, columns).
+    """
+    (rows, columns), pairs = factor.exp_mean_log.shape, factor.layout.pairs
+    own = rows if pairs is None else len(pairs)
+    result = work(0, own) if executor is None else executor.rows(work, own, columns)
+    if pairs is None:
+        return result
+    work(own, rows)
+    shared, shape = factor.shared, (rows - own, columns)
+    here = (np.broadcast_to(array[own:] if len(array) > 1 else array, shape) for array in prior)
+    parts = again(shared, *(shared.layout.unpack(array) for array in here))
+    return result + float(pairs.others @ parts.reshape(len(parts), -1).sum(axis=1))
+
+
+Again = Callable[[FactorState, Array, Array, Array, Array], Array]
+
+
+def _divergences(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+    """−KL of every entry."""
+    C, D = (np.asarray(factor.layout.unpack(a), np.float64) for a in factor.parameters)
+    kl = (C - A) * psi(C) + log_gamma - gammaln(C) - A * (np.log(D) + log_rate) + C * (D * rate - 1.0)
+    return np.asarray(-kl)
+
+
+def _densities(factor: FactorState, A: Array, rate: Array, log_rate: Array, log_gamma: Array) -> Array:
+    """The log prior density of every entry."""
+    Z = np.asarray(factor.layout.unpack(factor.mean), np.float64)
+    return np.asarray(xlogy(A - 1.0, Z) - rate * Z + A * log_rate - log_gamma)
+
+
+def _density(factor: FactorState, prior: Sequence[Array]) -> Callable[[int, int], float]:
+    """The log prior density of some rows of a factor known exactly."""
+    columns = factor.layout.real, factor.layout.pad
+    return lambda lo, hi: float(density_rows(lo, hi, *columns, factor.mean, factor.log_geomean, *prior))
+
+
+def _inputs(factor: FactorState, evidence: RowEvidence, prior: Sequence[Array]) -> tuple[Any, ...]:
+    """What the row kernels read: the shape of a row, the gradient, then arrays of (rows or 1) × (columns or 1)."""
+    extra = NONE if evidence.extra is None else evidence.extra
+    return *RowShape.of(factor.layout), evidence.gradient, extra, writable(evidence.exposure), *prior

@@ -1,0 +1,317 @@
+"""Settings that a fit chooses from the data before it starts: the rank, then weights of side relations.
+
+``rank="auto"`` predicts held-out links best, ``rank="elbo"`` has the best ELBO. ``weight="auto"`` of a side relation
+predicts held-out links of the first relation best.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from plait._typing import Array
+from plait.data.bound import Data
+from plait.data.held_out import HeldOut, fits_memory, hold_out
+from plait.data.outofcore.bind_blocks import asks_for_weights as asked_on_disk
+from plait.data.sources.relation import AUTO, Relation
+from plait.errors import ParameterError, suggestion
+from plait.fitting.ensemble import Runner
+from plait.fitting.options import Options
+from plait.fitting.prepare import bound_data, check_arguments, prepare
+from plait.inference.state import Record, Stop
+from plait.model import Model
+from plait.model_selection.rank_rule import GENEROUS, SPARING, Scale, rank_by_rule, scale_of
+from plait.model_selection.rank_search import (
+    FEWEST,
+    FRACTION,
+    MEMBERS,
+    RankChoice,
+    log_score,
+    means_of,
+    search_rank_by_elbo,
+    search_rank_by_prediction,
+)
+from plait.result import Fit
+from plait.storage.run_folder import manifest
+from plait.tuning import TUNING
+
+RefitWeights = Callable[[Data, Mapping[str, float]], Fit]  # data, weights by relation
+
+WEIGHT_SETTINGS = ("weights", "weights_by")  # of the settings of a fit
+
+
+def asks_for_weights(data: Mapping[str, Any] | Data) -> bool:
+    """Whether some relation's weight is to be found."""
+    if isinstance(data, Data):
+        return bool(data.open_weights)
+    given = data.values() if isinstance(data, Mapping) else ()
+    return asked_on_disk(data) or any(isinstance(r, Relation) and r.weight == AUTO for r in given)
+
+
+def check_target(data: Data, fixed: Mapping[str, Any] | None) -> None:
+    """Refuse a weight that has no meaning: without a relation to predict, or for one that shares nothing with it."""
+    if len(data.open_weights) == len(data.relations):
+        raise ParameterError(
+            (
+                f'`weight` is "auto" for all relations, {", ".join(data.open_weights)}, so that '
+                "there is none to predict."
+            ),
+            hint="Leave it out for the relation that is to be predicted.",
+        )
+    target = _target(data)
+    reached = _reached(data, target, set(fixed or {}))
+    for name in data.open_weights:
+        if name not in reached:
+            raise ParameterError(
+                (
+                    f'the weight of {name} is "auto", but it shares no factor that is learnt with {target}, which it '
+                    "is to help predict."
+                ),
+                hint="Let their equations share one, or leave the weight out.",
+            )
+
+
+def search_weights(data: Data, work: float, refit: RefitWeights, seed: int) -> dict[str, Any]:
+    """The weights with which links put aside are predicted best, as words of the settings; work: products of a sweep.
+
+    A weight of 1 is left only for one that predicts surely better: few links put aside say little.
+    """
+    target = _target(data)
+    why = _untold(data, target, work)
+    if why is not None:
+        return _words(dict.fromkeys(data.open_weights, 1.0), why, [])
+    count = next((count for most, count in MEMBERS if work <= most), 1)
+    draws = [hold_out(data, target, FRACTION, np.random.default_rng([seed, FEWEST, n])) for n in range(count)]
+    search = _WeightSearch([held_out for held_out in draws if held_out is not None], refit, {})
+    found = search.by_turns(data.open_weights)
+    tried = [[dict(weights), float(scores.mean())] for weights, scores in search.tried.items()]
+    return _words(found, f"links of {target} put aside", tried)
+
+
+@dataclass(frozen=True)
+class _WeightSearch:
+    """Weights judged by what was put aside, each once; tried: log-probabilities (n,) of all cells by weights."""
+
+    held_out: list[HeldOut]
+    refit: RefitWeights
+    tried: dict[tuple[tuple[str, float], ...], Array]
+
+    def by_turns(self, relations: tuple[str, ...]) -> dict[str, float]:
+        """The best weight of each relation, those before it having theirs and those after it 1."""
+        found = dict.fromkeys(relations, 1.0)
+        for name in relations:
+            rivals = [{**found, name: weight} for weight in TUNING.side_weights]
+            sure = [rival for rival in rivals if self._better(rival, found)]
+            found = max(sure, key=lambda rival: float(self._scores(rival).mean()), default=found)
+        return found
+
+    def _better(self, rival: Mapping[str, float], found: Mapping[str, float]) -> bool:
+        """Whether weights predict better than others by more than that is unsure."""
+        here, there = self._scores(found), self._scores(rival)
+        gains = there - here
+        return bool(np.mean(gains) > TUNING.min_gain_errors * np.std(gains) / np.sqrt(len(gains)))
+
+    def _scores(self, weights: Mapping[str, float]) -> Array:
+        key = tuple(weights.items())
+        if key not in self.tried:
+            parts = [log_score(one, [self.refit(one.data, weights)]) for one in self.held_out]
+            self.tried[key] = np.concatenate(parts)
+        return self.tried[key]
+
+
+def _target(data: Data) -> str:
+    """The relation to predict: the first one whose weight is given."""
+    return next(name for name in data.model.relations if not data.relations[name].open_weight)
+
+
+def _reached(data: Data, target: str, fixed: set[str]) -> set[str]:
+    """The relations that learn from a relation, over factors that are not given."""
+    factors = {equation.relation: {o.factor for o in equation.occurrences} - fixed for equation in data.model.equations}
+    reached = {target}
+    while True:
+        known = set().union(*(factors[name] for name in reached))
+        more = {name for name in factors if factors[name] & known} | {target}
+        if more == reached:
+            return reached
+        reached = more
+
+
+def _untold(data: Data, target: str, work: float) -> str | None:
+    """Why weights stay 1; None where they can be tried."""
+    if len(data.relations[target].links) < FEWEST:
+        return f"default: {target} has fewer than {FEWEST} links"
+    few = work <= TUNING.max_trial_products and fits_memory(data.relations[target])
+    return None if few else "default: too many links to try others"
+
+
+def _words(weights: Mapping[str, float], way: str, tried: list[Any]) -> dict[str, Any]:
+    return {"weights": dict(weights), "weights_by": {"way": way, "tried": tried}}
+
+
+RANK_SEARCHES = ("auto", "elbo")
+SWEEPS = 100  # of a fit that only tries a rank or a weight by links put aside
+
+Say = Callable[[str], None]  # what a person is told while they are tried
+
+
+def resolve_settings(model: Model, data: Mapping[str, Any] | Data, given: Options, say: Say) -> tuple[Any, Options]:
+    """Data and arguments of a fit with rank and weights in numbers; where these had to be found, the data are bound."""
+    open_rank = _is_open(given.rank, model.latent)
+    if not open_rank and not asks_for_weights(data):
+        return data, given
+    bound, given = bound_data(model, data, given.entities), replace(given, entities=None)
+    if bound.open_weights:
+        check_target(bound, given.fixed)
+    if open_rank:
+        given = choose_rank(bound, given, say)
+    return choose_weights(bound, given, say) if bound.open_weights else (bound, given)
+
+
+def choose_weights(data: Data, given: Options, say: Say) -> tuple[Data, Options]:
+    """Data and arguments of a fit with weights in numbers, and with words on how they were found."""
+    if isinstance(given.init, (str, PathLike)):  # a run that goes on has its weights
+        earlier = manifest(given.init)["settings"]
+        words = {word: earlier[word] for word in WEIGHT_SETTINGS if word in earlier}
+    else:
+        given = replace(given, seed=secrets.randbits(63) if given.seed is None else given.seed)
+        ranks = check_arguments(data.model, data, given, warn=False).ranks
+
+        def refit(data: Data, weights: Mapping[str, float]) -> Fit:
+            say(f"trying weights {', '.join(f'{name} = {weight:g}' for name, weight in weights.items())}")
+            # What a fit began with has perhaps seen the links that are put aside here.
+            plain = replace(given, init=None, titles=None, rank=ranks, max_iter=min(given.max_iter, SWEEPS))
+            return run_fit(data.weighing(weights), plain)
+
+        words = search_weights(data, scale_of(data, ranks).work(1), refit, int(given.seed or 0))
+    weights = {name: words.get("weights", {}).get(name, 1.0) for name in data.open_weights}
+    return data.weighing(weights), replace(given, found_weights=words)
+
+
+def _is_open(rank: Any, latent: tuple[str, ...]) -> bool:
+    """Whether a rank is to be found; refuses words that say nothing."""
+    if not isinstance(rank, str):
+        return rank is None and bool(latent)
+    if rank not in RANK_SEARCHES:
+        raise ParameterError.must_be(
+            "rank",
+            'a whole number, "auto" or "elbo"',
+            rank,
+            hint=suggestion(rank, RANK_SEARCHES).strip(),
+        )
+    if not latent:
+        raise ParameterError(
+            "`rank` is given, but the model has no latent index.",
+            hint="Leave it out.",
+        )
+    return True
+
+
+def choose_rank(data: Data, given: Options, say: Say) -> Options:
+    """The arguments of a fit with a rank in numbers, and with words on how it was found; data: bound already."""
+    if isinstance(given.init, (str, PathLike)):  # a run that goes on has its rank
+        earlier = manifest(given.init)["settings"]
+        return replace(given, rank=earlier["rank"], rank_by=earlier.get("rank_by"))
+    asked = given.rank or "auto"
+    given = replace(given, seed=secrets.randbits(63) if given.seed is None else given.seed)
+    scale = scale_of(data, _given_sizes(data, given), GENEROUS if given.method == "vb" else SPARING)
+    size = rank_by_rule(scale)
+    _refuse_guess(data, scale)
+    check_arguments(data.model, data, replace(given, rank=scale.ranks(size)), warn=False)
+    if asked == "elbo":
+        return _by_bound(data, given, scale, say)
+    found = _predicting(given, scale, say)
+    tried = [[size, score] for size, score in found.tried.items()]
+    return replace(given, rank=found.ranks, rank_by={"asked": asked, "way": found.way, "tried": tried})
+
+
+def _refuse_guess(data: Data, scale: Scale) -> None:
+    """Refuse to find a rank where blocks on disk have so many links that none could be tried."""
+    links = sum(len(relation.links) for relation in data.relations.values())
+    on_disk = not all(relation.links.in_memory for relation in data.relations.values())
+    if on_disk and scale.room and not scale.affords(scale.sizes[0]):
+        raise ParameterError(
+            f"`rank` is to be found, but among {links:,} links none can be tried.",
+            hint="Give a number: `rank=20`.",
+        )
+
+
+def _predicting(given: Options, scale: Scale, say: Say) -> RankChoice:
+    if not scale.room or given.prune or given.max_iter == 0:
+        way = "rule" if scale.room else "sizes of given arrays"
+        return RankChoice(scale.ranks(rank_by_rule(scale)), way)
+
+    plain = replace(given, titles=None, max_iter=min(given.max_iter, SWEEPS))
+
+    def refit(data: Data, ranks: Mapping[str, int], seed: int) -> Fit:
+        say(f"trying rank {_shown(ranks)}")
+        return run_fit(data, replace(plain, rank=dict(ranks), seed=seed))
+
+    alone = given.restarts == 1 or given.combine == "best"
+    return search_rank_by_prediction(scale, refit, int(given.seed or 0), alone=alone)
+
+
+def _by_bound(data: Data, given: Options, scale: Scale, say: Say) -> Options:
+    """The rank with the best bound; a single fit goes on from where that was found."""
+    _check_bound(given)
+    # Priors that grow in number with the rank are not paid for, so that more components would always be better.
+    plain = replace(given, titles=None, adapt_prior=None if given.adapt_prior is None else "factor")
+
+    def refit(ranks: Mapping[str, int], seed: int, **others: Any) -> Fit:
+        say(f"trying rank {_shown(ranks)}")
+        given = replace(plain, rank=dict(ranks), seed=seed, warmup=None if "init" in others else plain.warmup)
+        return run_fit(data, replace(given, **others))
+
+    found = search_rank_by_elbo(scale, refit, int(given.seed or 0))
+    tried = [[size, bound] for size, bound in found.tried.items()]
+    init = means_of(found.fit) if given.restarts == 1 and given.warmup is None else None
+    words = {"asked": "elbo", "way": "elbo", "tried": tried}
+    return replace(given, rank=found.ranks, rank_by=words, init=init)
+
+
+def _check_bound(given: Options) -> None:
+    if given.method != "vb":
+        raise ParameterError(
+            f'`rank="elbo"` needs `method="vb"`, whose bound compares ranks, got `method="{given.method}"`.',
+            hint='Give `rank="auto"`, which asks what predicts best.',
+        )
+    for word, present in (("prune", given.prune), ("init", given.init is not None)):
+        if present:
+            raise ParameterError(
+                f'`{word}` is given next to `rank="elbo"`, which finds components itself.',
+                hint="Leave it out.",
+            )
+
+
+def _given_sizes(data: Data, given: Options) -> dict[str, int]:
+    """Sizes of latent indices that arrays have: given factors, and those to start from."""
+    arrays: dict[str, Any] = dict(given.fixed or {})
+    if isinstance(given.init, Fit):
+        arrays |= given.init.factors
+    elif isinstance(given.init, Mapping):
+        arrays |= given.init
+    found: dict[str, int] = {}
+    for name, array in arrays.items():
+        if name in data.model.factors:
+            indices, shape = data.model.factor(name).indices, np.shape(getattr(array, "concentration", array))
+            if len(shape) == len(indices):
+                found |= {i: n for i, n in zip(indices, shape) if i in data.model.latent}
+    return found
+
+
+def run_fit(data: Data, given: Options) -> Fit:
+    """One fit alone, without warnings or a bar."""
+    task = prepare(data.model, data, replace(given, restarts=1, combine=None, bootstrap=False), warn=False)
+    ran = Runner(task, _unwatched, None).run()
+    return Fit._of(task.origin, ran.members, ran.stop)
+
+
+def _unwatched(record: Record) -> Stop | None:
+    return None
+
+
+def _shown(ranks: Mapping[str, int]) -> str:
+    sizes = set(ranks.values())
+    return str(sizes.pop()) if len(sizes) == 1 else ", ".join(f"{index} = {size}" for index, size in ranks.items())

@@ -1,0 +1,140 @@
+"""Charts as documents carry them: drawn when they are needed, each with words for those who do not see it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from plait.plotting import component_charts as cards
+from plait.plotting import component_charts as entities
+from plait.plotting import coupling_chart as couplings
+from plait.plotting import evaluation_charts, objective_charts
+from plait.plotting import neighbourhood as neighbours
+from plait.plotting import objective_charts as bounds
+from plait.plotting.evaluation_charts import Beside, Tested
+from plait.plotting.theme import called
+from plait.rendering.document import Picture
+from plait.rendering.formatting import percent, significant
+from plait.storage.fitted import Fitted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SAID = 3  # names that an alternative text lists of a kind
+LONG = 60  # characters of a name in it
+
+
+def objective(fit: Fitted) -> Picture:
+    """The objective by sweep."""
+    found = bounds.rise(fit)
+    (first, low), (last, high) = found.shown[0], found.shown[-1]
+    members = f" Thin lines: {len(found.others)} other members." if found.others else ""
+    rises = f"rises from {significant(low)} at sweep {first:,} to {significant(high)} at sweep {last:,}"
+    if first == last:
+        rises = f"is {significant(high)} at sweep {last:,}"
+    return Picture(lambda: bounds.draw_objective(found), f"The {found.name} {rises}.{members}")
+
+
+def components(fit: Fitted, component: int | None = None, index: str | None = None, top: int = 8) -> Picture:
+    """The card of one component, or of all that matter."""
+    if component is None:
+        rows, others = cards.leading(fit, index, top)
+    else:
+        rows, others = cards.card(fit, component, index, top), 0
+    return Picture(lambda: cards.draw_components(rows, others), _card_words(rows, component))
+
+
+def _card_words(rows: "pl.DataFrame", component: int | None) -> str:
+    shown = rows.select("index", "component").n_unique()
+    if component is None:
+        return f"Bars of the heaviest entities in {shown} components, with one standard deviation to both sides."
+    kinds = dict.fromkeys(zip(rows["factor"], rows["axis"]))
+    parts = []
+    for factor, axis in kinds:
+        own = [row for row in rows.to_dicts() if (row["factor"], row["axis"]) == (factor, axis)]
+        first = ", ".join(f"{_short(called(row, 'entity'))} {percent(row['weight'])}" for row in own[:SAID])
+        parts.append(f"{axis}: {first}")
+    return f"Component {component}, the heaviest entities. {'; '.join(parts)}."
+
+
+def coupling(fit: Fitted) -> Picture:
+    """The heat map of components and relations."""
+    found = couplings.cells(fit)
+    kinds = {(row["index"], row["component"]): row["kind"] for row in found.rows}
+    shared = sum(kind == "shared" for kind in kinds.values())
+    words = f"Shares of {len(kinds)} components in each relation's counts; {shared} are shared by several relations"
+    left = f", {found.others:,} others explain next to nothing" if found.others else ""
+    return Picture(lambda: couplings.draw(found), f"{words}{left}.")
+
+
+def rank(fit: Fitted) -> Picture:
+    """What the ranks scored that were tried."""
+    return _ranks(objective_charts.tried(fit))
+
+
+def choice(rows: Sequence[Mapping[str, Any]], by: str) -> Picture:
+    """What the ranks of a `plait.GridSearch` scored; rows and by are those of the choice."""
+    return _ranks(objective_charts.compared(rows, by))
+
+
+def _ranks(found: objective_charts.Tries) -> Picture:
+    scores = ", ".join(f"rank {row['rank']}: {row['score']:,.5g}" for row in found.rows[:12])
+    return Picture(
+        lambda: objective_charts.draw_ranks(found), f"The {found.score} by rank. {scores}. Chosen: {found.chosen}."
+    )
+
+
+def entity(fit: Fitted, axis: str, name: Any) -> Picture:
+    """The component profile of one entity."""
+    rows = entities.shares(fit, axis, name)
+    parts = []
+    for factor in dict.fromkeys(rows["factor"]):
+        own = [row for row in rows.to_dicts() if row["factor"] == factor]
+        first = ", ".join(f"component {row['component']} {percent(row['share'])}" for row in own[:SAID])
+        parts.append(f"in {factor}: {first}")
+    words = f"Largest components of {axis} {_short(name)}, {'; '.join(parts)}."
+    return Picture(lambda: entities.draw_profile(rows), words)
+
+
+def neighbourhood(fit: Fitted, axis: str, name: Any, k: int = 10) -> Picture:
+    """The most similar entities, and the strongest links."""
+    found = neighbours.near(fit, axis, name, k)
+    parts = []
+    for one in found:
+        first = ", ".join(f"{_short(row['name'])} {row['value']:.2g}" for row in one.rows[:SAID])
+        parts.append(f"{one.title}: {first}")
+    words = f"Lists of what is near {axis} {_short(name)}. {'. '.join(parts)}."
+    return Picture(lambda: neighbours.draw(found), words)
+
+
+def calibration(metrics: Tested, beside: Beside = None) -> Picture:
+    """Predicted against observed, bin by bin."""
+    table = evaluation_charts.table_of(metrics, "calibration")
+    inside = sum(abs(row["observed"] - row["predicted"]) <= 2 * row["error"] for row in table.to_dicts())
+    words = (
+        f"Predicted probabilities against shares of links in {len(table)} bins: {inside} of them within two standard"
+    )
+    return Picture(lambda: evaluation_charts.calibration(metrics, beside), f"{words} errors of the diagonal.")
+
+
+def roc(metrics: Tested, beside: Beside = None) -> Picture:
+    """The ROC curve."""
+    evaluation_charts.table_of(metrics, "roc")
+    words = _figures(evaluation_charts.side_by_side(metrics, beside, "roc"), "roc_auc")
+    return Picture(lambda: evaluation_charts.roc(metrics, beside), f"ROC curve of {metrics.relation}, area: {words}.")
+
+
+def precision_recall(metrics: Tested, beside: Beside = None) -> Picture:
+    """Precision by recall."""
+    evaluation_charts.table_of(metrics, "precision_recall")
+    words = _figures(evaluation_charts.side_by_side(metrics, beside, "precision_recall"), "average_precision")
+    guess = f"guessing {evaluation_charts.base_rate(metrics):.3g}"
+    text = f"Precision by recall of {metrics.relation}, average precision: {words}, {guess}."
+    return Picture(lambda: evaluation_charts.precision_recall(metrics, beside), text)
+
+
+def _figures(tests: Mapping[str, Tested], figure: str) -> str:
+    return ", ".join(f"{name} {one.figures[figure]:.3f}" for name, one in tests.items() if figure in one.figures)
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"

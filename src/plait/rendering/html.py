@@ -1,0 +1,316 @@
+"""Documents as HTML: no script, all text escaped (names come from data), light as well as dark.
+
+A notebook's page has its own rules of style, so there every element carries its look (`NOTEBOOK`); a page of ours has a
+stylesheet (`PAGE`), in which the same elements have classes.
+
+A document as one file of HTML.
+
+It asks for no other file, and has a Content-Security-Policy that allows none. Without scripts it is complete; an
+interactive one has tables that can be sorted and charts that answer to the pointer, by scripts inside of the file that
+the policy knows by their hashes.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from plait.rendering.document import (
+    Action,
+    Block,
+    Cards,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Faint,
+    Note,
+    Picture,
+    Ref,
+    Section,
+    Several,
+    Share,
+    Table,
+    Warn,
+)
+from plait.rendering.formatting import align, percent, write
+from plait.rendering.svg import INK, drawn
+
+_EDGE = "border-bottom:1px solid rgba(128,128,128,.35);padding:.15em .9em .15em 0;vertical-align:top"
+
+STYLES: Mapping[str, str] = {
+    "page": "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;max-width:60em;overflow-x:auto",
+    "title": "font-weight:600;margin:.5em 0 .2em",
+    "note": "opacity:.7;margin:.2em 0 .5em",
+    "said": "margin:.2em 0 .5em",
+    "warning": "border-left:3px solid #c77700;padding:.1em .6em;margin:.2em 0 .5em",
+    "code": "font-family:ui-monospace,monospace;font-size:12px;margin:.2em 0 .5em;white-space:pre;text-align:left",
+    "table": "border-collapse:collapse;margin:.2em 0 .5em;font-variant-numeric:tabular-nums",
+    "left": f"{_EDGE};text-align:left",
+    "right": f"{_EDGE};text-align:right",
+    "name": f"{_EDGE};text-align:left;opacity:.7;font-weight:inherit",
+    "faint": "opacity:.6",
+    "bar": "display:inline-block;height:.7em;background:currentColor;opacity:.45",
+    "picture": "margin:.2em 0 .5em",
+    "behind": "",
+    "cards": "",
+    "card": "",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How elements say what they look like, and how deep the first heading is.
+
+    longest: characters of a cell or a heading before it is cut: a name may be of any length.
+    """
+
+    inline: bool
+    level: int
+    draw: Callable[[Picture], str | None] = drawn
+    longest: int | None = None
+
+    def of(self, kind: str) -> str:
+        """The attribute of an element of this kind."""
+        if not self.inline:
+            return f' class="{kind}"'
+        return f' style="{STYLES[kind]}"' if STYLES[kind] else ""
+
+    def words(self, text: str) -> str:
+        """A text in which nothing is markup."""
+        return escape(text if self.longest is None or len(text) <= self.longest else f"{text[: self.longest]}…")
+
+
+NOTEBOOK = Look(inline=True, level=0)
+PAGE = Look(inline=False, level=2, longest=400)
+
+
+def render(document: Document, look: Look = NOTEBOOK) -> str:
+    """The document as one element."""
+    head = _heading(document.title, look) if document.title and look.inline else ""
+    return f"<div{look.of('page')}>{head}{write_blocks(document.blocks, look)}</div>"
+
+
+def write_blocks(blocks: Iterable[Block], look: Look = PAGE) -> str:
+    """Blocks one below the other."""
+    return "".join(_block(block, look) for block in blocks)
+
+
+def _block(block: Block, look: Look) -> str:
+    match block:
+        case Note(text, quiet):
+            return f"<p{look.of('note' if quiet else 'said')}>{escape(text)}</p>"
+        case Warn(text):
+            return f"<p{look.of('warning')}><strong>Warning:</strong> {escape(text)}</p>"
+        case Code(text):
+            return f"<pre{look.of('code')}>{escape(text)}</pre>"
+        case Facts(pairs):
+            return _facts(pairs, look)
+        case Table():
+            return _table(block, look)
+        case Picture():
+            return _picture(block, look)
+        case Details(summary, inner):
+            return f"<details><summary>{look.words(summary)}</summary>{write_blocks(inner, look)}</details>"
+        case Section():
+            return _section(block, look)
+        case Cards(sections):
+            return f"<div{look.of('cards')}>{''.join(_card(section, look) for section in sections)}</div>"
+
+
+def _heading(text: str, look: Look, address: str = "") -> str:
+    tag = f"h{min(look.level, 6)}" if look.level else "div"
+    words = f'<a href="{escape(address)}">{look.words(text)}</a>' if address and not look.inline else look.words(text)
+    return f"<{tag}{look.of('title')}>{words}</{tag}>"
+
+
+def _deeper(look: Look) -> Look:
+    return look if look.inline else replace(look, level=look.level + 1)
+
+
+def anchor(title: str) -> str:
+    """What a link to a section of this title is called."""
+    return quote("-".join(title.lower().split()), safe="-")
+
+
+def _section(section: Section, look: Look) -> str:
+    inner = f"{_heading(section.title, look, section.address)}{write_blocks(section.blocks, _deeper(look))}"
+    # Deeper ones may have the same title many times.
+    own = section.name or (anchor(section.title) if look.level == PAGE.level else "")
+    return f"<div>{inner}</div>" if look.inline else f"<section{_named(own)}>{inner}</section>"
+
+
+def _named(name: str) -> str:
+    return f' id="{escape(name)}"' if name else ""
+
+
+def _card(section: Section, look: Look) -> str:
+    inner = f"{_heading(section.title, look, section.address)}{write_blocks(section.blocks, _deeper(look))}"
+    return f"<article{look.of('card')}{_named(section.name)}>{inner}</article>"
+
+
+def _facts(pairs: Sequence[tuple[str, Any]], look: Look) -> str:
+    lines = "".join(
+        f'<tr><th scope="row"{look.of("name")}>{escape(name)}</th><td{look.of("left")}>{_value(value, look)}</td></tr>'
+        for name, value in pairs
+    )
+    return f"<table{look.of('table')}><tbody>{lines}</tbody></table>"
+
+
+def _table(table: Table, look: Look) -> str:
+    columns = [[row[n] for row in table.rows] for n in range(len(table.columns))]
+    shown = [[_marked(value, text, look) for value, text in zip(cells, align(cells))] for cells in columns]
+    side = [look.of("left" if n < table.left else "right") for n in range(len(columns))]
+    head = "".join(f'<th scope="col"{side[n]}>{escape(name)}</th>' for n, name in enumerate(table.columns))
+    body = "".join(_row(cells, side, table.behind[n : n + 1], look) for n, cells in enumerate(zip(*shown)))
+    title = f"<caption{look.of('title')}>{look.words(table.title)}</caption>" if table.title and not look.inline else ""
+    above = _heading(table.title, look) if table.title and look.inline else ""
+    below = [table.note] if table.note else []
+    if table.more:
+        below.append(f"… and {table.more:,} more rows")
+    notes = "".join(f"<p{look.of('note')}>{escape(text)}</p>" for text in below)
+    grid = f"<table{look.of('table')}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"{above}{grid if look.inline else _scrolled(grid, table, look)}{notes}"
+
+
+def _row(cells: Sequence[str], side: Sequence[str], behind: "Sequence[Details]", look: Look) -> str:
+    """A row, and below it what is behind it."""
+    # Names may be written from right to left.
+    ways = ["" if look.inline or cell.isascii() else ' dir="auto"' for cell in cells]
+    row = f"<tr>{''.join(f'<td{side[n]}{ways[n]}>{cell}</td>' for n, cell in enumerate(cells))}</tr>"
+    if not behind:
+        return row
+    return f'{row}<tr{look.of("behind")}><td colspan="{len(cells)}">{_block(behind[0], look)}</td></tr>'
+
+
+def _scrolled(grid: str, table: Table, look: Look) -> str:
+    """A table that is wider than the page moves by itself, by keys too."""
+    name = table.title or f"Table: {', '.join(filter(None, table.columns))}"
+    return f'<div class="wide" tabindex="0" role="group" aria-label="{look.words(name)}">{grid}</div>'
+
+
+def _value(value: Any, look: Look) -> str:
+    return _marked(value, write(value), look).replace("\n", "<br/>")
+
+
+def _marked(value: Any, text: str, look: Look) -> str:
+    """A value as HTML; text: the same in words."""
+    match value:
+        case Share(fraction):
+            return _bar(fraction, look)
+        case Ref(text, address):
+            return f'<a href="{escape(address)}">{look.words(text)}</a>'
+        case Action() if look.inline:
+            return look.words(text)
+        case Action():
+            return _button(value)
+        case Several(values):
+            return " ".join(_marked(one, write(one), look) for one in values)
+        case Faint(inner):
+            return f"<span{look.of('faint')}>{_marked(inner, text, look)}</span>"
+        case Details():
+            return _block(value, look)
+    return look.words(text)
+
+
+def _button(action: Action) -> str:
+    """A form that is nothing but its button."""
+    hidden = "".join(
+        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}"/>' for name, value in action.fields
+    )
+    return (
+        f'<form class="action" method="post" action="{escape(action.address)}">{hidden}'
+        f'<button type="submit">{escape(action.text)}</button></form>'
+    )
+
+
+def _bar(fraction: float, look: Look) -> str:
+    """A share as a bar with its percentage."""
+    wide = 60.0 * min(max(fraction, 0.0), 1.0)
+    if look.inline:
+        return f'<span style="{STYLES["bar"]};width:{wide:.1f}px"></span> {escape(percent(fraction))}'
+    # Widths as attributes of a drawing: a strict Content-Security-Policy knows no style attributes.
+    drawing = f'<rect width="{wide:.1f}" height="9" fill="currentColor" opacity=".45"/>'
+    return f'<svg class="bar" width="60" height="9" aria-hidden="true">{drawing}</svg> {escape(percent(fraction))}'
+
+
+def _picture(picture: Picture, look: Look) -> str:
+    svg = look.draw(picture)
+    if svg is None:
+        return ""
+    caption = "".join(f"<{tag}>{escape(text)}</{tag}>" for tag, text in (("strong", picture.title),) if text)
+    small = f"<span{look.of('note')}>{escape(picture.note)}</span>" if picture.note else ""
+    both = f"<figcaption>{caption}{' ' if caption and small else ''}{small}</figcaption>" if caption or small else ""
+    return f"<figure{look.of('picture')}>{both}{svg}</figure>"
+
+
+VEGA = "/* Vega, Vega-Lite, Vega-Embed: University of Washington Interactive Data Lab, BSD-3-Clause */\n"
+
+
+def write_page(document: Document, *, foot: str = "", interactive: bool = False) -> str:
+    """The whole page; foot: a sentence at its end. Needs jinja2, and vl-convert where there are pictures."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    page = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    look = replace(PAGE, draw=_with_specification) if interactive else PAGE
+    scripts = _scripts(any(document.every(Picture))) if interactive else ()
+    return page.from_string(_read("page.html")).render(
+        title=document.title,
+        contents=[(block.name or anchor(block.title), block.title) for block in _sections(document)],
+        style=Markup(_read("style.css")),
+        body=Markup(render(document, look)),  # which escapes by itself
+        foot=foot,
+        policy=_policy(scripts),
+        scripts=[Markup(script) for script in scripts],
+    )
+
+
+def _sections(document: Document) -> list[Section]:
+    return [block for block in document.blocks if isinstance(block, Section)]
+
+
+def _read(name: str) -> str:
+    return (files("plait.rendering.page") / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Nothing is loaded, and nothing runs but these scripts; drawings carry their own styles."""
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    known = f"; script-src {allowed}" if allowed else ""
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'{known}"
+
+
+def _scripts(pictures: bool) -> tuple[str, ...]:
+    drawing = (_vega(), _read("charts.js")) if pictures else ()
+    return _read("sort.js"), *drawing
+
+
+@lru_cache(maxsize=1)
+def _vega() -> str:
+    """Vega with all that it needs, as a script."""
+    import vl_convert
+
+    return VEGA + str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace(
+        "</script", "<\\/script"
+    ).replace("<!--", "<\\!--")
+
+
+def _with_specification(picture: Picture) -> str | None:
+    """The drawing, and behind it what a script draws it from."""
+    svg = drawn(picture)
+    if svg is None:
+        return None
+    chart = json.dumps({**picture.chart(), "description": picture.alt}, ensure_ascii=False).replace(
+        f'"{INK}"', '"currentColor"'
+    )
+    # A script of data is not run, but it ends where a name says so.
+    safe = chart.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return f'{svg}<script type="application/json" class="spec">{safe}</script>'

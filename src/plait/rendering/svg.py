@@ -1,0 +1,96 @@
+"""Pictures as SVG, drawn without a browser: text, lines and axes have the colour of the page they stand in."""
+
+import os
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from plait.rendering.document import Picture
+
+INK = "#101112"  # stands for the page's own colour until a chart is drawn
+
+# A drawing is laid out with the widths of Arial's letters: fonts that have the same, and room for those that have not.
+FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+ROOM = {"left": 14, "right": 14, "top": 5, "bottom": 5}
+
+AXES: Mapping[str, Any] = {
+    "labelColor": INK, "titleColor": INK, "domainColor": INK, "tickColor": INK, "gridColor": INK, "gridOpacity": 0.12,
+    "domainOpacity": 0.4, "tickOpacity": 0.4, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11,
+    "titlePadding": 10,
+}  # fmt: skip
+
+# What all charts have in common. Marks have colours that stand out from light pages and from dark ones.
+CONFIG: Mapping[str, Any] = {
+    "background": "transparent",
+    "aria": False,  # a picture has one name, its words; names of marks would repeat data
+    "font": FONT,
+    "padding": ROOM,
+    "view": {"stroke": None},
+    "axis": AXES,
+    "header": {"labelColor": INK, "titleColor": INK},
+    "legend": {"labelColor": INK, "titleColor": INK, "titleFontWeight": "normal"},
+    "title": {"color": INK, "subtitleColor": INK, "anchor": "start", "fontSize": 12},
+    "text": {"color": INK},
+    "rule": {"color": INK},
+}
+
+NEEDED = "pip install 'tensorplait[report]'"
+
+
+_HOME = os.getpid()  # a process that is forked from this one waits for ever for what draws, whose threads it has not
+
+
+def drawn(picture: Picture) -> str | None:
+    """The picture as an SVG element; None where the packages that draw are not installed, or cannot work."""
+    if os.getpid() != _HOME:
+        return None
+    try:
+        import vl_convert
+    except ImportError:
+        return None
+    svg: str = vl_convert.vegalite_to_svg(_drawable(picture.chart()))
+    return inline(svg, picture.alt)
+
+
+def inline(svg: str, alt: str) -> str:
+    """A drawing as an element of a page: in the ink of the page, under its name. Nothing changes if done again."""
+    return _named(_TAG.sub(_tidied, _STYLE.sub("", svg[svg.index("<svg") :])), alt)
+
+
+def _drawable(value: Any) -> Any:
+    """A chart without characters that no drawing can have: a NUL ends the whole process."""
+    if isinstance(value, str):
+        return _CONTROL.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {key: _drawable(one) for key, one in value.items()}
+    return [_drawable(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # not in XML
+
+# Text between tags is data, in which `<` is written as `&lt;`; only tags are touched.
+_TAG = re.compile(r"<[^<>]*>")
+_STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)  # what a drawing looks like on its own
+_USELESS = re.compile(
+    r' (?:class|role|aria-[a-z]+|pointer-events|font-family|overflow)="[^"]*"| (?:stroke-)?opacity="1"'
+)
+_NOTHING = re.compile(
+    r'<path [^>]*(?: d="(?:M0,0h0v0h0Z)?"| display="none")[^>]*/>'
+    r'|<rect [^>]*fill="(?:transparent|white)"/>'  # the ground of a chart
+)
+_FINE = re.compile(r"(\d\.\d\d)\d+")  # digits of a number beyond a hundredth of a pixel
+
+
+def _tidied(tag: re.Match[str]) -> str:
+    """A tag in the colour of the page, without what says nothing: half of a drawing is that."""
+    if _NOTHING.fullmatch(tag[0]):
+        return ""
+    return _FINE.sub(r"\1", _USELESS.sub("", tag[0])).replace(f'"{INK}"', '"currentColor"')
+
+
+def _named(svg: str, alt: str) -> str:
+    """The drawing as one thing with a name, for those who do not see it."""
+    return svg.replace(
+        "<svg ", f'<svg role="img" aria-label="{escape(alt)}" font-family="{FONT}" overflow="visible" ', 1
+    )

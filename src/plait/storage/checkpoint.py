@@ -1,0 +1,109 @@
+"""Saving a fit while it runs."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from plait.errors import CheckpointWarning, FileLocation, ParameterError, StorageError, warn_of
+from plait.inference.state import Stop
+from plait.machine import path_fault
+from plait.storage.fitted import Member, Origin
+from plait.storage.run_folder import holds_run, manifest
+from plait.storage.save import save
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a fit saves itself: at the start, whenever one of the intervals is over, and at the end.
+
+    folder      the run, or one file called ….plait, which is written anew as a whole each time; `plait.load` reads it,
+                `plait.fit(…, init=folder)` goes on with it after a crash
+    sweeps      save after this many sweeps, or None
+    seconds     save after this many seconds, or None
+    overwrite   whether a run that the folder holds already may be replaced
+    extra       anything that JSON can hold, kept in the manifest
+    """
+
+    folder: str | PathLike[str]
+    sweeps: int | None = None
+    seconds: float | None = 60.0
+    overwrite: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, (str, PathLike)):
+            raise ParameterError.must_be("folder", "a path", self.folder)
+        whole = self.sweeps is None or (isinstance(self.sweeps, int) and not isinstance(self.sweeps, bool))
+        if not whole or (self.sweeps is not None and self.sweeps < 1):
+            raise ParameterError.must_be("sweeps", "a whole number, 1 or more, or None", self.sweeps)
+        if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds >= 0):
+            raise ParameterError.must_be("seconds", "a number, 0 or more, or None", self.seconds)
+
+
+def as_checkpoint(given: Any) -> Checkpoint | None:
+    """The `checkpoint=` argument in its full form."""
+    if given is None or isinstance(given, Checkpoint):
+        return given
+    if isinstance(given, (str, PathLike)):
+        return Checkpoint(given)
+    raise ParameterError.must_be("checkpoint", "a folder or a plait.Checkpoint", given)
+
+
+class Saver:
+    """Keeps the members of a fit in the checkpoint's folder; `continued`: the folder that it went on from, if any."""
+
+    def __init__(self, checkpoint: Checkpoint, origin: Origin, continued: str | PathLike[str] | None) -> None:
+        self.checkpoint, self.origin = checkpoint, origin
+        if fault := path_fault(checkpoint.folder):
+            raise StorageError(
+                f"there can be no such folder: {fault}.",
+                location=FileLocation(fspath(checkpoint.folder)),
+                hint="Name another folder.",
+            )
+        own = continued is not None and Path(continued).resolve() == Path(checkpoint.folder).resolve()
+        if not own and not checkpoint.overwrite and holds_run(checkpoint.folder):
+            folder = fspath(checkpoint.folder)
+            kind = "file" if Path(folder).is_file() else "folder"
+            raise StorageError(
+                f"this {kind} holds a run already.",
+                location=FileLocation(folder),
+                hint=(
+                    f"Go on with it by `init={folder!r}`, name another {kind}, or give "
+                    f"`checkpoint=plait.Checkpoint({folder!r}, overwrite=True)`."
+                ),
+            )
+        # A run that Python goes on with keeps what the command line wrote beside it.
+        self.extra = checkpoint.extra or (manifest(checkpoint.folder)["extra"] if own else {})
+        self._last: tuple[int, float] | None = None  # sweeps and time of the last save
+        self._sweeps = 0
+        self._failing = False  # whether the last save failed
+
+    def keep(self, members: Callable[[], Sequence[Member]]) -> None:
+        """Save if it is time to; called once a sweep. members: what there is to save."""
+        self._sweeps += 1
+        if self._last is None:  # the first one tells at once whether the folder can be written
+            self._save(members(), None)
+        else:
+            sweeps, seconds = self.checkpoint.sweeps, self.checkpoint.seconds
+            over = sweeps is not None and self._sweeps - self._last[0] >= sweeps
+            if not over and not (seconds is not None and time.monotonic() - self._last[1] >= seconds):
+                return
+            self.finish(members(), None)
+        self._last = (self._sweeps, time.monotonic())
+
+    def finish(self, members: Sequence[Member], stop: Stop | None) -> None:
+        """Save; a disk that refuses does not cost the fit: one warning, until a save succeeds again."""
+        try:
+            self._save(members, stop)
+        except (StorageError, OSError) as error:
+            if not self._failing:
+                warn_of([CheckpointWarning(f"checkpoint not saved: {error}")])
+            self._failing = True
+        else:
+            self._failing = False
+
+    def _save(self, members: Sequence[Member], stop: Stop | None) -> None:
+        save(self.checkpoint.folder, self.origin, members, stop, replace=True, extra=self.extra)

@@ -1,0 +1,181 @@
+"""Schema of the manifest of a run, and the upgrade of manifests of earlier format versions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from plait.inference.state import Reason
+from plait.manifests import FILE, natural
+
+
+def _is_seed(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a value names a file of a folder, not a path."""
+    return isinstance(value, str) and value.endswith((".safetensors", ".parquet")) and not set("/\\\0:") & set(value)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300  # products of two such numbers may overflow, sums may not
+
+
+def _is_weight(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value is one sweep: its number, the bound, its change (None at the start), seconds, ranks."""
+    if not isinstance(value, list) or len(value) != 5:
+        return False
+    sweep, bound, change, seconds, rank = value
+    numbers = type(sweep) is int and all(map(_is_number, (bound, 0.0 if change is None else change, seconds)))
+    return numbers and isinstance(rank, dict) and all(map(natural, rank.values()))
+
+
+def _is_history(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_record, value))
+
+
+STOP = (None, str, {"reason": tuple(str(reason) for reason in Reason), "sentence": str, "advice": str})
+TERM = {"coefficient": _is_number, "vectors": [str], "table": [str]}
+RULE = {
+    "unlisted": _is_weight,
+    "zero": _is_weight,
+    "weight": _is_weight,
+    "unseen": ("missing", "zero"),
+    "self_links": ("", "missing", "observed"),
+    "apart": bool,
+    "seen": [str],
+    "hidden": [[str]],
+    "weights": [TERM],
+}
+RELATION = {
+    "columns": {str: str},
+    "value": (None, str),
+    "kind?": str,
+    "closed": [[str]],
+    "observed?": (None, RULE),
+}
+LOOP = {
+    "rates": [_is_number],
+    "divergences": {str: _is_number},
+    "pause": int,
+    "n_accepted?": natural,
+    "extrapolated?": bool,
+    "likelihood_params?": {str: {str: _is_number}},
+    "log_scales?": (None, {str: _is_number}),
+}
+COURSE = {"seed": _is_seed, "stop": STOP, "history": _is_history, "loop": LOOP}
+SETTINGS = {
+    "rank": {str: natural},
+    "adapt_prior": {str: (str, [str])},
+    "max_iter?": natural,
+    "tol?": _is_number,
+    "threads?": (None, natural),
+    "dtype?": ("float64", "float32"),
+    "prune?": bool,
+    "accelerate?": bool,
+    "warmup?": natural,
+    "restarts?": natural,
+    "combine?": ("average", "best"),
+    "bootstrap?": bool,
+    "adapt_after?": int,
+    "join?": int,
+    "popularity?": {"baseline": _is_number, "objective": _is_number},
+    "rank_by?": dict,
+    "weights?": {str: _is_number},
+    "weights_by?": dict,
+    "folded?": {str: natural},
+}
+MANIFEST = {
+    "version": natural,
+    "plait?": str,
+    "model": str,
+    "method": ("vb", "em", "map"),
+    "seed": _is_seed,
+    "stop": STOP,
+    "likelihood": {str: (str, {str: (str, _is_number)})},
+    "relations?": {str: RELATION},
+    "settings": SETTINGS,
+    "fingerprint": str,
+    "exposures": {"names": [str], "relations": {str: [TERM]}},
+    "extra": dict,
+    "files": {str: FILE | {"file": _is_name, "key": (None, str)}},
+}
+
+
+def schema_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a manifest; runs of earlier versions have one member, in the manifest itself."""
+    return MANIFEST | (COURSE if "members" not in found else {"members": [COURSE]})
+
+
+UNSEEN = {"relation": "missing", "model": "zero"}
+SETTING_NAMES = {"adapt": "adapt_prior", "sweeps": "max_iter", "start": "warmup", "keep": "combine"}
+SETTING_VALUES: dict[str, dict[Any, Any]] = {"start": {"em": 50, "random": 0}}
+STOP_ADVICE = dict.fromkeys(
+    ("Raise `sweeps` to go on.", "Raise sweeps= to go on."), "Fit again with a larger `max_iter`."
+)
+LOOP_NAMES = {
+    "streak": "n_accepted", "leapt": "extrapolated", "learnt": "likelihood_params", "gauge": "log_scales",
+}  # fmt: skip
+
+
+def upgrade(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest of format version 6 or earlier with the names of version 7.
+
+    Values of unexpected types stay as they are: the schema refuses them afterwards.
+    """
+    if not isinstance(version := found.get("version"), int) or version > 6:
+        return found
+    found = dict(found)
+    found["settings"] = _renamed(found.get("settings"), SETTING_NAMES, SETTING_VALUES)
+    if isinstance(found["settings"], dict):
+        found["settings"].pop("order", None)  # an option that is gone
+        if isinstance(told := found["settings"].get("popularity"), dict):
+            found["settings"]["popularity"] = _renamed(told, {"bound": "baseline", "beside": "objective"})
+        if isinstance(told := found["settings"].get("rank_by"), dict):
+            elbo = {"bound": "elbo"}
+            found["settings"]["rank_by"] = _renamed(told, {}, {"asked": elbo, "way": elbo})
+    if isinstance(likelihoods := found.get("likelihood"), dict):
+        found["likelihood"] = {name: _likelihood(words) for name, words in likelihoods.items()}
+    if isinstance(relations := found.get("relations"), dict):
+        found["relations"] = {name: _relation(told) for name, told in relations.items()}
+    if isinstance(members := found.get("members"), list):
+        found["members"] = [_member(told) for told in members]
+    return dict(_member(found))
+
+
+def _renamed(told: Any, names: Mapping[str, str], values: Mapping[str, Mapping[Any, Any]] | None = None) -> Any:
+    if not isinstance(told, dict):
+        return told
+
+    def value_of(key: str, value: Any) -> Any:
+        known = (values or {}).get(key, {})
+        return known[value] if isinstance(value, str) and value in known else value
+
+    return {names.get(key, key): value_of(key, value) for key, value in told.items()}
+
+
+def _likelihood(words: Any) -> Any:
+    if isinstance(words, dict):
+        return _renamed(words, {}, {"name": {"amounts": "tweedie"}})
+    return "tweedie" if words == "amounts" else words
+
+
+def _relation(told: Any) -> Any:
+    if isinstance(told, dict) and isinstance(rule := told.get("observed"), dict):
+        names = {"universe": "unseen", "diagonal": "self_links"}
+        return told | {"observed": _renamed(rule, names, {"universe": UNSEEN})}
+    return told
+
+
+def _member(told: Any) -> Any:
+    if not isinstance(told, dict):
+        return told
+    told = dict(told)
+    if "loop" in told:
+        told["loop"] = _renamed(told["loop"], LOOP_NAMES)
+    if isinstance(told.get("stop"), dict):
+        told["stop"] = _renamed(told["stop"], {}, {"reason": {"sweeps": "max_iter"}, "advice": STOP_ADVICE})
+    return told

@@ -1,0 +1,122 @@
+"""`plait train-test-split`: files from which `plait fit` makes the same fit as `plait.train_test_split` in Python."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import plait
+from plait.cli import app
+
+CONFIG = """\
+model = '''
+visits[user, place] = U[user, r] P[place, r]
+tags[place, tag] = P[place, r] T[tag, r]
+'''
+rank = 2
+[relations.visits]
+source = "the visits.csv"
+columns = { user = "who" }
+value = "n"
+[relations.tags]
+source = "tags.csv"
+[fit]
+seed = 0
+max_iter = 5
+warmup = 0
+"""
+MODEL = "visits[user, place] = U[user, r] P[place, r]\ntags[place, tag] = P[place, r] T[tag, r]"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a config of two relations; one user and one place occur only in rows that may be held out."""
+    rng = np.random.default_rng(0)
+    cells = [*sorted({(f"u{rng.integers(12)}", f"p {rng.integers(8)}") for _ in range(50)}), ("zoe", "attic")]
+    visits = {"who": [c[0] for c in cells], "place": [c[1] for c in cells], "n": rng.integers(1, 4, len(cells))}
+    pl.DataFrame(visits).write_csv(tmp_path / "the visits.csv")
+    pl.DataFrame({"place": [f"p {k}" for k in range(8)], "tag": ["quiet", "loud"] * 4}).write_csv(tmp_path / "tags.csv")
+    (tmp_path / "city.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["train-test-split", "city.toml", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["--fraction", 0.3], {"fraction": 0.3}),
+        (["--fraction", 0.3, "--by", "links", "--leakage", "ignore"], {"fraction": 0.3, "by": "links"}),
+        (["--fraction", 0.3, "--by", "thinned_links"], {"fraction": 0.3, "by": "thinned_links"}),
+        (["--fraction", 0.3, "--by", "index=user"], {"fraction": 0.3, "by": ("index", "user")}),
+        (["--by", "leave_last_out=user", "--count", 1], {"by": ("leave_last_out", "user"), "count": 1}),
+    ],
+)
+def test_a_fit_of_the_written_config_is_the_fit_of_the_split(folder, arguments, options):
+    result = run("-o", "a split", "--relation", "visits", "--seed", 3, *arguments)
+    assert result.exit_code == 0, result.output
+    visits = plait.Relation(pl.read_csv("the visits.csv"), columns={"user": "who"}, value="n")
+    data = {"visits": visits, "tags": pl.read_csv("tags.csv")}
+    split = plait.train_test_split(data, "visits", model=MODEL, seed=3, **options)
+    assert pl.read_csv("a split/test.csv").rows() == split.test.rows()
+    assert CliRunner().invoke(app, ["fit", "a split/train.toml", "-o", "run"]).exit_code == 0
+    wanted = plait.fit(MODEL, split.train, rank=2, seed=0, max_iter=5, warmup=0, progress=False)
+    assert plait.load("run").objective == wanted.objective
+    found = CliRunner().invoke(app, ["evaluate", "run", "visits", "a split/test.csv", "--json"])
+    assert found.exit_code == 0, found.output
+
+
+def test_json_names_the_files(folder):
+    found = json.loads(run("-o", "s", "--relation", "visits", "--fraction", 0.2, "--seed", 1, "--json").stdout)
+    assert (found["train"], found["test"], found["relation"], found["seed"]) == (
+        "s/train.toml",
+        "s/test.csv",
+        "visits",
+        1,
+    )
+    assert found["links"] + found["zeros"] == len(pl.read_csv("s/test.csv"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--fraction", 0.2], "`relation` must say which of visits, tags"),
+        (["--relation", "visits", "--by", "bogus", "--fraction", 0.2], "`by` is 'bogus'"),
+        (["--relation", "visits", "--by", "index=usr", "--fraction", 0.2], "usr"),
+        (["--relation", "visits"], "`fraction`"),
+        (["--relation", "visits", "--fraction", 0.2, "--leakage", "hide"], "`leakage` must be one of"),
+    ],
+)
+def test_mistakes_write_nothing(folder, arguments, words):
+    result = run("-o", "s", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not (folder / "s").exists()
+
+
+def test_a_split_is_replaced_only_by_force(folder):
+    arguments = ("-o", "s", "--relation", "visits", "--fraction", 0.2)
+    assert run(*arguments, "--seed", 1).exit_code == 0
+    before = (folder / "s" / "test.csv").read_bytes()
+    refused = run(*arguments, "--seed", 2)
+    assert refused.exit_code == 2
+    assert "holds a split already" in refused.stderr
+    assert (folder / "s" / "test.csv").read_bytes() == before
+    assert run(*arguments, "--seed", 2, "--force").exit_code == 0
+    assert (folder / "s" / "test.csv").read_bytes() != before
+
+
+def test_a_column_of_times_that_a_fit_ignores_orders_the_links(folder):
+    visits = pl.read_csv("the visits.csv").with_row_index("when")
+    visits.write_csv("the visits.csv")
+    (folder / "city.toml").write_text(CONFIG.replace('value = "n"\n', 'value = "n"\nignore_columns = ["when"]\n'))
+    result = run("-o", "s", "--relation", "visits", "--by", "time", "--time", "when", "--fraction", 0.2)
+    assert result.exit_code == 0, result.output
+    latest = visits.tail(round(0.2 * len(visits))).select("who", "place")
+    assert sorted(pl.read_csv("s/test.csv").select("user", "place").rows()) == sorted(latest.rows())
+    assert CliRunner().invoke(app, ["fit", "s/train.toml", "-o", "run"]).exit_code == 0

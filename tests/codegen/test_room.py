@@ -1,0 +1,46 @@
+"""Reused buffers: never while an array or a view holds them."""
+
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from plait.executors.tree_reduce import KEPT, LARGE, Room
+
+SHAPE = (LARGE // 8, 1)
+
+
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a[5:9], lambda a: a.T[:, 1:], lambda a: a.reshape(-1)[::2]])
+def test_memory_that_a_view_holds_is_not_used_again(view):
+    room = Room()
+    array = room.array(SHAPE, np.float64)[0]
+    array[:] = 7.0
+    held = view(array)
+    del array
+    gc.collect()
+    for _ in range(3):
+        room.array(SHAPE, np.float64)[0][:] = 1.0
+    assert (held == 7.0).all()
+
+
+def test_unused_memory_is_freed():
+    room = Room()
+    room.array(SHAPE, np.float64)
+    for _ in range(KEPT + 1):
+        room.array((SHAPE[0] + 1, 1), np.float64)
+    assert [block.memory.nbytes for block in room._blocks] == [8 * (SHAPE[0] + 1)]
+
+
+def test_threads_never_share_memory():
+    room = Room()
+
+    def work(number):
+        array = room.array(SHAPE, np.float64)[0]
+        array[:] = number
+        time.sleep(0.001)
+        return bool((array == number).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(200)))

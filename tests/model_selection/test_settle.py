@@ -1,0 +1,143 @@
+"""`rank` left out, "auto" and "elbo": found once, from training data alone, and recorded in the settings."""
+
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+from lab.paper.sources.drawn import draw
+from plait.executors import Reference
+from plait.model_selection import rank_search
+from plait.tuning import TUNING
+
+MATRIX = "X[i,j] = A[i,r] B[j,r]"
+CP = "X[i,j,k] = A[i,r] B[j,r] C[k,r]"
+TUCKER = "X[i,j,k] = A[i,p] B[j,q] C[k,s] G[p,q,s]"
+X = draw((20, 15, 6), 3, 600, seed=0).astype(float)
+# Every rank of a core that is tried would be compiled, in a second each.
+DENSE = {"executor": Reference()}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return plait.fit(CP, {"X": X}, seed=0, max_iter=20)
+
+
+@pytest.mark.budget(5)
+def test_a_rank_left_out_is_auto_and_makes_the_fit_of_the_same_rank_given(found):
+    searched, given = (plait.fit(CP, {"X": X}, rank=rank, seed=0, max_iter=20) for rank in ("auto", found.rank))
+    assert found.rank == searched.rank == found.settings["rank"]
+    assert found.objective == searched.objective == given.objective
+    assert "rank_by" not in given.settings
+
+
+def test_settings_say_how_a_rank_was_found(found):
+    by = found.settings["rank_by"]
+    assert by["asked"] == "auto"
+    assert by["way"] == "links of X put aside"
+    assert len(by["tried"]) > 1
+
+
+def test_members_share_one_search(monkeypatch):
+    searches = []
+    whole = rank_search.hold_out
+    monkeypatch.setattr(rank_search, "hold_out", lambda *given: searches.append(1) or whole(*given))
+    fit = plait.fit(CP, {"X": X}, seed=0, max_iter=20, restarts=3)
+    assert len(searches) == 1
+    assert len(fit.members) == 3
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_very_small_data_have_a_rank(links):
+    table = pl.DataFrame({"i": ["a", "b"][:links], "j": ["c", "d"][:links]})
+    assert plait.fit(MATRIX, {"X": table}, seed=0, max_iter=3).rank == {"r": links}
+
+
+def test_large_data_have_the_rule_s_rank_without_a_search(monkeypatch):
+    monkeypatch.setattr(TUNING, "max_trial_products", 10.0)
+    fit = plait.fit(CP, {"X": X}, seed=0, max_iter=3)
+    assert fit.settings["rank_by"] == {"asked": "auto", "way": "rule", "tried": []}
+
+
+@pytest.mark.thorough
+def test_a_size_that_predicts_better_is_chosen():
+    """A sure case: a core of 55 × 12 × 12 numbers for 300 links predicts worse than a small one."""
+    rng = np.random.default_rng(0)
+    H, P, T = rng.gamma(0.3, 1.0, (14, 2)), rng.gamma(0.3, 1.0, (2, 20, 2)), rng.gamma(0.3, 1.0, (14, 2))
+    links = (rng.poisson(0.4 * np.einsum("ha,apb,tb->hpt", H, P, T)) > 0).astype(float)
+    text = "X[h,p,t] = H[h,a] P[a,p,b] T[t,b]"
+    data = {"X": plait.Relation(links, likelihood="bernoulli")}
+    found = plait.fit(text, data, seed=0, max_iter=60).settings["rank_by"]
+    scores = dict(map(tuple, found["tried"]))
+    chosen = max(scores, key=scores.get)
+    assert chosen < max(scores)
+
+
+@pytest.mark.thorough
+def test_an_index_of_a_given_factor_has_the_array_s_size():
+    fit = plait.fit(TUCKER, {"X": X}, fixed={"C": np.ones((6, 4))}, seed=0, max_iter=3, **DENSE)
+    assert fit.rank["s"] == 4
+
+
+def test_a_fit_to_start_from_has_its_rank():
+    first = plait.fit(CP, {"X": X}, rank=4, seed=0, max_iter=3)
+    assert plait.fit(CP, {"X": X}, init=first, max_iter=3).rank == {"r": 4}
+
+
+def test_a_run_goes_on_with_the_rank_that_was_found(tmp_path):
+    run = tmp_path / "run"
+    first = plait.fit(CP, {"X": X}, seed=0, max_iter=5, checkpoint=run)
+    longer = plait.fit(CP, {"X": X}, init=run, max_iter=10)
+    assert longer.settings["rank_by"] == first.settings["rank_by"]
+    assert longer.objective == plait.fit(CP, {"X": X}, rank=first.rank, seed=0, max_iter=10).objective
+
+
+@pytest.mark.thorough
+def test_a_rank_that_was_found_is_not_warned_of():
+    noise = (np.random.default_rng(0).random((40, 40)) < 0.1).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plait.fit(MATRIX, {"X": noise}, seed=0)
+
+
+def test_other_mistakes_are_reported_before_ranks_are_tried(monkeypatch):
+    monkeypatch.setattr(rank_search, "hold_out", None)  # a search would fail
+    with pytest.raises(plait.errors.ParameterError, match="`method` must be one of"):
+        plait.fit(CP, {"X": X}, method="vp")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(2))
+def test_the_elbo_finds_how_many_components_were_drawn(seed):
+    drawn = draw((30, 25, 10), 3, 6_000, seed=seed).astype(float)
+    fit = plait.fit(CP, {"X": drawn}, rank="elbo", seed=0)
+    assert fit.rank == {"r": 3}
+    assert fit.settings["rank_by"]["asked"] == "elbo"
+
+
+def test_a_fit_by_the_elbo_ends_no_lower_than_what_was_tried():
+    fit = plait.fit(CP, {"X": X}, rank="elbo", seed=0)
+    assert fit.objective >= max(bound for _, bound in fit.settings["rank_by"]["tried"]) - 1e-6 * abs(fit.objective)
+
+
+@pytest.mark.thorough
+def test_every_index_of_a_core_is_searched_by_the_bound():
+    fit = plait.fit(TUCKER, {"X": X}, rank="elbo", seed=0, max_iter=60, **DENSE)
+    assert set(fit.rank) == {"p", "q", "s"}
+    assert fit.rank["s"] <= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (CP, {"rank": "elbow"}, r"`rank` must be .*'elbow'\.\nDid you mean 'elbo'\?"),
+        (CP, {"rank": "elbo", "method": "em"}, r'`rank="elbo"` needs `method="vb"`.*\nGive `rank="auto"`'),
+        (CP, {"rank": "elbo", "prune": True}, r'`prune` is given next to `rank="elbo"`.*\nLeave it out'),
+        ("X[i,j,k] = a[i] b[j] c[k]", {"rank": "auto"}, "the model has no latent index"),
+    ],
+)
+def test_a_wrong_rank_is_refused_with_a_hint(text, arguments, message):
+    with pytest.raises(plait.errors.ParameterError, match=message):
+        plait.fit(text, {"X": X}, **arguments)

@@ -1,0 +1,56 @@
+"""Packing keeps within `memory`, or is refused before it writes."""
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import plait
+
+MODEL = "v[i, j, k] = A[i, r] B[j, r] C[k, r]"
+
+
+def write_table(rows=400_000, sizes=(20_000, 50, 3000)):
+    rng = np.random.default_rng(3)
+    cells = {name: rng.integers(0, size, rows) for name, size in zip("ijk", sizes)}
+    once = pl.DataFrame({**cells, "value": rng.integers(1, 6, rows)}).unique(list("ijk"), maintain_order=True)
+    once.write_parquet("t.parquet", row_group_size=20_000)
+
+
+@pytest.mark.parametrize("memory", [8_000_000, 12_000_000])
+def test_packing_keeps_within_memory(tmp_path, monkeypatch, memory):
+    monkeypatch.chdir(tmp_path)
+    write_table()
+    plait.pack(MODEL, {"v": plait.scan("t.parquet")}, "x.blocks", memory=memory)  # compiles
+    tracemalloc.start()
+    try:
+        packed = plait.pack(MODEL, {"v": plait.scan("t.parquet")}, "y.blocks", memory=memory)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < memory
+    assert packed.fingerprint == plait.pack(MODEL, {"v": plait.scan("t.parquet")}, "x.blocks").fingerprint
+
+
+def test_too_little_memory_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_table(60_000)
+    data = {"v": plait.scan("t.parquet")}
+    with pytest.raises(
+        plait.errors.ParameterError, match=r"takes \d+KB: \d+KB for the names of entities, \d+KB for one"
+    ) as error:
+        plait.pack(MODEL, data, "x.blocks", memory="300KB")
+    assert not Path("x.blocks").exists()
+    least = int(error.value.expected.split()[2].replace(",", ""))
+    plait.pack(MODEL, data, "x.blocks", memory=least)
+    with pytest.raises(plait.errors.ParameterError, match="packing these tables takes"):
+        plait.pack(MODEL, data, "y.blocks", memory=least - 1)
+
+
+@pytest.mark.parametrize("memory", ["1KB", 99_999])
+def test_less_than_100_kb_is_refused(tmp_path, memory):
+    with pytest.raises(plait.errors.ParameterError, match="nothing can be packed in so little"):
+        plait.pack(MODEL, {"v": plait.scan(__file__, kind="csv")}, tmp_path / "x", memory=memory)
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,107 @@
+"""Public names: what `plait`, a fit and a relation show, what `import plait` is enough for, and what mypy refuses."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plait
+
+ROOT = Path(__file__).parents[1]
+SUBMODULES = {"datasets", "errors", "evidence", "executors", "likelihood"}
+CLASSES = {
+    "Checkpoint", "Comparison", "Explanation", "Exposure", "Fit", "Gamma", "GridSearch", "Metrics", "Model",
+    "PlaitError", "PlaitWarning", "Posterior", "Progress", "Relation", "Split", "Stop",
+}  # fmt: skip
+FUNCTIONS = {"compare", "evaluate", "fit", "grid_search", "load", "pack", "read", "scan", "train_test_split", "write"}
+ATTRIBUTES = {
+    "converged", "entities", "factors", "fingerprint", "history", "known", "likelihood", "likelihood_params", "members",
+    "method", "model", "objective", "plot", "prior", "rank", "seed", "settings", "stop", "titles",
+}  # fmt: skip
+METHODS = {
+    "components", "coupling", "explain", "fold_in", "predict", "report", "responsibilities", "sample", "save",
+    "similar", "surprising", "title", "to_datatree", "to_xarray", "top", "update", "with_titles",
+}  # fmt: skip
+OPTIONS = {
+    "columns", "data", "duplicates", "hidden", "ignore_columns", "indices", "likelihood", "missing", "observed",
+    "self_links", "strip", "unseen", "value", "weight",
+}  # fmt: skip
+
+
+def shown(thing):
+    """Names that completion offers first."""
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_the_package_has_exactly_the_public_names():
+    assert len(plait.__all__) == len(set(plait.__all__))
+    assert set(plait.__all__) == set(dir(plait)) == SUBMODULES | CLASSES | FUNCTIONS
+    assert [name for name in plait.__all__ if not hasattr(plait, name)] == []
+
+
+def test_a_fit_and_a_relation_show_public_names_only():
+    relation = plait.Relation(np.eye(3))
+    fit = plait.fit("X[i, j] = A[i, r] B[j, r]", {"X": relation}, rank=1, seed=0, max_iter=1)
+    assert shown(fit) == ATTRIBUTES | METHODS
+    assert [name for name in shown(fit) if not hasattr(fit, name)] == []
+    assert shown(relation) == OPTIONS
+
+
+@pytest.mark.budget(4)  # two processes that import numba
+@pytest.mark.parametrize("name", ["likelihood.Negbin", "executors.Dask"])
+def test_submodules_are_there_after_importing_the_package(name):
+    code = f"import plait; print(plait.{name}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout.strip()) == (0, name.partition(".")[2]), done.stderr
+
+
+def test_every_warning_is_of_one_class_and_in_one_module():
+    own = {name: kind for name, kind in vars(plait.errors).items() if name.endswith("Warning")}
+    assert len(own) > 10
+    assert all(issubclass(kind, plait.PlaitWarning) for kind in own.values())
+    assert issubclass(plait.PlaitWarning, UserWarning)
+    assert [name for name in own if hasattr(plait, name)] == ["PlaitWarning"]
+    declared = {
+        (name, path.name)
+        for path in Path(plait.__file__).parent.rglob("*.py")
+        for name in re.findall(r"^class (\w*Warning)\b", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert declared == {(name, "errors.py") for name in own}
+
+
+def test_every_error_but_the_base_is_in_errors_alone():
+    own = {name: kind for name, kind in vars(plait.errors).items() if name.endswith("Error")}
+    assert len(own) > 5
+    assert all(issubclass(kind, plait.PlaitError) for kind in own.values())
+    assert [name for name in own if hasattr(plait, name)] == ["PlaitError"]
+
+
+@pytest.mark.thorough
+def test_a_method_that_does_not_exist_is_an_error_of_mypy(tmp_path):
+    pytest.importorskip("mypy")
+    file = tmp_path / "own.py"
+    calls = [f'plait.fit("X[i] = A[i]", {{}}, method="{method}")' for method in ("vb", "vbb")]
+    file.write_text("\n".join(["import plait", *calls]))
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    (line,) = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert re.search(r'own\.py:3: error: Argument "method" to "fit" .*Literal\[.vbb.\].*\[arg-type\]', line), line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("sweeps", "max_iter"), ("adapt", "adapt_prior"), ("start", "warmup"), ("keep", "combine")]
+)
+def test_an_option_of_before_is_answered_with_its_new_name(old, new):
+    with pytest.raises(plait.errors.UnknownArgumentError, match=f"Did you mean '{new}'"):
+        plait.fit("X[i] = a[i]", {}, **{old: 1})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("universe", "unseen"), ("diagonal", "self_links"), ("ignore", "ignore_columns")]
+)
+def test_an_option_of_relations_of_before_is_answered_with_its_new_name(old, new):
+    with pytest.raises(plait.errors.UnknownArgumentError, match=f"Did you mean '{new}'"):
+        plait.Relation([[1.0]], **{old: 1})
